@@ -1,9 +1,8 @@
-//! Who asks, and may they: the key of a request, its scopes, and the collections that it is for.
+//! Authorisation of requests: the key, its scopes, and the collections for which it may be used.
 //!
-//! Authorising is an extractor, written first in a handler's arguments, so that nobody without a key learns whether their
-//! body would have been right. A key that is limited to collections opens no route but those of its collections: [`Authorised`]
-//! refuses it on every route whose path names none. A handler that can answer about some collections takes [`AuthorisedIn`]
-//! instead, and asks its [`Reach`] itself.
+//! Authorisation is an extractor. It comes first in the arguments of a handler, so that a caller without a key does not learn whether its body is valid. A
+//! key that is limited to collections opens only the routes of its collections: [`Authorised`] refuses it on every route whose path names no collection. A
+//! handler that can answer for some of the collections takes [`AuthorisedIn`] and checks the [`Reach`] itself.
 
 use std::marker::PhantomData;
 
@@ -52,7 +51,7 @@ needs! {
 #[derive(Clone, Debug)]
 pub struct Authorised<N>(pub Caller, PhantomData<N>);
 
-/// Proof that the caller has the scope of `N`, for the collections that its reach includes: whoever takes this asks it.
+/// Proof that the caller has the scope of `N` for the collections of its reach. The handler must check the reach.
 #[derive(Clone, Debug)]
 pub struct AuthorisedIn<N>(pub Caller, PhantomData<N>);
 

@@ -12,8 +12,8 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use crate::http::coding::expand::{CompressedLimit, Trouble};
 use crate::http::problem::Problem;
 
-/// How many times the limit is read and thrown away before the connection is given up: a client that is still sending when
-/// the answer comes usually never sees it, only a reset.
+/// Multiple of the limit that is read and discarded before the connection is closed. A client that is still sending when the connection closes usually sees a
+/// reset instead of the response.
 const DISCARD_FACTOR: usize = 16;
 
 /// So many bytes of a body over the limit, or of one that is not wanted, are thrown away.
@@ -61,7 +61,7 @@ pub async fn next_chunk(body: &mut Body) -> Result<Option<Bytes>, Problem> {
     Ok(None)
 }
 
-/// What is told of a body that cannot be read on.
+/// Makes the problem for a body that cannot be read to its end.
 fn broken(error: &(dyn Error + 'static)) -> Problem {
     match Trouble::in_error(error) {
         None => Problem::at(StatusCode::BAD_REQUEST, "malformed_body", "", "the body broke off before its end"),

@@ -19,7 +19,7 @@ pub struct Connection<S> {
     stream: S,
     timeout: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
-    /// What is written in the place of an answer of the server below, and how much of it has been.
+    /// A response that replaces the one of the HTTP library, and the number of bytes of it that were written.
     instead: Option<(Vec<u8>, usize)>,
 }
 
@@ -89,7 +89,8 @@ fn problem_instead_of(answer: &[u8]) -> Option<Vec<u8>> {
 
 /// A problem as the bytes of an answer that ends the connection: for what no request could be read of.
 pub fn whole_answer(problem: &Problem) -> Option<Vec<u8>> {
-    let (status, body) = (problem.status(), serde_json::to_string(&problem.body("")).ok()?);
+    let status = problem.status();
+    let body = serde_json::to_string(&problem.body("")).ok()?;
     let head = format!(
         "HTTP/1.1 {} {}\r\ncontent-type: {MEDIA_TYPE}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
         status.as_u16(),

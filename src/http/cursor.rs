@@ -10,7 +10,7 @@ pub fn encode(seq: Seq) -> String {
     format!("{VERSION:02x}{:016x}", seq.0)
 }
 
-/// Whether a text is made of the digits that cursors are made of.
+/// True if a text consists of the digits of cursors.
 fn is_hex(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }

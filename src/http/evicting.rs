@@ -1,5 +1,5 @@
-//! A bounded number of places of which the oldest is taken from its holder when a newer one comes: whoever needs a place for a
-//! moment gets it, however many hold theirs for long.
+//! A bounded number of places. When a new holder needs a place and all are taken, the oldest holder loses its place. A request that needs a place for a
+//! moment therefore gets one, even if many others hold theirs for long.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,8 +30,9 @@ impl EvictingPlaces {
     /// A place; whether another was taken from its holder for it. A holder cancels the token to give the place back, and has lost it
     /// when the token is cancelled. O(places).
     pub fn enter(&self) -> (CancellationToken, bool) {
-        let (own, mut held) = (CancellationToken::new(), self.held.lock());
-        // Those that were given back.
+        let own = CancellationToken::new();
+        let mut held = self.held.lock();
+        // Places that were given back are removed.
         held.retain(|place| !place.is_cancelled());
         let oldest = if held.len() >= self.most.load(Ordering::Relaxed) { held.pop_front() } else { None };
         if let Some(oldest) = &oldest {

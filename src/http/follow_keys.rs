@@ -6,16 +6,17 @@ use std::time::Duration;
 use crate::http::state::App;
 use crate::shutdown::Phase;
 
-/// How often the store is asked: as long as a revoked key may go on at another instance.
+/// Interval at which the keys are read from the store. A revoked key may work for this time at another instance.
 const ASK_EVERY: Duration = Duration::from_secs(1);
-/// How often uses are noted, in rounds of asking: a write a minute at most.
+/// Number of reads after which the last uses of keys are stored, so that there is at most one write a minute.
 const NOTE_EVERY: u32 = 60;
 
 /// Follows until the service has drained; uses are noted once more then.
 pub async fn follow(app: App) {
     let mut asks = tokio::time::interval(ASK_EVERY);
     asks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let (mut is_away, mut was_older) = (false, false);
+    let mut is_away = false;
+    let mut was_older = false;
     for round in 1u32.. {
         tokio::select! {
             _ = asks.tick() => {}
@@ -33,7 +34,7 @@ pub async fn follow(app: App) {
                 }
                 (is_away, was_older) = (false, is_older);
             }
-            // What is known goes on to count, and is said once.
+            // The known keys remain valid. The error is logged once.
             Err(error) if !is_away => {
                 tracing::warn!(%error, "the keys in the store cannot be read; those known last go on to count");
                 is_away = true;

@@ -34,7 +34,7 @@ impl Local {
         answer.unwrap_or_else(|never| match never {})
     }
 
-    /// What answers.
+    /// The engine that answers the requests.
     pub fn engine(&self) -> &doppel_engine::Engine {
         &self.app.engine
     }

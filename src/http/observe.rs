@@ -34,14 +34,14 @@ use doppel_store::stages::Span;
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Longest request id taken from a client.
 const MAX_REQUEST_ID_BYTES: usize = 128;
-/// What is noted of a request whose client hung up before it was answered; nobody is answered so. Other servers note the same.
+/// The status in log and metrics of a request whose client hung up before the response. It is never sent. Other servers use the same number.
 const HUNG_UP: u16 = 499;
 
 /// The id of a request, in its extensions.
 #[derive(Clone, Debug)]
 pub struct RequestId(pub Arc<str>);
 
-/// Where authorising leaves the name of the key for the log line.
+/// A place into which authorisation writes the name of the key, for the log line.
 #[derive(Clone, Debug, Default)]
 pub struct CallerSlot(Arc<OnceLock<Arc<str>>>);
 
@@ -62,11 +62,11 @@ impl CallerSlot {
 #[derive(Clone, Debug)]
 pub struct Permit(Arc<Held>);
 
-/// What a permit holds.
+/// The resources that a permit holds.
 #[derive(Debug)]
 struct Held {
     _permit: OwnedSemaphorePermit,
-    /// Of the bytes in work.
+    /// The permit for the bytes of the request.
     work: OnceLock<OwnedSemaphorePermit>,
 }
 
@@ -92,12 +92,11 @@ tokio::task_local! {
     static PERMIT: Cell<Option<Permit>>;
 }
 
-/// Waits for what the client still has to send. What is there already is taken at once; while it is not, the request gives its permit
-/// back, so that clients which dawdle keep nobody from being served. Of bodies that are still arriving there are as many as there
-/// are permits: the oldest is given up for the next.
+/// Waits for data that the client still has to send. Data that has arrived is returned at once. While the request waits, it gives its permit back, so that a slow
+/// client does not block others. The number of bodies that are still arriving is limited to the number of permits; beyond it, the oldest one is ended.
 ///
 /// # Errors
-/// Those of `arrives`; 408 for the oldest of too many; 503 when too many requests wait for a permit.
+/// The errors of `arrives`; 408 for the oldest of too many bodies; 503 if too many requests wait for a permit.
 pub async fn arrival<T>(app: &App, arrives: impl Future<Output = Result<T, Problem>>) -> Result<T, Problem> {
     let mut arrives = pin!(arrives);
     if let Poll::Ready(arrived) = poll!(arrives.as_mut()) {
@@ -127,7 +126,7 @@ pub async fn arrival<T>(app: &App, arrives: impl Future<Output = Result<T, Probl
     Ok(arrived)
 }
 
-/// A permit for a piece of a stream, of `bytes`, after those who wait already; also while the service drains, `None` after that.
+/// Waits for a permit for a piece of a stream of `bytes` bytes, in turn with other requests. Also returns one while the service drains, and `None` after that.
 pub async fn next_permit(app: App, bytes: usize) -> Option<Permit> {
     let permit = Permit::new(app.permits.enter(1).await?);
     let _ = permit.0.work.set(app.work_on(bytes).await?);
@@ -178,7 +177,7 @@ pub async fn around(State(app): State<App>, mut request: Request, next: Next) ->
     let asked = audit::Asked::of(&method, route.as_ref().map(MatchedPath::as_str), path, request.headers());
     request.extensions_mut().insert(RequestId(request_id.clone()));
     request.extensions_mut().insert(caller.clone());
-    // Who asked before sending is not asked to send what nobody wants.
+    // A client with `Expect: 100-continue` has not sent the body yet and must not send it.
     if !request.headers().contains_key(header::EXPECT) {
         let most = body::most_discarded(app.limits().max_body_bytes);
         request = request.map(|body| linger::lingering(body, most));
@@ -233,7 +232,7 @@ pub async fn around(State(app): State<App>, mut request: Request, next: Next) ->
     response
 }
 
-/// What a route is to the limits.
+/// The kind of a route, which decides its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// A call of the API: has a permit and a deadline, and is answered in JSON.
@@ -273,7 +272,7 @@ impl Kind {
     }
 }
 
-/// Whether what is at `path` is a description that is part of the program.
+/// True if the path belongs to the API documentation, which is a static part of the program.
 fn is_description(path: &str) -> bool {
     path == "/openapi.yaml" || path.starts_with("/docs/")
 }
@@ -296,7 +295,7 @@ async fn work(
     let asked = (request.method(), request.uri(), request.headers());
     let only = Restrictions { loopback_only: !app.keys.are_there(), own_pages_only: page.is_some() };
     app.origins.check(only, asked)?;
-    // Of a body without a length whoever reads it says so.
+    // The reader of a body without a length checks the length.
     origin::check_body(request.headers(), request.body().size_hint().lower())?;
     if request.extensions().get::<Reserved>().is_some() && kind != Kind::Other {
         metrics::counter!("doppel_http_requests_rejected_total", "reason" => "too_many_connections").increment(1);
@@ -447,8 +446,8 @@ fn check_accept(headers: &HeaderMap, route: &str) -> Result<(), Problem> {
     Err(Problem::new(StatusCode::NOT_ACCEPTABLE, "not_acceptable", detail))
 }
 
-/// A request as it is noted: when it is answered or, by whoever drops what works on it, when its client hung up before. What it began
-/// ([`App::detached`]) goes on then, so that somebody must be able to read who began it.
+/// The data of a request for log and metrics. They are written when the request is answered, or when it is dropped because its client has hung up. Work that the
+/// request has begun ([`App::detached`]) continues then, so that the log must show its caller.
 struct Seen {
     app: App,
     method: Method,
@@ -458,7 +457,7 @@ struct Seen {
     request_id: Arc<str>,
     caller: CallerSlot,
     asked: audit::Asked,
-    /// Where it is followed, its stages.
+    /// The stages of the request, if it is traced.
     followed: Option<Followed>,
 }
 
@@ -476,7 +475,8 @@ impl Drop for Seen {
 
 fn note(seen: &Seen) {
     let Seen { app, method, route, status, started, request_id, caller, asked, followed } = seen;
-    let (took, status) = (started.elapsed(), *status);
+    let took = started.elapsed();
+    let status = *status;
     let route = route.as_ref().map_or("(none)", MatchedPath::as_str);
     let method = known_method(method);
     metrics::counter!("doppel_http_requests_total", "method" => method, "route" => route.to_owned(),
@@ -496,7 +496,8 @@ fn note(seen: &Seen) {
             stages: followed.take(),
         })
     });
-    let (request_id, key) = (&**request_id, caller.name());
+    let request_id = &**request_id;
+    let key = caller.name();
     if app.log_requests.load(Ordering::Relaxed) {
         let took_us = took.as_micros() as u64;
         let trace_id = sent.as_deref().unwrap_or(&asked.trace_id);

@@ -24,7 +24,7 @@ use crate::http::router;
 use crate::http::state::App;
 use doppel_core::violation::Violation;
 
-/// What the description says before the routes.
+/// The head of the OpenAPI document.
 pub fn head() -> OpenApi {
     let description = "Tells, for every petition that comes in, whether the same matter was submitted before, and where.\n\n\
         The body of a record request is the row itself: a flat JSON object of its fields. Options go in the query string; \
@@ -161,7 +161,7 @@ fn complete(path: &str, method: &HttpMethod, operation: &mut Operation) {
     }
 }
 
-/// Headers by status; what is answered instead of the thing asked for is a problem.
+/// Adds the headers of a status. The body of an error is a problem.
 fn finish(status: &str, response: &mut Response) {
     const HEADERS: &[(&str, &str, &str)] = &[
         ("201", "Location", "the path of what was created"),

@@ -22,12 +22,12 @@ use crate::http::problem::Problem;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// What a request must keep to, besides what all do.
+/// Additional restrictions for a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Restrictions {
-    /// Nothing else says who asks: it names this machine as localhost.
+    /// The service has no keys, so that a request must name this machine as its host.
     pub loopback_only: bool,
-    /// It is for a page for people, who are asked by those alone: who may call the API has no business in their forms.
+    /// The request is for a page of the desk. Only the pages of the desk may send forms to it, not other origins that may call the API.
     pub own_pages_only: bool,
 }
 
@@ -67,7 +67,7 @@ impl Origins {
             {
                 true
             }
-            // Somebody follows a link to a page of ours; the page that has it reads nothing.
+            // A person follows a link to a page of the service. The page with the link cannot read the response.
             (None, Some(_)) if is_followed(method, uri, headers) => true,
             (_, Some(site)) if !matches!(site, "same-origin" | "none") => false,
             (Some(origin), _) => host.flatten().is_some_and(|host| is_of(origin, &host)),
@@ -96,10 +96,10 @@ impl Origins {
     }
 }
 
-/// How long a browser remembers that a page may call.
+/// Time for which a browser may cache the response to a preflight request.
 const PREFLIGHT_AGE: Duration = Duration::from_secs(600);
 
-/// Whether a person follows a link to what is made to be read: nothing changes, and the answer is shown to them alone.
+/// True if a person follows a link to a page. The request changes nothing, and only this person sees the response.
 fn is_followed(method: &Method, uri: &Uri, headers: &HeaderMap) -> bool {
     let navigates = headers.get("sec-fetch-mode").is_some_and(|mode| mode == "navigate");
     let on_top = headers.get("sec-fetch-dest").is_some_and(|dest| dest == "document");
@@ -114,7 +114,7 @@ fn host(uri: &Uri, headers: &HeaderMap) -> Option<Option<Authority>> {
     headers.get(header::HOST).map(|value| value.to_str().ok()?.parse().ok())
 }
 
-/// Whether a host is a name of the machine itself.
+/// True if a host means this machine.
 fn is_loopback(authority: &Authority) -> bool {
     let host = authority.host();
     let address = host.trim_start_matches('[').trim_end_matches(']');
@@ -123,7 +123,7 @@ fn is_loopback(authority: &Authority) -> bool {
         || address.parse::<Ipv6Addr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Whether an origin is the host's, whatever the scheme: a proxy before us may speak TLS.
+/// True if an origin has this host. The scheme may differ, because a proxy may use TLS.
 fn is_of(origin: &str, host: &Authority) -> bool {
     let Ok(uri) = origin.parse::<Uri>() else { return false };
     let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else { return false };

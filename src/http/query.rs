@@ -32,10 +32,11 @@ pub trait Parameters: Sized {
 impl Query {
     fn parse(text: &str) -> Result<Self, Problem> {
         let mut query = Self::default();
-        // Nobody needs so many; what comes behind is not even looked at.
+        // No request needs more parameters. The rest is ignored.
         for pair in text.split('&').filter(|pair| !pair.is_empty()).take(MOST_PARAMETERS) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let (name, value) = (decode(name)?, decode(value)?);
+            let name = decode(name)?;
+            let value = decode(value)?;
             if value.contains('\0') {
                 query.refuse(&name, "nul_character", "leave out U+0000");
             } else if query.pairs.iter().any(|(earlier, _)| *earlier == name) {
@@ -82,7 +83,7 @@ impl Query {
         cursor
     }
 
-    /// Whether the parameter `name` is given and not taken yet.
+    /// True if the parameter `name` is given and was not read yet.
     pub fn holds(&self, name: &str) -> bool {
         self.pairs.iter().any(|(given, _)| given == name)
     }

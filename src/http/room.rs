@@ -1,6 +1,6 @@
-//! A number of places that can be changed while some of them are held.
+//! A semaphore whose number of places can change while some of them are held.
 //!
-//! More places are there at once. Of fewer, those that are held go as they are given back: nothing under way is stopped.
+//! Additional places are available at once. If the number is lowered, held places disappear when they are given back; no running work is stopped.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError, watch};
 #[derive(Debug)]
 pub struct Room {
     places: Arc<Semaphore>,
-    /// As many as there are to be.
+    /// The wanted number of places.
     most: watch::Sender<usize>,
-    /// As many as there are. Held by whoever changes that.
+    /// The present number of places. A task that changes the number holds the lock.
     there: tokio::sync::Mutex<usize>,
 }
 
 impl Room {
-    /// Of so many places, one at least.
+    /// Makes a room with `most` places, at least one.
     pub fn new(most: usize) -> Self {
         let most = bounded(most);
         let places = Arc::new(Semaphore::new(most));
@@ -55,7 +55,7 @@ impl Room {
         self.places.available_permits()
     }
 
-    /// Whether nobody enters any more.
+    /// True if no place is given out any more.
     pub fn is_closed(&self) -> bool {
         self.places.is_closed()
     }

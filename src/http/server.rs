@@ -29,7 +29,7 @@ use crate::shutdown::Phase;
 /// as many bytes is refused for certain; in between it depends on how it arrives.
 const MAX_HEAD_BYTES: usize = 64 << 10;
 
-/// How often latencies, noted one by one, are added up. Otherwise they would pile up until somebody reads `/metrics`.
+/// Interval at which recorded latencies are aggregated. Otherwise they would accumulate in memory until a client reads `/metrics`.
 const UPKEEP: Duration = Duration::from_secs(5);
 
 /// Connections beyond the limit that may ask whether the service lives, so that a flood of others does not have it restarted: an
@@ -39,7 +39,7 @@ const RESERVE: usize = 64;
 /// Such a connection is closed after this time, whatever it does: a probe takes milliseconds.
 const RESERVED_TIME: Duration = Duration::from_secs(3);
 
-/// Pause after a connection could not be accepted: what is missing, mostly file descriptors, is missing for a while.
+/// Pause after a connection could not be accepted. The usual reason is a lack of file descriptors, which lasts for a while.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves until told to stop, then drains: when it returns, no request and no write is under way, or the time to drain is
@@ -66,7 +66,7 @@ pub async fn serve(app: App, listener: TcpListener, config: &Config) -> io::Resu
     }
     drop(listener);
     connections.drain(drain).await;
-    // Whoever still waits begins nothing more, also where the connection of another is closed before its own.
+    // Requests that wait for a permit are refused, also if the connections of other requests are closed first.
     app.permits.close();
     app.work.close();
     connections.cut().await;
@@ -100,7 +100,7 @@ pub(super) async fn accept(listener: &tokio::net::TcpListener) -> TcpStream {
 struct Connections {
     app: App,
     router: Router,
-    /// Of the connections beyond the limit.
+    /// The places for connections beyond the limit.
     reserve: EvictingPlaces,
     /// Tells them to end after the request that is under way.
     graceful: GracefulShutdown,
@@ -173,7 +173,7 @@ impl Connections {
 
 /// Shakes hands, where this is TLS, and answers requests until the connection ends.
 async fn serve_one(app: App, stream: TcpStream, service: TowerToHyperService<Marked<Router>>, watcher: Watcher) {
-    // As they are when it is opened.
+    // The limits at the time at which the connection is opened.
     let limits = app.limits();
     let stream = match &app.tls {
         None => Stream::Plain(stream),
@@ -182,7 +182,7 @@ async fn serve_one(app: App, stream: TcpStream, service: TowerToHyperService<Mar
             let handshake = tokio::time::timeout(within, certificates.shake_hands(stream));
             let shaken = tokio::select! {
                 shaken = handshake => shaken.inspect_err(|_| tls::failed("timeout")).ok().flatten(),
-                // Nothing was asked for yet.
+                // The connection has not sent a request yet.
                 () = app.shutdown.reached(Phase::Draining) => None,
             };
             let Some(stream) = shaken else { return };
@@ -192,11 +192,11 @@ async fn serve_one(app: App, stream: TcpStream, service: TowerToHyperService<Mar
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(limits.header_timeout()).max_buf_size(MAX_HEAD_BYTES);
     let stream = TokioIo::new(Connection::new(stream, limits.write_timeout()));
-    // What went wrong is the client's, and was told to it if it can be told.
+    // An error here is an error of the client, which got a response if that was possible.
     let _ = watcher.watch(http.serve_connection(stream, service)).await;
 }
 
-/// What a connection holds as long as it lives.
+/// The place that a connection holds until it is closed.
 enum Place {
     Free(#[expect(dead_code, reason = "held, not read")] OwnedSemaphorePermit),
     Reserved(CancellationToken),

@@ -1,4 +1,4 @@
-//! What every handler shares.
+//! The state that all handlers share.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub struct Shared {
     pub engine: Engine,
     /// Related cases and search, unless that is turned off.
     pub search: Option<SearchService>,
-    /// Who may call.
+    /// The keys of callers.
     pub keys: Keys,
     /// Backups of what the engine keeps.
     pub snapshots: Snapshots,
@@ -46,7 +46,7 @@ pub struct Shared {
     pub pages: Option<Arc<dyn Pages>>,
     /// From where.
     pub origins: Origins,
-    /// How much at once; see [`App::limits`].
+    /// The limits; see [`App::limits`].
     limits: ArcSwap<Limits>,
     /// Places for connections.
     pub connections: Arc<Room>,
@@ -64,13 +64,13 @@ pub struct Shared {
     pub writes: TaskTracker,
     /// Databases that are read.
     pub sources: Sources,
-    /// Whether the service is stopping.
+    /// The phases of stopping the service.
     pub shutdown: Shutdown,
-    /// Where `/metrics` reads.
+    /// The source of `/metrics`.
     pub metrics: PrometheusHandle,
-    /// Where requests' spans go.
+    /// The destination of the spans of requests.
     pub traces: Traces,
-    /// Whether every request gets a line in the log.
+    /// True to log a line for every request.
     pub log_requests: AtomicBool,
     /// The certificates, where the service speaks TLS itself.
     pub tls: Option<Arc<Certificates>>,
@@ -88,7 +88,7 @@ fn work_units(limits: &Limits) -> usize {
     limits.max_bytes_in_work.div_ceil(WORK_UNIT)
 }
 
-/// What an application may do without.
+/// The optional parts of the application.
 #[derive(Default)]
 pub struct Parts {
     /// Related cases and search.
@@ -101,9 +101,9 @@ pub struct Parts {
 
 /// Whom the application tells what it does.
 pub struct Told {
-    /// Where `/metrics` reads.
+    /// The source of `/metrics`.
     pub metrics: PrometheusHandle,
-    /// Where requests' spans go.
+    /// The destination of the spans of requests.
     pub traces: Traces,
 }
 
@@ -120,7 +120,7 @@ impl App {
         self.work.enter(bytes.div_ceil(WORK_UNIT)).await
     }
 
-    /// What page for people is at a path or a template of a route.
+    /// Returns the kind of desk page at a path or at the template of a route.
     pub fn page_at(&self, path: &str) -> Option<PageKind> {
         self.pages.as_ref()?.kind(path)
     }
@@ -130,8 +130,8 @@ impl App {
         self.limits.load_full()
     }
 
-    /// Takes other limits. Numbers of what may be at once count from now on, and nothing that is under way is stopped; sizes and
-    /// times count for requests and connections that begin from now on.
+    /// Changes the limits. Limits of simultaneous work apply at once, but no running work is stopped. Limits of sizes and times apply to new requests and
+    /// connections.
     pub fn set_limits(&self, limits: &Limits) {
         self.limits.store(Arc::new(limits.clone()));
         self.connections.set_most(limits.max_connections);

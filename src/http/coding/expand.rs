@@ -1,9 +1,9 @@
-//! Bodies that come compressed, expanded while they come.
+//! Decompresses request bodies while they arrive.
 //!
-//! A piece of a body gives pieces of at most [`PIECE_BYTES`], each made when it is asked for: nothing is expanded ahead, so that whoever
-//! reads within a limit expands no more than that. A body must be whole: one that breaks off, holds other bytes behind its end, or does
-//! not fit its own checksum is [`Trouble::Malformed`]. Streams have no limit of their own; what expands without measure is cut off, and
-//! so is what goes on expanding to nothing. The limit of a body that is read as a whole holds for what came, too ([`CompressedLimit`]).
+//! A piece of a body gives pieces of at most [`PIECE_BYTES`]. Each is decompressed when it is requested, so that a reader with a limit decompresses no more than
+//! this limit. A body that is cut off, has other bytes after its end, or does not match its checksum is [`Trouble::Malformed`]. Streams have no limit; a stream
+//! with an extreme compression ratio, or one that continues without giving any bytes, is refused. The limit of a body that is read as a whole also applies to
+//! the compressed bytes ([`CompressedLimit`]).
 
 use std::error::Error;
 use std::io;
@@ -44,7 +44,7 @@ const STREAM_WINDOW_LOG: u32 = 23;
 /// The windows of gzip: 32 KiB.
 const GZIP_WINDOW_BITS: u8 = 15;
 
-/// Why a body cannot be expanded.
+/// The reasons why a body cannot be decompressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Trouble {
     /// It is not what its coding says, or not whole.
@@ -61,7 +61,7 @@ pub enum Trouble {
     TooLong,
 }
 
-/// Most bytes that may come of a compressed body, told by whoever reads it; in the extensions of its request.
+/// The largest number of compressed bytes of a body. The reader of the body sets it, and the extensions of the request contain it.
 #[derive(Clone, Debug)]
 pub struct CompressedLimit(Arc<AtomicU64>);
 
@@ -79,12 +79,12 @@ impl Trouble {
     }
 }
 
-/// How a body is read.
+/// The way in which a route reads the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// As a whole, within a limit.
+    /// The route reads the body as a whole, within a limit.
     Whole,
-    /// As it comes, without a limit.
+    /// The route reads the body piece by piece, without a limit.
     Stream,
 }
 
@@ -113,11 +113,11 @@ struct Expanding {
     body: Body,
     coding: Coding,
     decoder: Decoder,
-    /// What came and is not expanded yet.
+    /// The bytes that arrived and are not decompressed yet.
     input: Bytes,
-    /// Whether the decoder may have more to give without more to take.
+    /// True if the decoder may return more bytes without more input.
     is_full: bool,
-    /// Where the next piece is made; empty, or of [`PIECE_BYTES`].
+    /// The buffer for the next piece: empty, or of [`PIECE_BYTES`].
     room: Vec<u8>,
     limit: CompressedLimit,
     came: u64,
@@ -127,7 +127,7 @@ struct Expanding {
     ended: bool,
 }
 
-/// What becomes of what came so far.
+/// The result of decompressing the bytes that have arrived.
 enum Next {
     Piece(Bytes),
     /// More must come.
@@ -163,7 +163,8 @@ impl Decoder {
     fn step(&mut self, input: &[u8], output: &mut [u8]) -> io::Result<(usize, usize)> {
         match self {
             Self::Gzip { state, is_between } => {
-                let (taken, given) = (state.total_in(), state.total_out());
+                let taken = state.total_in();
+                let given = state.total_out();
                 let status = state.decompress(input, output, FlushDecompress::None)?;
                 let step = ((state.total_in() - taken) as usize, (state.total_out() - given) as usize);
                 *is_between = status == Status::StreamEnd;
@@ -174,7 +175,8 @@ impl Decoder {
                 Ok(step)
             }
             Self::Zstd { state, is_between } => {
-                let (mut from, mut to) = (InBuffer::around(input), OutBuffer::around(output));
+                let mut from = InBuffer::around(input);
+                let mut to = OutBuffer::around(output);
                 *is_between = state.run(&mut from, &mut to)? == 0;
                 Ok((from.pos(), to.pos()))
             }
@@ -192,19 +194,23 @@ impl Decoder {
 
 impl Expanding {
     fn new(body: Body, (coding, window): (Coding, u32), limit: CompressedLimit) -> Self {
-        let (decoder, input, room) = (Decoder::new(coding, window), Bytes::new(), Vec::new());
-        let (came, gave, empty) = (0, 0, 0);
+        let decoder = Decoder::new(coding, window);
+        let input = Bytes::new();
+        let room = Vec::new();
+        let came = 0;
+        let gave = 0;
+        let empty = 0;
         Self { body, coding, decoder, input, is_full: false, room, limit, came, gave, empty, ended: false }
     }
 
-    /// Takes in what came.
+    /// Adds bytes that have arrived.
     fn take_in(&mut self, input: Bytes) -> Result<(), Trouble> {
         self.came += input.len() as u64;
         self.input = input;
         if self.came > self.limit.0.load(Ordering::Relaxed) { Err(Trouble::TooLong) } else { Ok(()) }
     }
 
-    /// The next piece of what came so far.
+    /// Decompresses the next piece of the bytes that have arrived.
     fn next_piece(&mut self) -> Result<Next, Trouble> {
         for _ in 0..MOST_STEPS {
             if !self.is_full && self.input.is_empty() {
@@ -277,7 +283,7 @@ impl HttpBody for Expanding {
                 }
                 None => {
                     self.ended = true;
-                    // Nothing at all is an empty body.
+                    // A body without any bytes is an empty body.
                     if self.came > 0 && !self.decoder.is_between() {
                         return Poll::Ready(Some(Err(axum::Error::new(Trouble::Malformed(self.coding)))));
                     }

@@ -1,11 +1,11 @@
-//! Answers, compressed for whoever accepts that.
+//! Compresses responses for clients that accept it.
 //!
-//! Whole answers only, those whose length is known: the lines of `_bulk` and the events of a task arrive one by one, and a compressor
-//! would hold them back. No pages of the desk: they hold the tokens of forms beside text that others write, and how well they compress
-//! would tell of the tokens (BREACH). Answers of the API hold no secret, and no web page of another site can ask for them with a key.
+//! Only responses of known length are compressed, because a compressor would delay the lines of `_bulk` and the events of a task. Pages of the desk are not
+//! compressed: they contain form tokens together with text of other people, and their compressed length would reveal the tokens (BREACH). Responses of the API
+//! contain no secret, and a web page of another site cannot request them with a key.
 //!
-//! What takes no permit is compressed only where it is part of the program, and once: nobody without a key makes the service compress
-//! again and again.
+//! A response that needs no permit is compressed only if it is a static part of the program, and only once, so that a client without a key cannot make the service
+//! compress again and again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ const MOST_KEPT: usize = 64;
 /// Effort, of both the fast end: answers are compressed once each.
 const ZSTD_LEVEL: i32 = 1;
 
-/// Of the codings that we give the one that is liked best; of several the first here.
+/// The codings of responses. If a client accepts several with the same quality, the first one is used.
 const GIVEN: [Coding; 2] = [Coding::Zstd, Coding::Gzip];
 
 /// The coding to answer in; `None` for as it is.
@@ -51,7 +51,7 @@ pub fn accepted(headers: &HeaderMap) -> Option<Coding> {
         let found = ranges.iter().find(|(range, _)| range == name);
         found.or_else(|| ranges.iter().find(|(range, _)| range == "*")).map_or(0.0, |(_, quality)| *quality)
     };
-    // Where it is not named, it is fine, but anything that is named is better.
+    // If the client does not name `identity`, it is acceptable, but every named coding is preferred.
     let plain = ranges.iter().find(|(range, _)| range == "identity").map_or(0.0, |(_, quality)| *quality);
     let best =
         GIVEN.into_iter().map(|coding| (coding, quality(coding.name()))).rev().max_by(|a, b| a.1.total_cmp(&b.1));
@@ -97,7 +97,8 @@ type Kept = Arc<OnceCell<Bytes>>;
 /// The place of a compressed file; `None` where there are too many.
 fn kept(path: &str, coding: Coding) -> Option<Kept> {
     static KEPT: Mutex<BTreeMap<(String, &'static str), Kept>> = Mutex::new(BTreeMap::new());
-    let (mut kept, name) = (KEPT.lock(), (path.to_owned(), coding.name()));
+    let mut kept = KEPT.lock();
+    let name = (path.to_owned(), coding.name());
     if kept.len() >= 2 * MOST_KEPT && !kept.contains_key(&name) {
         return None;
     }
@@ -124,7 +125,7 @@ fn failed(error: impl std::fmt::Display) -> Problem {
     Problem::internal(format!("compressing an answer: {error}"))
 }
 
-/// Whether an answer is long enough, whole, and text of ours.
+/// True if a response is long enough, complete, and text that this service has made.
 fn may_be(response: &Response) -> bool {
     let text = |value: &HeaderValue| {
         let media = value.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
@@ -177,7 +178,7 @@ mod tests {
             assert_eq!(first.headers()[header::CONTENT_ENCODING], coding.name());
             let first = bytes(first).await;
             assert!(first.len() < 1 << 9);
-            // What is kept is given, whatever the file has.
+            // The stored compressed response is returned although the file differs.
             assert_eq!(bytes(shrunk_once(file("b"), Some(coding), "/docs/a.css").await.unwrap()).await, first);
             let other = shrunk_once(file("a"), Some(coding), "/docs/%61.css").await.unwrap();
             assert!(!other.headers().contains_key(header::CONTENT_ENCODING));

@@ -73,7 +73,7 @@ pub enum LineAnswer<'a> {
     Refused {
         /// Number of the line, from 1.
         line: u64,
-        /// What is wrong; its `status` is the line's.
+        /// The error of the line. Its `status` is the status of the line.
         #[serde(flatten)]
         problem: ProblemBody<'a>,
     },
@@ -134,7 +134,7 @@ pub async fn bulk(
     Ok(([(header::CONTENT_TYPE, Media::Ndjson.name())], body).into_response())
 }
 
-/// What happened to a line.
+/// The result of a line.
 struct Done {
     line: u64,
     bytes: usize,
@@ -184,7 +184,7 @@ struct Pump {
     at_hand: Option<Line>,
     /// Waits for that permit. In line order: a line never waits for one before it that has none.
     permit: Option<BoxFuture<'static, Option<Permit>>>,
-    /// How many lines that are not blank have been begun.
+    /// Number of non-blank lines that were begun.
     begun: u64,
     pending: FuturesOrdered<BoxFuture<'static, Done>>,
     pending_bytes: usize,
@@ -193,14 +193,14 @@ struct Pump {
     /// Until one line is registered they go one by one: the first may create the collection, and one attempt is enough.
     one_by_one: bool,
     series: Series,
-    /// By when the line being received must be whole, and how many were begun before it: blank lines give no more time.
+    /// The time by which the present line must be complete, and the number of lines before it. Blank lines do not extend the time.
     due: Option<(u64, Instant)>,
     answers: mpsc::Sender<Bytes>,
     register: Register,
     request_id: RequestId,
 }
 
-/// What woke the pump.
+/// The event that woke the loop.
 enum Event {
     Done(Done),
     Piece(Result<Option<Bytes>, Problem>),
@@ -297,7 +297,8 @@ impl Pump {
         let max = self.register.app.limits().max_line_bytes;
         self.pending.push_back(match bytes {
             Some(bytes) => {
-                let (began, length) = (std::time::Instant::now(), bytes.len());
+                let began = std::time::Instant::now();
+                let length = bytes.len();
                 let line = self.register.clone().line(number, bytes, self.series.next_position(), permit);
                 let task = self.register.app.writes.spawn(line);
                 Box::pin(async move {
@@ -351,9 +352,9 @@ impl Pump {
         self.ready.push_back(text.into());
     }
 
-    /// Nobody listens any more; what has begun is finished all the same.
+    /// Completes the lines that were begun, after the client has hung up.
     async fn finish_unheard(mut self) {
-        // Others wait behind what is waited for here, and behind what the client sends.
+        // The permit is given back while this stream waits, because others may wait for it.
         (self.permit, self.at_hand, self.body) = (None, None, None);
         while let Some(done) = self.pending.next().await {
             count(&done.result);

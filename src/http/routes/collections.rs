@@ -33,14 +33,14 @@ pub struct CollectionList {
     pub next: Option<String>,
 }
 
-/// Which part of the list.
+/// The part of the list to return.
 #[derive(Clone, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ListParams {
     /// Most collections in the answer, 1 to 1000; 1000 unless given.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
     pub limit: usize,
-    /// Where an earlier answer's `next` said to go on.
+    /// The `next` of an earlier response, to continue there.
     #[param(value_type = Option<String>)]
     pub cursor: Option<CollectionName>,
 }

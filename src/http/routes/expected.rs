@@ -1,4 +1,4 @@
-//! What is allowed, in words for the client, from what serde says of a value it cannot read.
+//! Describes the allowed values to the client, from the error of serde for a value.
 
 /// Rewrites serde's words: names of Rust types become what JSON they are, and nothing of the client's own text is repeated.
 pub(super) fn expected(reason: &str) -> String {
@@ -28,7 +28,7 @@ fn list(wanted: &str) -> String {
     wanted.trim_start_matches("one of ").to_owned()
 }
 
-/// What a type of ours is in JSON.
+/// Describes the JSON form of a type.
 fn in_words(wanted: &str) -> &str {
     match wanted {
         "u8" => "a whole number from 0 to 255",

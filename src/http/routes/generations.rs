@@ -64,8 +64,8 @@ pub async fn delete(
 
 /// Make a generation the live one
 ///
-/// It answers within moments; the task then finds the pairs of what was registered while another one was live. The one that
-/// was live is kept.
+/// The generation becomes live within moments. The task then finds the pairs of records that were registered while another generation was live. The previous live
+/// generation is kept.
 #[utoipa::path(post, path = "/v1/collections/{collection}/generations/{generation}/activate", operation_id = "activateGeneration", tag = "admin",
     params(("collection" = CollectionName, Path), ("generation" = u32, Path)),
     responses((status = 202, description = "asked for; `Location` is the task", body = Task),
@@ -80,7 +80,7 @@ pub async fn activate(
     begin(&app, collection, Work::Activate(Activate { generation })).await
 }
 
-/// How many examples.
+/// The number of examples.
 #[derive(Clone, Copy, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct CompareParams {
@@ -97,7 +97,7 @@ impl Parameters for CompareParams {
 
 /// Compare a generation with the live one
 ///
-/// Which pairs it finds that the live one does not, and the reverse: what would change with it.
+/// Returns the pairs that only this generation finds and the pairs that only the live one finds: the changes that activating it would cause.
 #[utoipa::path(get, path = "/v1/collections/{collection}/generations/{generation}/compare", operation_id = "compareGeneration", tag = "admin",
     params(("collection" = CollectionName, Path), ("generation" = u32, Path), CompareParams),
     responses((status = 200, description = "the comparison", body = Comparison),

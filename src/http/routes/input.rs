@@ -1,4 +1,4 @@
-//! Small JSON bodies read key by key, strictly: what is unknown, repeated or of another type is named by its place.
+//! Reads small JSON bodies strictly. The error for an unknown or repeated key or a wrong type names its place.
 
 use serde_json::{Map, Value};
 

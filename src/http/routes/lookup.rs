@@ -1,4 +1,4 @@
-//! Questions that store nothing: is it a duplicate, what is similar.
+//! Lookups that store nothing: `check` finds out whether a row is a duplicate, `similar` lists similar records.
 
 #![expect(unused_qualifications, reason = "written by utoipa's macro around parameter structs")]
 
@@ -24,7 +24,7 @@ use doppel_engine::{Filter, Wanted};
 /// Similar records in an answer, unless asked otherwise, and at most: no more than that are ever verified.
 const SIMILAR_LIMITS: (u64, u64) = (20, 256);
 
-/// How far to search.
+/// The extent of the search.
 #[derive(Clone, Copy, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct CheckParams {
@@ -64,7 +64,7 @@ pub async fn check(
     Ok(Json(Timed::since(started, answer)))
 }
 
-/// How many similar records.
+/// The number of similar records.
 #[derive(Clone, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct SimilarParams {
@@ -95,7 +95,8 @@ impl Parameters for SimilarParams {
     fn read(query: &mut Query) -> Self {
         const SIMILARITY: &str = "give a number from 0 to 1";
         let templates = query.parsed("templates", "invalid_parameter", "give true or false").unwrap_or(false);
-        let (from, to) = (query.take("from"), query.take("to"));
+        let from = query.take("from");
+        let to = query.take("to");
         let min_similarity = query.parsed::<f64>("min_similarity", "invalid_parameter", SIMILARITY);
         if min_similarity.is_some_and(|least| !(0.0..=1.0).contains(&least)) {
             query.refuse("min_similarity", "out_of_range", SIMILARITY);

@@ -33,7 +33,7 @@ const LIST_LIMITS: (u64, u64) = (100, 1000);
 #[derive(Clone, Copy, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct RegisterParams {
-    /// What to do with a duplicate: `keep` stores it like any record, `skip` stores nothing and says what it repeats.
+    /// The treatment of a duplicate: `keep` stores it like any record, `skip` stores nothing and names the record that it repeats.
     #[param(value_type = Option<String>, pattern = "^(keep|skip)$")]
     pub if_duplicate: IfDuplicate,
 }
@@ -104,7 +104,8 @@ async fn register(
     params: RegisterParams,
 ) -> Result<Response, Problem> {
     let started = Instant::now();
-    let (engine, name) = (app.engine.clone(), collection.clone());
+    let engine = app.engine.clone();
+    let name = collection.clone();
     let result = app.detached(async move { engine.register(&name, under, row, params.if_duplicate).await }).await;
     let registration = result.inspect(count_registration).inspect_err(count_failure)?;
     let status = status_of(registration.outcome);
@@ -190,14 +191,14 @@ pub async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Which part of the list.
+/// The part of the list to return.
 #[derive(Clone, Copy, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ListParams {
     /// Most records in the answer, 1 to 1000; 100 unless given.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
     pub limit: u64,
-    /// Where an earlier answer's `next` said to go on. Not together with `since`.
+    /// The `next` of an earlier response, to continue there. Cannot be combined with `since`.
     #[param(value_type = Option<String>)]
     pub cursor: Option<Seq>,
     /// Only records with a `seq` above this.

@@ -19,7 +19,7 @@ use doppel_engine::rows::Records;
 /// Most ids of one question.
 const MOST_IDS: usize = 1000;
 
-/// Which rows an answer carries beside the ids of the records it names.
+/// The rows that a response contains in addition to the ids of records.
 #[derive(Clone, Debug, Default, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct RowParams {

@@ -28,11 +28,11 @@ pub struct SettingsInput {
     preset: Option<Preset>,
     /// Fields with a role, in the order in which their text is joined.
     fields: Option<Vec<Field>>,
-    /// How text becomes words.
+    /// The rules by which text is cut into words.
     text: Option<TextSettings>,
-    /// What proposes candidates, besides the exact stage.
+    /// The channels that propose candidates, in addition to the exact stage.
     channels: Option<Vec<Channel>>,
-    /// What accepts them; `null` leaves it to each channel's own comparison.
+    /// The rule that accepts candidates; `null` to use the comparison of each channel.
     verify: Option<Verify>,
     /// Records with fewer distinct features are `too_short`: only matched exactly.
     min_features: Option<u16>,
@@ -40,9 +40,9 @@ pub struct SettingsInput {
     host_aliases: Option<Vec<Vec<String>>>,
     /// Zone of times without an offset (IANA name).
     time_zone: Option<String>,
-    /// How long records are kept; `null`, for ever, unless given. No part of a reindex.
+    /// The time for which records are kept; `null`, the default, means forever. A reindex does not change it.
     retention: Option<Retention>,
-    /// What is kept of each record. Decided when the collection is made.
+    /// The kept content of each record. It cannot change after the collection is created.
     keep: Option<Keep>,
 }
 
@@ -173,7 +173,7 @@ pub fn parse(bytes: &[u8]) -> Result<Value, Problem> {
 const MOST_EXACT: f64 = 9_007_199_254_740_991.0;
 
 struct Strict<'a> {
-    /// Where a key is repeated, innermost first: found on the way back, so that nothing is written down for what is sound.
+    /// The path of a repeated key, innermost part first. It is built on the way back, so that valid input costs nothing.
     repeated: &'a mut Vec<String>,
 }
 

@@ -1,5 +1,5 @@
-//! Databases from which collections are filled: how they stand, and reading one as a whole. Only those that are configured, by their
-//! names: no request says where a database is.
+//! Databases from which collections are filled: their states, and the import of all rows. A request can only name configured databases; it cannot contain the
+//! address of a database.
 
 use axum::Json;
 use axum::extract::State;
@@ -25,7 +25,7 @@ pub struct SourceList {
     items: Vec<SourceState>,
 }
 
-/// What to read.
+/// The source to read.
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct ImportInput {

@@ -24,9 +24,9 @@ use crate::http::state::App;
 use crate::shutdown::Phase;
 use doppel_engine::tasks::Task;
 
-/// How often a followed task is looked at.
+/// Interval at which a followed task is read.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How often a follower hears something even if nothing changes.
+/// Interval at which a follower gets a message even if nothing has changed.
 const ALIVE_EVERY: Duration = Duration::from_secs(10);
 
 /// A list shows of a longer result (bytes of JSON) only its plain members: a thousand that name ten thousand records each would
@@ -46,14 +46,14 @@ pub struct TaskList {
     pub next: Option<String>,
 }
 
-/// Which part of the list.
+/// The part of the list to return.
 #[derive(Clone, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ListParams {
     /// Most tasks in the answer, 1 to 1000; 1000 unless given.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
     pub limit: usize,
-    /// Where an earlier answer's `next` said to go on.
+    /// The `next` of an earlier response, to continue there.
     #[param(value_type = Option<String>)]
     pub cursor: Option<(String, String)>,
 }
@@ -95,7 +95,7 @@ fn abridged(mut task: Task) -> Task {
     task
 }
 
-/// Read a task: how it stands, how far it is, what came of it
+/// Read a task: its status, its progress and its result
 #[utoipa::path(get, path = "/v1/tasks/{task}", operation_id = "getTask", tag = "admin", params(("task" = String, Path)),
     responses((status = 200, description = "the task", body = Task),
         (status = 404, description = "there is no such task")))]
@@ -150,7 +150,8 @@ pub async fn events(
         let (app, task, shown, place, caller) = state?;
         let task = changed(&app, task, shown, caller.as_ref()).await?;
         let event = Event::default().event("task").json_data(&task).ok()?;
-        let (ended, shown) = (task.status.is_finished(), task.version);
+        let ended = task.status.is_finished();
+        let shown = task.version;
         Some((Ok(event), (!ended).then_some((app, task, Some(shown), place, caller))))
     });
     Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(ALIVE_EVERY)))

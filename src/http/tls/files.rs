@@ -22,16 +22,16 @@ use crate::config::tls::{ClientCertificates, Tls};
 const HTTP_1_1: &[u8] = b"http/1.1";
 /// Largest file that is read: authorities of a whole country have a tenth of it.
 const MOST_BYTES: u64 = 1 << 20;
-/// What others than its owner may not do with the file of a key.
+/// The permission bits that other users must not have on the key file.
 const OTHERS: u32 = 0o007;
 
-/// What the files hold, ready for handshakes.
+/// The content of the files, ready for handshakes.
 #[derive(Debug)]
 pub(super) struct Material {
     pub(super) server: Arc<ServerConfig>,
-    /// When the first certificate of the chain expires: the service's own, or one that led to its authority.
+    /// The earliest expiry of a certificate in the chain.
     pub(super) expires: Timestamp,
-    /// What should be mended although it works.
+    /// Problems that should be repaired although TLS works.
     pub(super) warnings: Vec<String>,
 }
 
@@ -102,8 +102,7 @@ fn read(setting: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
     }
 }
 
-/// What is wrong with a file in which an editor has put a byte order mark, and what to do: the first certificate or key behind the mark
-/// would be passed over in silence.
+/// Describes the problem of a file with a byte order mark, which some editors add. The parser would silently skip the first certificate or key after the mark.
 pub fn not_plain(text: &[u8]) -> Option<&'static str> {
     const MARKS: [&[u8]; 3] = [b"\xEF\xBB\xBF", b"\xFF\xFE", b"\xFE\xFF"];
     MARKS.iter().any(|mark| text.starts_with(mark)).then_some(
@@ -141,7 +140,7 @@ fn key(path: &Path) -> anyhow::Result<PrivateKeyDer<'static>> {
     }
 }
 
-/// When the first of them expires.
+/// Returns the earliest expiry of the certificates.
 fn valid_until(chain: &[CertificateDer<'_>], path: &Path, now: Timestamp) -> anyhow::Result<Timestamp> {
     let shown = path.display();
     let all: Option<Vec<Validity>> = chain.iter().map(|certificate| validity::of(certificate)).collect();
@@ -156,7 +155,7 @@ fn valid_until(chain: &[CertificateDer<'_>], path: &Path, now: Timestamp) -> any
     Ok(expires)
 }
 
-/// Who is taken.
+/// Makes the verifier of client certificates.
 fn clients(tls: &Tls, provider: &Arc<CryptoProvider>) -> anyhow::Result<Arc<dyn ClientCertVerifier>> {
     if tls.client_certificates == ClientCertificates::Off {
         return Ok(Arc::new(NoClientAuth));
@@ -178,7 +177,7 @@ fn clients(tls: &Tls, provider: &Arc<CryptoProvider>) -> anyhow::Result<Arc<dyn 
     verifier.build().context("server.tls.client_ca")
 }
 
-/// What to do about a key that others may read.
+/// Returns a warning with its remedy if other users may read the key file.
 fn open_to_others(key: &Path) -> Option<String> {
     let mode = key.metadata().ok()?.permissions().mode();
     let shown = key.display();

@@ -28,11 +28,11 @@ use crate::http::problem::Problem;
 
 /// Longest handshake: two round trips and a signature; ten seconds are a bad telephone line.
 pub const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How often the files are looked at. What changed is read at the next look, when it has not changed again: a certificate and its
-/// key are two files, and whoever replaces them may be half-way.
+/// Interval at which the files are checked. A changed file is read at the next check if it has not changed again: a certificate and its key are two files,
+/// and the person who replaces them may have replaced only one.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// How often what was refused is read again although the files are the same: a certificate may not have been valid yet, and what did not
-/// let the service read a file is not always seen at the file.
+/// Interval at which refused files are read again although they have not changed: a certificate may have become valid, and the reason why a file was unreadable is
+/// not always visible in its metadata.
 const TRY_AGAIN: Duration = Duration::from_secs(60);
 /// The first byte of a handshake (RFC 8446, 5.1).
 const HANDSHAKE_RECORD: u8 = 22;
@@ -51,7 +51,7 @@ pub struct Certificates {
 #[derive(Default)]
 struct Read {
     files: Files,
-    /// When and why they were refused, if they were.
+    /// The time and the reason of the last refusal.
     refused: Option<(Instant, String)>,
 }
 
@@ -68,7 +68,8 @@ impl Files {
     fn of(tls: &Tls) -> Self {
         let look = |path: &Path| {
             let found = path.metadata().ok()?;
-            let (which, size) = (found.ino().cast_signed(), found.size().cast_signed());
+            let which = found.ino().cast_signed();
+            let size = found.size().cast_signed();
             let [written, changed] = [(found.mtime(), found.mtime_nsec()), (found.ctime(), found.ctime_nsec())];
             Some([which, size, written.0, written.1, changed.0, changed.1])
         };
@@ -81,10 +82,10 @@ impl Files {
 pub struct Renewed(Current, Files);
 
 impl Certificates {
-    /// Reads the files; `None` where the service speaks no TLS.
+    /// Reads the files; `None` if the service does not use TLS.
     ///
     /// # Errors
-    /// What is wrong with them, and what to do.
+    /// The problem of a file, with its remedy.
     pub fn open(tls: &Tls) -> anyhow::Result<Option<Arc<Self>>> {
         if !tls.is_on() {
             return Ok(None);
@@ -94,7 +95,7 @@ impl Certificates {
         Ok(Some(Arc::new(Self { current: ArcSwap::from_pointee(current), read: Mutex::new(read) })))
     }
 
-    /// What should be mended although it works.
+    /// Returns problems that should be repaired although TLS works.
     pub fn warnings(&self) -> Vec<String> {
         self.current.load().material.warnings.clone()
     }
@@ -104,17 +105,18 @@ impl Certificates {
         self.current.load().material.expires.as_second() - crate::clock::timestamp().as_second()
     }
 
-    /// Reads the files that `tls` names, without a change.
+    /// Reads the files of `tls` without using them yet.
     ///
     /// # Errors
-    /// What is wrong with them, and what to do.
+    /// The problem of a file, with its remedy.
     pub fn renew(&self, tls: &Tls) -> anyhow::Result<Renewed> {
         read(tls).inspect_err(|_| count("refused"))
     }
 
-    /// Uses what was read from the next connection on.
+    /// Uses the files that were read, from the next connection on.
     pub fn put_in_force(&self, Renewed(current, files): Renewed) {
-        let (expires, warnings) = (current.material.expires, current.material.warnings.clone());
+        let expires = current.material.expires;
+        let warnings = current.material.warnings.clone();
         *self.read.lock() = Read { files, refused: None };
         self.current.store(Arc::new(current));
         count("loaded");
@@ -136,7 +138,8 @@ impl Certificates {
     /// A look; `before` is what the look before showed where that was new.
     fn look(&self, before: &mut Option<Files>, now: Instant) {
         let tls = self.current.load().tls.clone();
-        let (files, settled) = (Files::of(&tls), before.take());
+        let files = Files::of(&tls);
+        let settled = before.take();
         let said = {
             let mut read = self.read.lock();
             let is_new = read.files != files;
@@ -164,7 +167,7 @@ impl Certificates {
         }
     }
 
-    /// Shakes hands with whoever connected; `None` where that failed, which they were told if they can be.
+    /// Does the TLS handshake with a client; `None` if it fails. The client gets an error if possible.
     pub async fn shake_hands(&self, stream: TcpStream) -> Option<Stream> {
         let mut first = [0];
         match stream.peek(&mut first).await {
@@ -174,7 +177,7 @@ impl Certificates {
                 return None;
             }
             Ok(1..) => {}
-            // Gone again: whoever looks whether the port is open.
+            // The client has closed the connection, like a port scanner.
             _ => return None,
         }
         let acceptor = TlsAcceptor::from(Arc::clone(&self.current.load().material.server));
@@ -206,7 +209,7 @@ pub(super) fn failed(reason: &'static str) {
     metrics::counter!("doppel_tls_handshakes_failed_total", "reason" => reason).increment(1);
 }
 
-/// Whether a handshake failed for the caller's certificate.
+/// True if a handshake failed because of the client certificate.
 fn is_about_clients(error: &std::io::Error) -> bool {
     let error = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     matches!(error, Some(rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented))
@@ -223,7 +226,7 @@ async fn refuse_plain(mut stream: TcpStream) {
     let mut rest = stream.take(DISCARDED_BYTES);
     let mut nowhere = tokio::io::sink();
     let discarding = tokio::io::copy(&mut rest, &mut nowhere);
-    // What does not come in that time is not waited for.
+    // Data that arrives later is not read.
     let _ = tokio::time::timeout(DISCARDING, discarding).await;
 }
 
@@ -257,7 +260,7 @@ mod tests {
         write(&tls, crate::clock::timestamp());
         let before = Files::of(&tls);
         assert_eq!(Files::of(&tls), before);
-        // Of some file systems the clock is a coarse one.
+        // Some file systems have coarse timestamps.
         std::thread::sleep(Duration::from_millis(50));
         std::fs::set_permissions(&tls.key, std::fs::Permissions::from_mode(0o640)).unwrap();
         assert_ne!(Files::of(&tls), before);
@@ -273,7 +276,8 @@ mod tests {
         let first = in_force();
         let valid_from = crate::clock::timestamp() + Duration::from_secs(3);
         write(&tls, valid_from);
-        let (mut before, begun) = (None, Instant::now());
+        let mut before = None;
+        let begun = Instant::now();
         certificates.look(&mut before, begun);
         certificates.look(&mut before, begun);
         assert!(certificates.read.lock().refused.is_some());

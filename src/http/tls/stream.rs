@@ -10,7 +10,7 @@ use tokio_rustls::server::TlsStream;
 
 /// See the module.
 pub enum Stream {
-    /// As it came.
+    /// A connection without TLS.
     Plain(TcpStream),
     /// Inside TLS.
     Tls(Box<TlsStream<TcpStream>>),

@@ -1,7 +1,7 @@
-//! From when to when a certificate is valid: the one thing of it that the library below does not say.
+//! Reads the validity period of a certificate, which the TLS library does not return.
 //!
-//! A certificate is nested pieces of DER, each a tag, a length and so many bytes; the two times stand at a fixed place
-//! (RFC 5280, 4.1). What is not as it should be gives `None`.
+//! A certificate consists of nested DER elements, each with a tag, a length and its bytes. The two times are at a fixed position (RFC 5280, 4.1). Any error gives
+//! `None`.
 
 use jiff::Timestamp;
 
@@ -33,7 +33,7 @@ fn piece(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((tag, held, behind))
 }
 
-/// What the first piece holds, which has this tag, and what follows it.
+/// Returns the content of the first element, which must have this tag, and the bytes after it.
 fn expect(bytes: &[u8], wanted: u8) -> Option<(&[u8], &[u8])> {
     piece(bytes).filter(|(tag, ..)| *tag == wanted).map(|(_, held, behind)| (held, behind))
 }
