@@ -33,7 +33,7 @@ impl Reach {
         Self(None)
     }
 
-    /// These and no others.
+    /// Only these collections.
     pub fn only(collections: &[CollectionName]) -> Self {
         Self(Some(collections.into()))
     }
@@ -51,13 +51,13 @@ impl Reach {
     /// Refuses another collection.
     ///
     /// # Errors
-    /// 403 `not_this_collection`. It does not say whether there is one of that name.
+    /// 403 `not_this_collection`. The error does not tell whether the collection exists.
     pub fn check(&self, collection: &CollectionName) -> Result<(), Problem> {
         if self.includes(collection) { Ok(()) } else { Err(not_this_collection()) }
     }
 }
 
-/// A key that is limited to collections asks about another one, or about what belongs to none.
+/// Makes the problem for a key that is limited to some collections and is used for another collection, or for a route of no collection.
 pub fn not_this_collection() -> Problem {
     let detail =
         "the key is limited to some collections, and this is about another one or about all of them; use another key";
@@ -75,9 +75,9 @@ struct Key {
     hash: [u8; 32],
     scopes: Vec<Scope>,
     reach: Reach,
-    /// Microseconds since 1970 from which on it opens nothing.
+    /// The time at which the key expires, in microseconds since 1970.
     expires: Option<u64>,
-    /// The minute since 1970 in which it was last used, where that is noted; 0 for none.
+    /// The minute since 1970 of the last use; 0 if the key was not used. `None` if uses are not recorded.
     used: Option<Arc<AtomicU64>>,
 }
 
@@ -90,10 +90,10 @@ impl Key {
         Some(Self { name, hash: decode(&key.sha256)?, scopes: key.scopes.clone(), reach, expires, used })
     }
 
-    /// A key that was made while the service ran. What of it this version does not know opens nothing.
+    /// Makes the key from a key that was created while the service runs. Permissions that this version does not know are ignored.
     fn managed(key: &ManagedKey, before: Option<&Self>) -> Option<Self> {
         let hash = decode(&key.sha256)?;
-        // One that cannot be read has expired.
+        // A key whose time cannot be read counts as expired.
         let micros =
             |at: &String| at.parse::<jiff::Timestamp>().map_or(0, |at| u64::try_from(at.as_microsecond()).unwrap_or(0));
         let expires = key.expires_at.as_ref().map(micros);
@@ -115,7 +115,7 @@ impl Key {
     fn note_use(&self) {
         let Some(used) = &self.used else { return };
         let minute = crate::clock::micros() / MICROS_A_MINUTE;
-        // A read, but for one write a minute.
+        // At most one write a minute.
         if used.load(Ordering::Relaxed) < minute {
             used.store(minute, Ordering::Relaxed);
         }

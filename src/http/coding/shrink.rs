@@ -22,19 +22,19 @@ use tokio::sync::OnceCell;
 use super::Coding;
 use crate::http::problem::Problem;
 
-/// Shorter answers go in one packet as they are.
+/// Shorter responses are not compressed, because they fit into one packet anyway.
 const LEAST_BYTES: u64 = 1 << 10;
-/// Longer ones are compressed beside the threads that answer: this takes a fraction of a millisecond.
+/// Longer responses are compressed on a thread for blocking work. To compress this many bytes takes less than a millisecond.
 const MOST_AT_ONCE: usize = 64 << 10;
-/// Most files that are kept compressed, each once for a coding: there are some twenty.
+/// Largest number of files whose compressed content is kept. There are about twenty such files, and each is kept in two codings.
 const MOST_KEPT: usize = 64;
-/// Effort, of both the fast end: answers are compressed once each.
+/// Compression level. It is a fast one, because each response is compressed for one client.
 const ZSTD_LEVEL: i32 = 1;
 
 /// The codings of responses. If a client accepts several with the same quality, the first one is used.
 const GIVEN: [Coding; 2] = [Coding::Zstd, Coding::Gzip];
 
-/// The coding to answer in; `None` for as it is.
+/// Returns the coding of the response. `None` if the response must not be compressed.
 pub fn accepted(headers: &HeaderMap) -> Option<Coding> {
     let ranges: Vec<(String, f32)> = headers
         .get_all(header::ACCEPT_ENCODING)
@@ -58,10 +58,10 @@ pub fn accepted(headers: &HeaderMap) -> Option<Coding> {
     best.filter(|(_, quality)| *quality > 0.0 && *quality >= plain).map(|(coding, _)| coding)
 }
 
-/// The answer, compressed if it is one that is.
+/// Compresses a response, unless its kind is never compressed.
 ///
 /// # Errors
-/// 500, when it cannot be.
+/// 500 if the compression fails.
 pub async fn shrunk(mut response: Response, coding: Option<Coding>) -> Result<Response, Problem> {
     if !may_be(&response) {
         return Ok(response);
@@ -73,12 +73,13 @@ pub async fn shrunk(mut response: Response, coding: Option<Coding>) -> Result<Re
     Ok(encoded(head, coding, compressed))
 }
 
-/// The file of the program at `path`, compressed if it is one that is: the first time, and kept.
+/// Compresses the response with the static file at `path`, unless its kind is never compressed. The result is kept, so that a file is
+/// compressed only once.
 ///
 /// # Errors
-/// 500, when it cannot be.
+/// 500 if the compression fails.
 pub async fn shrunk_once(mut response: Response, coding: Option<Coding>, path: &str) -> Result<Response, Problem> {
-    // A file has one path as it is, and any number of ways to write it with %.
+    // A path can be written with % in many ways. Only the plain path is kept, so that a client cannot fill the memory.
     if response.status() != StatusCode::OK || !may_be(&response) || path.contains('%') {
         return Ok(response);
     }
@@ -91,10 +92,10 @@ pub async fn shrunk_once(mut response: Response, coding: Option<Coding>, path: &
     Ok(encoded(head, coding, compressed))
 }
 
-/// A compressed file, or its place while it is being made.
+/// A compressed file. Empty while the file is being compressed.
 type Kept = Arc<OnceCell<Bytes>>;
 
-/// The place of a compressed file; `None` where there are too many.
+/// Returns the place for a compressed file; `None` if too many are kept.
 fn kept(path: &str, coding: Coding) -> Option<Kept> {
     static KEPT: Mutex<BTreeMap<(String, &'static str), Kept>> = Mutex::new(BTreeMap::new());
     let mut kept = KEPT.lock();
@@ -105,7 +106,7 @@ fn kept(path: &str, coding: Coding) -> Option<Kept> {
     Some(Arc::clone(kept.entry(name).or_default()))
 }
 
-/// All of a body, compressed.
+/// Reads a whole body and compresses it.
 async fn whole(body: Body, coding: Coding) -> Result<Bytes, Problem> {
     let body = body.collect().await.map_err(failed)?.to_bytes();
     let compressed = match body.len() {
@@ -148,7 +149,7 @@ fn may_be(response: &Response) -> bool {
 /// Compresses all of `body`.
 ///
 /// # Errors
-/// When there is no memory for it.
+/// There is not enough memory.
 pub fn compress(body: &[u8], coding: Coding) -> std::io::Result<Vec<u8>> {
     match coding {
         Coding::Zstd => zstd::bulk::compress(body, ZSTD_LEVEL),

@@ -21,19 +21,19 @@ use doppel_core::collection::CollectionName;
 use doppel_engine::changes::ChangeList;
 use doppel_store::Seq;
 
-/// Changes in one part of the feed, unless asked otherwise, and at most.
+/// The default and the largest number of changes in one answer.
 const LIST_LIMITS: (u64, u64) = (100, 1000);
-/// Longest wait for a change, in seconds: below the usual time for a request.
+/// Longest wait for a change, in seconds. It is less than the default time limit of a request.
 const LONGEST_WAIT_S: u64 = 25;
 
 /// The part of the feed to read.
 #[derive(Clone, Copy, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ChangeParams {
-    /// Only changes with a `number` above this; all that are known unless given.
+    /// Only changes with a greater `number`. The default is all known changes.
     #[param(value_type = Option<u64>)]
     pub since: Seq,
-    /// Most changes in the answer, 1 to 1000; 100 unless given.
+    /// Largest number of changes in the answer, 1 to 1000. The default is 100.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
     pub limit: u64,
     /// Seconds to wait for a change if there is none, 0 to 25. The default is 0.

@@ -1,4 +1,4 @@
-//! Decisions: a person's word about two records.
+//! Decisions of people about two records.
 
 #![expect(unused_qualifications, reason = "written by utoipa's macro around parameter structs")]
 
@@ -20,7 +20,7 @@ use doppel_core::violation::Violation;
 use doppel_engine::decisions::{DecisionView, Opinion};
 use doppel_store::decisions::{Judgement, RecordPair};
 
-/// Decisions in one part of a list, unless asked otherwise, and at most.
+/// The default and the largest number of decisions in one answer.
 const LIST_LIMITS: (u64, u64) = (100, 1000);
 
 /// The decision of a person.
@@ -39,7 +39,7 @@ pub struct DecisionInput {
 #[derive(Clone, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ListParams {
-    /// Most decisions in the answer, 1 to 1000; 100 unless given.
+    /// Largest number of decisions in the answer, 1 to 1000. The default is 100.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
     pub limit: usize,
     /// The `next` of an earlier response, to continue there.
@@ -84,8 +84,8 @@ pub async fn list(
 
 /// Decide that two records are the same matter, or not
 ///
-/// Beats every score from now on, in either order of the two, and survives reindexing and replacement. Deciding again adds to
-/// the history.
+/// From now on the decision is stronger than any score, in both orders of the two records. It stays in force after a reindex and after a
+/// replacement of the records. Another decision about the same records is added to the history.
 #[utoipa::path(put, path = "/v1/collections/{collection}/decisions/{a}/{b}", operation_id = "putDecision", tag = "decisions",
     params(("collection" = CollectionName, Path), ("a" = RecordId, Path, description = "record id, percent-encoded"),
         ("b" = RecordId, Path, description = "another record id")),
@@ -146,7 +146,7 @@ impl Parameters for WithdrawParams {
 
 /// Take a decision back
 ///
-/// The scores decide again. The history stays.
+/// From now on the scores decide again. The history is kept.
 #[utoipa::path(delete, path = "/v1/collections/{collection}/decisions/{a}/{b}", operation_id = "deleteDecision", tag = "decisions",
     params(("collection" = CollectionName, Path), ("a" = RecordId, Path), ("b" = RecordId, Path), WithdrawParams),
     responses((status = 200, description = "the decision with its history", body = DecisionView),

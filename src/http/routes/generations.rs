@@ -20,7 +20,7 @@ use doppel_engine::compare::Comparison;
 use doppel_engine::generations::Generation;
 use doppel_engine::tasks::{Activate, Task, Work};
 
-/// Examples in a comparison, unless asked otherwise, and at most.
+/// The default and the largest number of examples in a comparison.
 const EXAMPLES: (u64, u64) = (20, 1000);
 
 /// The generations of a collection.
@@ -28,7 +28,7 @@ const EXAMPLES: (u64, u64) = (20, 1000);
 pub struct GenerationList {
     /// The generations, ascending; one of them is live.
     pub items: Vec<Generation>,
-    /// Always `null`: there is one part only.
+    /// Always `null`, because the list is not divided.
     pub next: Option<String>,
 }
 
@@ -45,7 +45,7 @@ pub async fn list(
     Ok(Json(GenerationList { items: app.engine.generations(&collection).await?, next: None }))
 }
 
-/// Drop a generation beside the live one
+/// Drop a generation that is not live
 #[utoipa::path(delete, path = "/v1/collections/{collection}/generations/{generation}", operation_id = "deleteGeneration", tag = "admin",
     params(("collection" = CollectionName, Path), ("generation" = u32, Path)),
     responses((status = 204, description = "dropped"),
@@ -84,7 +84,7 @@ pub async fn activate(
 #[derive(Clone, Copy, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct CompareParams {
-    /// Most examples of pairs gained and of pairs lost, 0 to 1000; 20 unless given.
+    /// Largest number of examples of gained pairs, and of lost pairs, 0 to 1000. The default is 20.
     #[param(value_type = Option<u16>, minimum = 0, maximum = 1000)]
     pub examples: u64,
 }

@@ -1,4 +1,4 @@
-//! Groups: records that hang together, as hot issues and repeat petitioners.
+//! Groups of connected records, to show frequent topics and petitioners with many records.
 
 #![expect(unused_qualifications, reason = "written by utoipa's macro around parameter structs")]
 
@@ -19,7 +19,7 @@ use doppel_core::record::RecordId;
 use doppel_engine::groups::{After, GroupDetail, GroupView, Order};
 use doppel_store::Seq;
 
-/// Groups in one part of a list, unless asked otherwise, and at most.
+/// The default and the largest number of groups in one answer.
 const LIST_LIMITS: (u64, u64) = (50, 1000);
 /// The default and the largest number of days that count as recent.
 const DAYS: (u64, u64) = (30, 36_500);
@@ -28,17 +28,17 @@ const DAYS: (u64, u64) = (30, 36_500);
 #[derive(Clone, Copy, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ListParams {
-    /// `size`: most records first. `hot`: most petitioners of late first. `repeat`: most records of one petitioner first.
-    /// `recent`: the latest record first. `size` unless given.
+    /// `size`: groups with the most records first. `hot`: groups with the most recent petitioners first. `repeat`: groups with the most
+    /// records of one petitioner first. `recent`: groups with the latest record first. The default is `size`.
     #[param(value_type = Option<String>, pattern = "^(size|hot|repeat|recent)$")]
     pub order: Order,
     /// Number of days that count as recent. The default is 30.
     #[param(value_type = Option<u32>, minimum = 1, maximum = 36500)]
     pub days: u32,
-    /// Only groups of at least so many records; 2 unless given.
+    /// Only groups with at least this many records. The default is 2.
     #[param(value_type = Option<u32>, minimum = 2)]
     pub least: usize,
-    /// Most groups in the answer, 1 to 1000; 50 unless given.
+    /// Largest number of groups in the answer, 1 to 1000. The default is 50.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
     pub limit: usize,
     /// The `next` of an earlier response with the same other parameters, to continue there.
@@ -106,7 +106,7 @@ pub async fn list(
 #[derive(Clone, Copy, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct GroupParams {
-    /// So many days; 30 unless given.
+    /// Number of days that count as recent. The default is 30.
     #[param(value_type = Option<u32>, minimum = 1, maximum = 36500)]
     pub days: u32,
 }
@@ -117,7 +117,7 @@ impl Parameters for GroupParams {
     }
 }
 
-/// Read the group that a record is in
+/// Read the group of a record
 #[utoipa::path(get, path = "/v1/collections/{collection}/groups/{id}", operation_id = "getGroup", tag = "groups",
     params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "id of any of its records"), GroupParams, RowParams),
     responses((status = 200, description = "the group with its members", body = GroupDetail)))]

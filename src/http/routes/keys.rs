@@ -1,4 +1,4 @@
-//! Keys of callers: made, listed and revoked while the service runs.
+//! Creates, lists and revokes keys of callers while the service runs.
 
 use axum::Json;
 use axum::extract::State;
@@ -21,16 +21,16 @@ use crate::http::state::App;
 use doppel_core::collection::CollectionName;
 use doppel_store::keys::ManagedKey;
 
-/// Most collections that a key is limited to: an office has some, and every instance reads all keys once a second.
+/// Largest number of collections of a key. An office has only a few collections, and every instance reads all keys once a second.
 const MOST_COLLECTIONS: usize = 32;
-/// Scopes there are.
+/// The number of scopes.
 const MOST_SCOPES: usize = 3;
-/// Longest life that is given in days: a hundred years.
+/// Longest life of a key in days: about a hundred years.
 const MOST_DAYS: u64 = 36_500;
-/// No offset of a time has so many.
+/// Offsets of times are smaller.
 const SECONDS_OF_A_DAY: i32 = 86_400;
 
-/// A key to be made.
+/// The request to create a key.
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct KeyInput {
@@ -40,14 +40,14 @@ pub struct KeyInput {
     /// The scopes of the key. Scopes do not include each other.
     #[schema(min_items = 1, max_items = 3)]
     scopes: Vec<Scope>,
-    /// The only collections that it may be used for, whether they are there yet or not; all unless given. A limited key sees nothing
-    /// of others, and nothing that belongs to none: `/metrics`, keys.
+    /// The only collections for which the key can be used. They may not exist yet. The default is all collections. A limited key cannot be
+    /// used for other collections, or for routes of no collection, such as `/metrics` and the keys.
     #[schema(min_items = 1, max_items = 32)]
     collections: Option<Vec<CollectionName>>,
-    /// After so many days, of 24 hours, it opens nothing.
+    /// The key expires after this many days of 24 hours.
     #[schema(minimum = 1, maximum = 36_500)]
     expires_in_days: Option<u32>,
-    /// ... or from this time on (RFC 3339).
+    /// The key expires at this time (RFC 3339). Cannot be combined with `expires_in_days`.
     expires_at: Option<String>,
 }
 
@@ -58,13 +58,13 @@ pub struct Key {
     pub name: String,
     /// The scopes of the key.
     pub scopes: Vec<String>,
-    /// The only collections that it may be used for; `null` for all.
+    /// The only collections for which the key can be used; `null` for all.
     pub collections: Option<Vec<CollectionName>>,
     /// The time of creation (RFC 3339, UTC).
     pub created_at: String,
-    /// The name of the key that made it.
+    /// The name of the key with which it was created.
     pub created_by: String,
-    /// From when on it opens nothing; `null` for never.
+    /// The time at which it expires; `null` for never.
     pub expires_at: Option<String>,
     /// True if the key has expired.
     pub expired: bool,
@@ -81,10 +81,10 @@ impl From<ManagedKey> for Key {
     }
 }
 
-/// A new key, with what its caller sends.
+/// A new key with its secret.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct NewKey {
-    /// The key itself (`dpl_<name>_<secret>`): shown in this answer, and nowhere again.
+    /// The key itself (`dpl_<name>_<secret>`). Only this answer shows it.
     pub key: String,
     /// The stored data of the key.
     #[serde(flatten)]
@@ -130,7 +130,7 @@ pub async fn create(
     let kept = key.clone();
     let ring = app.detached(async move { engine.create_key(kept).await }).await?;
     app.keys.manage(&ring);
-    // The line of the request does not say which key it made.
+    // The log line of the request does not contain the name of the new key.
     let made = &*key.name;
     let by = &*key.created_by;
     let scopes = key.scopes.join(",");
@@ -212,7 +212,7 @@ fn read(body: &[u8]) -> Result<ManagedKey, Problem> {
     })
 }
 
-/// A time with its offset, which is less than a day; the parser takes more.
+/// Parses a time with its offset. The offset must be less than a day; the parser would accept more.
 fn instant(text: &str) -> Option<Timestamp> {
     let offset = Pieces::parse(text).ok()?.to_numeric_offset()?;
     text.parse().ok().filter(|_| offset.seconds().abs() < SECONDS_OF_A_DAY)
