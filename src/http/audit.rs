@@ -5,17 +5,17 @@
 
 use axum::http::{HeaderMap, Method};
 
-/// Bytes of a path that are shown; names and ids are shorter.
+/// Largest number of bytes of a path in the log. Names and ids are shorter.
 const MOST_SHOWN: usize = 1_024;
 
 /// The data of a request for its audit line, taken before the request is processed.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// Its path, where the call is one that is audited.
+    /// Its path, if the call is audited.
     path: Option<String>,
-    /// The id of its trace; empty where it says none.
+    /// The id of its trace; empty if the request has none.
     pub trace_id: String,
-    /// The span that the caller says it comes from.
+    /// The span of the caller, from the header `traceparent`.
     pub parent: Option<TraceParent>,
 }
 
@@ -36,7 +36,8 @@ pub struct Outcome<'a> {
     pub method: &'a str,
     /// The route, with the names of its parts.
     pub route: &'a str,
-    /// The status answered; that of a form of the desk leads on to a page also where it was refused. 499 where the client hung up before.
+    /// The status of the response. A form of the desk is answered with a redirect even if it was refused. 499 if the client closed the
+    /// connection before the response.
     pub status: u16,
     /// Id of the request.
     pub request_id: &'a str,
@@ -54,7 +55,7 @@ impl Asked {
         Self { path, trace_id, parent }
     }
 
-    /// Writes the line, if there is to be one.
+    /// Writes the line, if the call is audited.
     pub fn note(&self, outcome: &Outcome<'_>) {
         let Some(path) = &self.path else { return };
         let Outcome { method, route, status, request_id, key } = *outcome;
@@ -65,7 +66,7 @@ impl Asked {
 
 /// True for all calls except registrations, lookups and comparisons.
 fn is_audited(method: &Method, route: &str) -> bool {
-    // Reads everything there is.
+    // A snapshot contains all data.
     if *method == Method::GET && route == "/v1/admin/snapshots/stream" {
         return true;
     }
@@ -82,7 +83,7 @@ fn is_audited(method: &Method, route: &str) -> bool {
     }
 }
 
-/// The `traceparent` header, of any version but the forbidden `ff`; `None` where it is not one.
+/// Reads the header `traceparent`, in any version except the forbidden `ff`. `None` if it is missing or not valid.
 fn trace_parent(headers: &HeaderMap) -> Option<TraceParent> {
     let mut values = headers.get_all("traceparent").iter();
     let value = values.next()?.to_str().ok()?;

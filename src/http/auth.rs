@@ -17,7 +17,7 @@ use crate::http::problem::Problem;
 use crate::http::state::App;
 use doppel_core::collection::CollectionName;
 
-/// A scope as a type, so that a handler's signature says what it needs.
+/// A scope as a type, so that the signature of a handler shows the required scope.
 pub trait Needs: Send + Sync {
     /// The scope.
     const SCOPE: Scope;
@@ -47,7 +47,7 @@ needs! {
     Admin = Admin as Administrator, AdministratorIn;
 }
 
-/// Proof that the caller has the scope of `N`, for all that the request is about.
+/// Proof that the caller has the scope of `N` for everything that the request concerns.
 #[derive(Clone, Debug)]
 pub struct Authorised<N>(pub Caller, PhantomData<N>);
 
@@ -72,7 +72,7 @@ fn caller(parts: &Parts, app: &App, scope: Scope) -> Result<Caller, Problem> {
     caller
 }
 
-/// Refuses a request that is not about one of the collections of `reach`. A name that no collection can have is told where it is read.
+/// Refuses a request whose path names no collection of `reach`. A name that is not valid is not refused here, but by the code that reads it.
 ///
 /// # Errors
 /// 403 `not_this_collection`.

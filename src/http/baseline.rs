@@ -21,11 +21,11 @@ use crate::http::server::accept;
 /// Makes bytes durable before it returns.
 pub type Append = Arc<dyn Fn(Bytes) -> BoxFuture<'static, io::Result<()>> + Send + Sync>;
 
-/// Serves any path on `listener` for ever: parses the body, makes it durable if `append` is given, and answers about 200
-/// bytes of JSON.
+/// Serves all paths on `listener` forever. It parses the body, makes it durable if `append` is given, and answers with about 200 bytes of
+/// JSON.
 ///
 /// # Errors
-/// When the listener is none that can be served.
+/// The listener cannot be used.
 pub async fn serve(listener: TcpListener, append: Option<Append>) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let router = match append {

@@ -17,18 +17,19 @@ pub struct EvictingPlaces {
 }
 
 impl EvictingPlaces {
-    /// At most so many.
+    /// Makes this number of places.
     pub fn new(most: usize) -> Self {
         Self { most: Arc::new(most.into()), held: Arc::default() }
     }
 
-    /// Changes how many. Of fewer, each that comes takes the oldest one's, so that those there are too many go on until they end.
+    /// Changes the number of places. If more places are taken than this number, the holders keep them until they end or until a new
+    /// holder takes the oldest place.
     pub fn set_most(&self, most: usize) {
         self.most.store(most, Ordering::Relaxed);
     }
 
-    /// A place; whether another was taken from its holder for it. A holder cancels the token to give the place back, and has lost it
-    /// when the token is cancelled. O(places).
+    /// Takes a place. Also returns whether another holder lost its place for it. A holder cancels the token to give the place back. If the
+    /// token is cancelled by another, the holder has lost the place. O(places).
     pub fn enter(&self) -> (CancellationToken, bool) {
         let own = CancellationToken::new();
         let mut held = self.held.lock();

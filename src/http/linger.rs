@@ -16,13 +16,13 @@ use hyper::body::{Frame, SizeHint};
 /// Time for the rest of a body. The client gets its response at once. If it sends for longer, the connection is closed.
 const TIME: Duration = Duration::from_secs(3);
 
-/// A body that is read to its end, or for [`TIME`] and some bytes more, when it is dropped.
+/// A body whose rest is read when it is dropped. Reading ends at the end of the body, after [`TIME`], or after a number of bytes.
 struct Lingering {
     body: Body,
     most_bytes: usize,
 }
 
-/// Makes `body` be read on when it is dropped, at most `most_bytes` of it.
+/// Returns a body whose rest is read when it is dropped, up to `most_bytes`.
 pub fn lingering(body: Body, most_bytes: usize) -> Body {
     if body.is_end_stream() { body } else { Body::new(Lingering { body, most_bytes }) }
 }

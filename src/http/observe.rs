@@ -1,6 +1,7 @@
-//! Around every request: its id, its permit, its deadline, a net under panics, one log line, its numbers.
+//! The middleware around every request. It sets the request id and the deadline, takes a permit, catches panics, and writes one log line and
+//! the metrics.
 //!
-//! The route's template is logged and counted, never the path: ids may be personal.
+//! The log and the metrics contain the template of the route and never the path, because ids may be personal data.
 
 use std::cell::Cell;
 use std::panic::AssertUnwindSafe;
@@ -32,7 +33,7 @@ use doppel_store::stages::Span;
 
 /// The header of the request id, in requests and answers.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// Longest request id taken from a client.
+/// Longest request id that is accepted from a client.
 const MAX_REQUEST_ID_BYTES: usize = 128;
 /// The status in log and metrics of a request whose client hung up before the response. It is never sent. Other servers use the same number.
 const HUNG_UP: u16 = 499;
@@ -51,14 +52,14 @@ impl CallerSlot {
         let _ = self.0.set(name);
     }
 
-    /// The caller's name; empty where nobody is named.
+    /// The name of the caller; empty if there is none.
     pub fn name(&self) -> &str {
         self.0.get().map_or("", |name| name)
     }
 }
 
-/// A permit: one of the `max_in_flight`. Held while a request, or a line of a stream, is worked on, and by writes that outlive
-/// it until they end; not while a body is awaited ([`arrival`]).
+/// One of the `max_in_flight` permits. A request, or a line of a stream, holds it while the service works on it, but not while the service
+/// waits for a body ([`arrival`]). A write that continues after its request holds it until the write ends.
 #[derive(Clone, Debug)]
 pub struct Permit(Arc<Held>);
 
@@ -76,10 +77,11 @@ impl Permit {
     }
 }
 
-/// Waits until `bytes`, which have been read, may be worked on, within the request's time; the permit holds them until it ends.
+/// Waits until the service may work on a body of `bytes` bytes that has been read. The permit of the request holds this work until the
+/// permit is dropped.
 ///
 /// # Errors
-/// 503 when the service has drained.
+/// 503 if the service has drained.
 pub async fn work_on(app: &App, bytes: usize) -> Result<(), Problem> {
     let Some(Permit(held)) = current_permit() else { return Ok(()) };
     let work = app.work_on(bytes).await.ok_or_else(Problem::shutting_down)?;
@@ -133,10 +135,10 @@ pub async fn next_permit(app: App, bytes: usize) -> Option<Permit> {
     Some(permit)
 }
 
-/// A place for a stream, which lasts as long as its client likes and so holds no permit.
+/// Takes a place for a stream. A stream holds no permit, because its client determines how long it takes.
 ///
 /// # Errors
-/// 503 when there are as many as may be.
+/// 503 if all places are taken.
 pub fn stream_place(app: &App) -> Result<OwnedSemaphorePermit, Problem> {
     app.streams.try_enter().map_err(|_| {
         metrics::counter!("doppel_http_requests_rejected_total", "reason" => "too_many_streams").increment(1);
@@ -145,12 +147,12 @@ pub fn stream_place(app: &App) -> Result<OwnedSemaphorePermit, Problem> {
     })
 }
 
-/// Gives the request's permit back: from here on it only waits.
+/// Gives the permit of the request back. Call it before the request only waits.
 pub fn give_permit_back() {
     drop(PERMIT.try_with(Cell::take));
 }
 
-/// The permit of the request that this task works on, for work that outlives it.
+/// Returns the permit of the present request, for work that may continue after the request.
 pub fn current_permit() -> Option<Permit> {
     PERMIT
         .try_with(|slot| {
@@ -162,7 +164,8 @@ pub fn current_permit() -> Option<Permit> {
         .flatten()
 }
 
-/// Marks requests on a connection beyond the limit: only probes and numbers are answered there, one a connection.
+/// Marks a request on a connection beyond the limit of connections. Such a connection answers only one request, for a probe or for the
+/// metrics.
 #[derive(Clone, Copy, Debug)]
 pub struct Reserved;
 
@@ -232,18 +235,18 @@ pub async fn around(State(app): State<App>, mut request: Request, next: Next) ->
     response
 }
 
-/// The kind of a route, which decides its limits.
+/// The kind of a route. It determines the limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// A call of the API: has a permit and a deadline, and is answered in JSON.
     Call,
-    /// A call whose body is read line by line, as long as it is.
+    /// A call with a body of any length, which is read line by line.
     Stream,
     /// A page for people: has a permit and a deadline.
     Page,
-    /// A page that takes a file: has a permit, and so long as a file may take to come.
+    /// A page that receives a file. It has a permit, and this time for the file.
     Upload(Duration),
-    /// Probes, numbers, descriptions, files: answered whatever else goes on.
+    /// Probes, metrics, documentation, and files. They are always answered.
     Other,
 }
 
@@ -339,7 +342,7 @@ async fn work(
     })
 }
 
-/// Headers of which a second one would leave open which of them counts: a proxy before us might read the other.
+/// Headers that may occur only once. If there were two, a proxy could use one of them and this service the other.
 const ONCE: [HeaderName; 7] = [
     HeaderName::from_static("sec-fetch-site"),
     HeaderName::from_static("idempotency-key"),
@@ -360,7 +363,7 @@ fn check_once(headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
-/// The one expectation that there is (RFC 9110) is `100-continue`.
+/// Refuses all expectations except `100-continue`, the only one in RFC 9110.
 fn check_expectation(headers: &HeaderMap) -> Result<(), Problem> {
     match headers.get(header::EXPECT) {
         Some(expected) if !expected.as_bytes().eq_ignore_ascii_case(b"100-continue") => {
@@ -371,7 +374,7 @@ fn check_expectation(headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
-/// Counts a request as being worked on, also until its client hangs up.
+/// Counts a request as in progress until it is dropped, which also happens if the client closes the connection.
 struct InFlight(metrics::Gauge);
 
 impl InFlight {
@@ -388,7 +391,7 @@ impl Drop for InFlight {
     }
 }
 
-/// Waits for a permit, unless too many wait already.
+/// Waits for a permit, unless too many requests are already waiting.
 async fn permit(app: &App) -> Result<Permit, Problem> {
     match app.permits.try_enter() {
         Ok(permit) => return Ok(Permit::new(permit)),
@@ -408,7 +411,7 @@ async fn permit(app: &App) -> Result<Permit, Problem> {
     Ok(Permit::new(permit))
 }
 
-/// Counts down also when the client hangs up while waiting.
+/// Counts a waiting request until it is dropped, which also happens if the client closes the connection.
 struct Waiting<'a>(&'a App, metrics::Gauge);
 
 impl Drop for Waiting<'_> {
@@ -418,18 +421,18 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// The client's own id if it is printable ASCII of a sane length, otherwise a new one.
+/// Returns the request id of the client if it is printable ASCII and not too long, otherwise a new one.
 fn request_id(headers: &HeaderMap) -> Arc<str> {
     let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
     let sane = |id: &&str| (1..=MAX_REQUEST_ID_BYTES).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic());
     given.filter(sane).map_or_else(|| crate::clock::unique_id().into(), Into::into)
 }
 
-/// Routes that answer something else than JSON or lines of it.
+/// The routes whose responses are not JSON or lines of JSON.
 const OTHER_MEDIA: [(&str, &str); 2] =
     [("/v1/admin/snapshots/stream", "application/octet-stream"), ("/v1/tasks/{task}/events", "text/event-stream")];
 
-/// Everything else is answered in JSON or lines of it; a client that does not take what its route answers is told so.
+/// Refuses a request if its client does not accept the media type of the route. It is JSON or lines of JSON, except for [`OTHER_MEDIA`].
 fn check_accept(headers: &HeaderMap, route: &str) -> Result<(), Problem> {
     let other = OTHER_MEDIA.iter().find(|(of, _)| *of == route).map(|(_, media)| *media);
 
@@ -506,7 +509,7 @@ fn note(seen: &Seen) {
     asked.note(&audit::Outcome { method, route, status, request_id, key });
 }
 
-/// Methods are the client's invention; only known ones become labels.
+/// Returns the label for a method. A client may send any text as method, so unknown methods share one label.
 fn known_method(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" => "GET",

@@ -11,7 +11,7 @@ use axum::response::Response;
 
 use crate::http::state::App;
 
-/// Pages for people, beside the API.
+/// The pages for people.
 pub trait Pages: Send + Sync {
     /// All their routes.
     fn routes(self: Arc<Self>, app: &App) -> Router<App>;
@@ -19,7 +19,7 @@ pub trait Pages: Send + Sync {
     /// Returns the kind of page at a path or at the template of a route; `None` if it is no page.
     fn kind(&self, path: &str) -> Option<PageKind>;
 
-    /// Words the answer to a request that is theirs.
+    /// Returns the writer of the response to a request for a page.
     fn wording(&self, request: &Request) -> Box<dyn Wording>;
 }
 
@@ -28,14 +28,14 @@ pub trait Pages: Send + Sync {
 pub enum PageKind {
     /// A page.
     Page,
-    /// A page that takes a file, which may be so long in coming.
+    /// A page that receives a file within this time.
     Upload(Duration),
-    /// A file that pages load: part of the program, and answered whatever else goes on.
+    /// A file that pages load. It is part of the program and is always answered.
     File,
 }
 
-/// Makes an answer one that people read, whatever went wrong.
+/// Makes a response that people can read, also from an error.
 pub trait Wording: Send {
-    /// The answer as it goes out.
+    /// Returns the response to send.
     fn finish(self: Box<Self>, response: Response, request_id: &str) -> Response;
 }

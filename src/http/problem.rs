@@ -30,7 +30,7 @@ use doppel_store::{Seq, StoreError};
 /// The media type of all problems.
 pub const MEDIA_TYPE: &str = "application/problem+json";
 
-/// Most things that are told to be wrong with a request: who mends so many sees the others next, and an answer stays small.
+/// Largest number of mistakes in one answer, so that the answer is small. A client that corrects them gets the others with its next request.
 pub const MOST_VIOLATIONS: usize = 20;
 
 /// An error of a request.
@@ -54,18 +54,18 @@ struct Facts {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Problem)]
 pub struct ProblemBody<'a> {
-    /// Always `about:blank`: `code` says more than a link would.
+    /// Always `about:blank`. Use `code` instead.
     #[serde(rename = "type")]
     pub kind: &'static str,
     /// The status in words.
     pub title: &'static str,
     /// The status.
     pub status: u16,
-    /// A stable reason, in snake case; programs look at this.
+    /// The reason for programs, in snake case. It does not change between versions.
     pub code: &'static str,
     /// The error and its remedy, for people.
     pub detail: &'a str,
-    /// Names this request in the service's log.
+    /// The id of this request in the log of the service.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub request_id: &'a str,
     /// True if the same request may succeed later.
@@ -111,8 +111,8 @@ impl Problem {
         problem
     }
 
-    /// 422 for `errors`, of which at most [`MOST_VIOLATIONS`] are told: the code is theirs when they agree, `invalid_request`
-    /// otherwise.
+    /// Makes a 422 for `errors`. It shows at most [`MOST_VIOLATIONS`] of them. If all have the same code, it is the code of the problem;
+    /// otherwise the code is `invalid_request`.
     pub fn invalid(mut errors: Vec<Violation>) -> Self {
         let code = match errors.as_slice() {
             [first, rest @ ..] if rest.iter().all(|other| other.code == first.code) => first.code,
@@ -131,7 +131,7 @@ impl Problem {
         problem
     }
 
-    /// 500, with the cause for the log only.
+    /// Makes a 500. The cause is only logged.
     pub fn internal(cause: impl Into<String>) -> Self {
         let detail = "the service failed; its log has the cause under this request_id";
         let mut problem = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail);

@@ -106,7 +106,7 @@ impl Asking {
     }
 }
 
-fn joined(verifying: JoinHandle<doppel_snapshot::Result<VerifiedTotals>>) -> anyhow::Result<Verified> {
+fn joined(verifying: JoinHandle<doppel_snapshot::Result<VerifiedTotals>>) -> anyhow::Result<VerifiedTotals> {
     match verifying.join() {
         Ok(verified) => Ok(verified?),
         Err(_) => bail!("verifying it ended before it was done"),

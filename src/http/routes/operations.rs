@@ -43,9 +43,9 @@ pub async fn readyz(State(app): State<App>, _: Params<Nothing>) -> Result<Json<S
     Ok(Json(Status { status: "ready" }))
 }
 
-/// Numbers for Prometheus
+/// Read the metrics for Prometheus
 ///
-/// Needs the scope `read` where keys are configured: the number of records and their rate is not for everyone.
+/// If keys are configured, the scope `read` is required, because the number of records is not public.
 #[utoipa::path(get, path = "/metrics", operation_id = "getMetrics", tag = "operations",
     responses((status = 200, description = "text exposition format", body = String, content_type = "text/plain")))]
 pub async fn metrics(_: Reader, State(app): State<App>, _: Params<Nothing>) -> Response {
@@ -79,7 +79,7 @@ pub struct Version {
     pub name: &'static str,
     /// The version of the program.
     pub version: &'static str,
-    /// The commit that it was built from, `unknown` where that could not be told.
+    /// The commit from which the program was built; `unknown` if the build could not find it.
     pub commit: &'static str,
 }
 
@@ -88,9 +88,9 @@ pub struct Version {
 pub struct Welcome {
     /// `doppel`.
     pub name: &'static str,
-    /// The API's description for people.
+    /// The path of the documentation of the API for people.
     pub docs: &'static str,
-    /// The API's description for programs.
+    /// The path of the OpenAPI document.
     pub openapi: &'static str,
     /// The path of the list of collections.
     pub collections: &'static str,
@@ -132,9 +132,9 @@ pub async fn version(_: Params<Nothing>) -> Json<Version> {
     })
 }
 
-/// This description
+/// Read this OpenAPI document
 ///
-/// Open without a key. Shown for people at `/docs`.
+/// Needs no key. The documentation at `/docs` shows it to people.
 #[utoipa::path(get, path = "/openapi.yaml", operation_id = "getDescription", tag = "operations", security(()),
     responses((status = 200, description = "OpenAPI", body = String, content_type = "application/yaml")))]
 pub async fn openapi_yaml(_: Params<Nothing>) -> Result<Response, Problem> {

@@ -1,4 +1,4 @@
-//! Finding records by words: related cases, search.
+//! Finds records by their words: related cases, and search.
 
 #![expect(unused_qualifications, reason = "written by utoipa's macro around parameter structs")]
 
@@ -35,11 +35,11 @@ use doppel_search::query::{
 use doppel_search::service::{AsOf, SearchAnswer, SearchError, SearchService};
 use doppel_store::{Seq, StoredRecord};
 
-/// Related records in an answer, unless asked otherwise, and at most.
+/// The default and the largest number of related records in an answer.
 const RELATED_LIMITS: (u64, u64) = (10, 100);
-/// Records in an answer to a search, unless asked otherwise, and at most.
+/// The default and the largest number of records in an answer to a search.
 const SEARCH_LIMITS: (u64, u64) = (20, 100);
-/// Duplicates that are told from other related records: as many as are ever verified.
+/// Largest number of related records that are marked as duplicates. One search does not verify more records.
 const MOST_DUPLICATES: usize = 256;
 
 impl From<SearchError> for Problem {
@@ -51,7 +51,7 @@ impl From<SearchError> for Problem {
             SearchError::UnknownRecord(name, id) => Error::UnknownRecord(name, id).into(),
             SearchError::Invalid(violations) => Self::invalid(violations),
             SearchError::Opening => Self::new(StatusCode::SERVICE_UNAVAILABLE, "search_opening", detail),
-            // It is made anew.
+            // A damaged index is built again.
             SearchError::Index(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "search_opening", detail),
             SearchError::Engine(error) => error.into(),
         }
@@ -70,7 +70,7 @@ fn service(app: &App) -> Result<&SearchService, Problem> {
 #[derive(Clone, Copy, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct RelatedParams {
-    /// Most records in the answer, 1 to 100; 10 unless given.
+    /// Largest number of records in the answer, 1 to 100. The default is 10.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 100)]
     pub limit: u64,
 }
@@ -86,17 +86,17 @@ impl Parameters for RelatedParams {
 pub struct RelatedRecord {
     /// Its id.
     pub id: RecordId,
-    /// The share of the question that the record has, 0 to 1. It orders the list and is not a probability.
+    /// The weighted share of the row's terms that the record contains, 0 to 1. The list is sorted by it. It is not a probability.
     pub score: f32,
     /// True if it is a duplicate that `similar` lists.
     pub duplicate: bool,
-    /// The terms that both have which weigh most, heaviest first: at most five.
+    /// The common terms with the greatest weights, at most five, the heaviest first.
     pub terms: Vec<String>,
     /// `repeat` for the same petitioner, `shared` for another one; `null` if one of the petitioners is not known.
     pub relation: Option<Relation>,
     /// The time of the record (RFC 3339, UTC).
     pub time: Option<String>,
-    /// Its row, or some columns of it; where asked for.
+    /// Its row, or some columns of it, if the request asks for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object, required = false)]
     pub row: Option<ShownRow>,
@@ -113,8 +113,8 @@ pub struct RelatedList {
 
 /// Find cases that are related to a row
 ///
-/// Records that most probably concern the same matter, in whatever words: a ranking, never a verdict. Duplicates are among them,
-/// marked as such. Stores nothing. A row whose `id` is stored does not find itself.
+/// Returns the records that most probably concern the same matter, even if they use other words. The list is a ranking and not a verdict.
+/// Duplicates are in the list and are marked. Nothing is stored. If a record with the row's `id` is stored, it is not in the list.
 #[utoipa::path(post, path = "/v1/collections/{collection}/related", operation_id = "listRelatedToRow", tag = "search",
     params(("collection" = CollectionName, Path), RelatedParams, RowParams),
     request_body(content = Object, description = "the row: a flat JSON object of the record's fields"),
@@ -128,7 +128,7 @@ pub async fn related(
     RowBody(row): RowBody,
 ) -> Result<Json<Timed<RelatedList>>, Problem> {
     let started = Instant::now();
-    // Before anything is looked up.
+    // Refuse the request before any lookup if search is off.
     service(&app)?;
     let similar = app.engine.similar(&collection, row.clone(), Wanted::matches(MOST_DUPLICATES)).await?;
     let except = row.id().cloned();
@@ -150,7 +150,7 @@ pub async fn related_to(
     Params((params, rows)): Params<(RelatedParams, RowParams)>,
 ) -> Result<Json<Timed<RelatedList>>, Problem> {
     let started = Instant::now();
-    // Before anything is looked up.
+    // Refuse the request before any lookup if search is off.
     service(&app)?;
     let similar = app.engine.similar_to(&collection, &id, Wanted::matches(MOST_DUPLICATES)).await?;
     let duplicates = similar.similar.into_iter().map(|found| found.id).collect();
@@ -207,28 +207,29 @@ fn shown(micros: i64) -> Option<String> {
 #[derive(Clone, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct SearchParams {
-    /// Words that a record must have, phrases in double quotes; one behind a minus it must not have. All records unless given.
+    /// Words and phrases in double quotes that a record must contain. It must not contain a word or phrase after a minus sign. The default is
+    /// all records.
     #[param(value_type = Option<String>, max_length = 1000)]
     pub q: String,
-    /// Only records submitted from this time on (as times are written in the collection).
+    /// Only records that were submitted at this time or later, written like the times in the collection.
     #[param(value_type = Option<String>)]
     pub from: Option<String>,
-    /// Only records submitted before this time.
+    /// Only records that were submitted before this time.
     #[param(value_type = Option<String>)]
     pub to: Option<String>,
-    /// Only records of this petitioner, as the `identity` field says it.
+    /// Only records of this petitioner: the value of the `identity` field.
     #[param(value_type = Option<String>)]
     pub identity: Option<String>,
     /// Only records with this value in a field of role `whole`.
     #[param(value_type = Option<String>)]
     pub category: Option<String>,
-    /// Only records that were given this verdict.
+    /// Only records with this verdict.
     #[param(value_type = Option<VerdictKind>)]
     pub verdict: Option<VerdictKind>,
-    /// `ranked`, the best first; or `newest`, the latest first. The best first unless given, without `q` the latest.
+    /// `ranked`: the best records first. `newest`: the latest records first. The default is `ranked`, and without `q` it is `newest`.
     #[param(value_type = Option<String>)]
     pub order: Order,
-    /// Most records in the answer, 1 to 100; 20 unless given.
+    /// Largest number of records in the answer, 1 to 100. The default is 20.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 100)]
     pub limit: u64,
     /// The `next` of an earlier response to the same search, to continue there.
@@ -294,7 +295,7 @@ impl SearchParams {
 pub struct CharRange {
     /// The first character.
     pub start: usize,
-    /// The one behind the last.
+    /// The position after the last character.
     pub end: usize,
 }
 
@@ -319,13 +320,13 @@ pub struct FoundRecord {
     pub id: RecordId,
     /// The score; 0 if the list is ordered by time.
     pub score: f32,
-    /// The verdict that it was given.
+    /// Its verdict.
     pub verdict: VerdictKind,
     /// The time of the record (RFC 3339, UTC).
     pub time: Option<String>,
     /// The pieces of its texts that contain words of the search.
     pub fragments: Vec<FieldFragment>,
-    /// Its row, or some columns of it; where asked for.
+    /// Its row, or some columns of it, if the request asks for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object, required = false)]
     pub row: Option<ShownRow>,
@@ -334,9 +335,9 @@ pub struct FoundRecord {
 /// The number of matching records.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 pub struct FoundTotal {
-    /// So many.
+    /// The number.
     pub count: u64,
-    /// True if the number is exact; false if there are more.
+    /// True if the number is exact; false if there may be more.
     pub exact: bool,
 }
 
@@ -349,7 +350,7 @@ pub struct FoundList {
     pub total: FoundTotal,
     /// The `cursor` of the next part; `null` at the end.
     pub next: Option<String>,
-    /// Parts of `q` that were left out because nothing of them is indexed: those without a letter, digit or Han character.
+    /// The ignored parts of `q`: parts without a letter, a digit or a Han character. Such characters are not indexed.
     pub ignored: Vec<String>,
     /// The change up to which the response is complete.
     pub as_of: AsOf,
@@ -375,7 +376,7 @@ pub async fn search(
 /// Runs a search and reads the found records from the store. Records that were removed since the index was written are left out.
 ///
 /// # Errors
-/// As the route.
+/// The same as for the route.
 pub async fn find(
     app: &App,
     collection: &CollectionName,
@@ -427,7 +428,7 @@ const SHOWN_AT_ONCE: usize = 8;
 fn shown_hits(texts: &Texts, hits: &[SearchHit], records: Vec<StoredRecord>) -> Vec<FoundRecord> {
     let records: HashMap<Seq, StoredRecord> = records.into_iter().map(|record| (record.seq, record)).collect();
     let there = hits.iter().filter_map(|hit| {
-        // Another one has its number where the collection was dropped and made again meanwhile.
+        // If the collection was deleted and created again, another record may now have this number.
         Some((hit, records.get(&hit.seq).filter(|record| record.id == hit.id)?))
     });
     let shown = there.map(|(hit, record)| FoundRecord {

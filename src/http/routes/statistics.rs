@@ -1,4 +1,4 @@
-//! The document frequencies of a collection: reading them, and counting them again.
+//! Reads the document frequencies of a collection, and counts them again.
 
 use axum::Json;
 use axum::extract::State;
@@ -29,8 +29,8 @@ pub async fn get(
 
 /// Count statistics of text again
 ///
-/// Answers when they are in force; groups follow in the background. Where a quarter of the keys lie on text that is common by
-/// them, the collection is reindexed, unless the configuration says otherwise.
+/// The answer is sent when the new statistics are in use. Groups are updated in the background. If by the new statistics a quarter of the
+/// keys belong to common text, the collection is reindexed, unless the configuration says otherwise.
 #[utoipa::path(post, path = "/v1/collections/{collection}/statistics", operation_id = "countStatistics", tag = "admin",
     params(("collection" = CollectionName, Path)),
     responses((status = 200, description = "the statistics now in force", body = TextStatistics)))]
