@@ -1,4 +1,4 @@
-//! The whole surface, on one page.
+//! The list of all routes.
 
 use axum::Router;
 use axum::http::StatusCode;

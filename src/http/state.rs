@@ -25,7 +25,7 @@ use doppel_engine::Engine;
 use doppel_engine::stages::Followed;
 use doppel_search::service::SearchService;
 
-/// Bytes of a unit of work.
+/// Number of bytes in one unit of work.
 const WORK_UNIT: usize = 1 << 10;
 
 /// The application: cheap to clone.
@@ -36,15 +36,15 @@ pub struct App(Arc<Shared>);
 pub struct Shared {
     /// The use cases.
     pub engine: Engine,
-    /// Related cases and search, unless that is turned off.
+    /// Related cases and search; `None` if search is off.
     pub search: Option<SearchService>,
     /// The keys of callers.
     pub keys: Keys,
-    /// Backups of what the engine keeps.
+    /// The snapshots of the data.
     pub snapshots: Snapshots,
-    /// The pages for people, where there are some.
+    /// The pages for people, if there are any.
     pub pages: Option<Arc<dyn Pages>>,
-    /// From where.
+    /// The origins from which requests are accepted.
     pub origins: Origins,
     /// The limits; see [`App::limits`].
     limits: ArcSwap<Limits>,
@@ -52,7 +52,7 @@ pub struct Shared {
     pub connections: Arc<Room>,
     /// Permits for requests.
     pub permits: Arc<Room>,
-    /// Kibibytes that may be worked on.
+    /// Kibibytes of bodies that the service may work on at the same time.
     pub work: Arc<Room>,
     /// Places for streams.
     pub streams: Arc<Room>,
@@ -60,9 +60,9 @@ pub struct Shared {
     pub arriving: EvictingPlaces,
     /// Requests waiting for a permit.
     pub waiting: AtomicUsize,
-    /// State-changing work under way.
+    /// Writes in progress.
     pub writes: TaskTracker,
-    /// Databases that are read.
+    /// The databases that are followed or imported.
     pub sources: Sources,
     /// The phases of stopping the service.
     pub shutdown: Shutdown,
@@ -72,7 +72,7 @@ pub struct Shared {
     pub traces: Traces,
     /// True to log a line for every request.
     pub log_requests: AtomicBool,
-    /// The certificates, where the service speaks TLS itself.
+    /// The certificates, if the service uses TLS itself.
     pub tls: Option<Arc<Certificates>>,
 }
 
@@ -83,7 +83,7 @@ impl std::ops::Deref for App {
     }
 }
 
-/// Units of work there are at once, of 1 KiB each.
+/// The number of units of work ([`WORK_UNIT`]) at the same time.
 fn work_units(limits: &Limits) -> usize {
     limits.max_bytes_in_work.div_ceil(WORK_UNIT)
 }
@@ -99,7 +99,7 @@ pub struct Parts {
     pub tls: Option<Arc<Certificates>>,
 }
 
-/// Whom the application tells what it does.
+/// The destinations of metrics and traces.
 pub struct Told {
     /// The source of `/metrics`.
     pub metrics: PrometheusHandle,
@@ -114,8 +114,8 @@ impl From<PrometheusHandle> for Told {
 }
 
 impl App {
-    /// Waits until `bytes` may be worked on; one that is longer than all that may be is worked on alone. In the order of asking.
-    /// `None` when the service has drained.
+    /// Waits until the service may work on a body of `bytes` bytes. A body above the limit waits until no other is worked on. Callers wait in
+    /// the order of their calls. `None` if the service has drained.
     pub async fn work_on(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         self.work.enter(bytes.div_ceil(WORK_UNIT)).await
     }
@@ -125,7 +125,7 @@ impl App {
         self.pages.as_ref()?.kind(path)
     }
 
-    /// The limits as they are now.
+    /// Returns the present limits.
     pub fn limits(&self) -> Arc<Limits> {
         self.limits.load_full()
     }
@@ -176,9 +176,9 @@ impl App {
         }))
     }
 
-    /// Runs state-changing work apart from the request: a client that hangs up, or a request that runs out of time, does
-    /// not stop it half-way, and the service does not exit before it is done. The work keeps the request's permit, so
-    /// that clients which hang up and try again cannot pile up more of it than `max_in_flight`.
+    /// Runs a write in its own task. The write continues if the client closes the connection or if the time of the request is over, and the
+    /// service does not exit before it is done. The write keeps the permit of the request. Clients that close connections and try again can
+    /// therefore not cause more than `max_in_flight` writes.
     pub async fn detached<T, F>(&self, work: F) -> Result<T, Problem>
     where
         F: Future<Output = Result<T, doppel_engine::Error>> + Send + 'static,

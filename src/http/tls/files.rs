@@ -1,5 +1,4 @@
-//! From files to what a handshake needs. Whatever is wrong with them is said with the file and the remedy; of a key nothing is
-//! repeated.
+//! Reads and checks the TLS files. Every error names the file and the remedy. An error never contains a part of a key.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -18,9 +17,9 @@ use rustls::{InconsistentKeys, RootCertStore, ServerConfig};
 use super::validity::{self, Validity};
 use crate::config::tls::{ClientCertificates, Tls};
 
-/// The one protocol spoken inside.
+/// The only protocol inside TLS.
 const HTTP_1_1: &[u8] = b"http/1.1";
-/// Largest file that is read: authorities of a whole country have a tenth of it.
+/// Largest file that is read. A file with all certificate authorities of a country is about a tenth of this size.
 const MOST_BYTES: u64 = 1 << 20;
 /// The permission bits that other users must not have on the key file.
 const OTHERS: u32 = 0o007;
@@ -38,13 +37,13 @@ pub(super) struct Material {
 /// Reads the files.
 ///
 /// # Errors
-/// The first thing wrong, with what to do.
+/// The first mistake, with its remedy.
 pub(super) fn load(tls: &Tls, now: Timestamp) -> anyhow::Result<Material> {
     let provider = Arc::new(ring::default_provider());
     let chain = certificates("server.tls.certificate", &tls.certificate)?;
     let expires = valid_until(&chain, &tls.certificate, now)?;
     let key = provider.key_provider.load_private_key(key(&tls.key)?).map_err(|_| {
-        // Its reason would name kinds of which this is one: ECDSA, of another curve.
+        // The reason of the library is not used. For ECDSA with another curve, it would name ECDSA as supported.
         anyhow::anyhow!(
             "server.tls.key: the key in {} is of a kind that cannot be used; have a certificate made for one that can: RSA of 2048 to \
              8192 bits, ECDSA on P-256 or P-384 (not P-521), or Ed25519",
@@ -80,7 +79,7 @@ pub(super) fn load(tls: &Tls, now: Timestamp) -> anyhow::Result<Material> {
 fn read(setting: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
     if let Ok(found) = path.metadata() {
         let shown = path.display();
-        // A pipe or a device may never say anything, or never end.
+        // A pipe or a device may never give data, or never end.
         ensure!(found.is_file(), "{setting}: {shown} is no file; give the path of a file in PEM form");
         ensure!(
             found.len() <= MOST_BYTES,
@@ -111,7 +110,7 @@ pub fn not_plain(text: &[u8]) -> Option<&'static str> {
     )
 }
 
-/// The certificates in a file, at least one.
+/// Reads the certificates in a file. There must be at least one.
 fn certificates(setting: &str, path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let text = read(setting, path)?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
@@ -181,7 +180,7 @@ fn clients(tls: &Tls, provider: &Arc<CryptoProvider>) -> anyhow::Result<Arc<dyn 
 fn open_to_others(key: &Path) -> Option<String> {
     let mode = key.metadata().ok()?.permissions().mode();
     let shown = key.display();
-    // A group of its own may share it (ssl-cert): that is somebody's decision, everybody is nobody's.
+    // Reading by a group is allowed, because a person may have chosen that group on purpose (`ssl-cert`).
     (mode & OTHERS != 0).then(|| {
         format!("server.tls.key: {shown} can be read by everyone on this machine; chmod 600 {shown} (or 640 for a group of its own)")
     })

@@ -1,8 +1,9 @@
-//! TLS in front of the HTTP server: certificates that can be changed while it serves, and handshakes within their time.
+//! TLS for the HTTP server. Certificates can be replaced while the service runs, and the time for a handshake is limited.
 //!
-//! Promises: a new pair of certificate and key is used from the next connection on, connections that are open go on; a pair with a
-//! mistake changes nothing, and is said in the log and counted. A handshake holds a place like any connection, and is given up after
-//! [`HANDSHAKE`] at the latest. Who speaks HTTP here hears that this port speaks TLS; nothing that they sent is worked on.
+//! * A new pair of certificate and key is used for new connections. Open connections continue.
+//! * A pair with a mistake is not used. The mistake is logged and counted.
+//! * A handshake holds a place like every connection, and ends after [`HANDSHAKE`] at the latest.
+//! * A client that sends HTTP without TLS gets an answer that says so. Its request is not processed.
 
 pub mod files;
 mod stream;
@@ -26,7 +27,7 @@ use crate::config::tls::Tls;
 use crate::http::connection;
 use crate::http::problem::Problem;
 
-/// Longest handshake: two round trips and a signature; ten seconds are a bad telephone line.
+/// Longest time for a handshake. It needs two round trips and a signature, and takes seconds only on a very slow line.
 pub const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Interval at which the files are checked. A changed file is read at the next check if it has not changed again: a certificate and its key are two files,
 /// and the person who replaces them may have replaced only one.
@@ -36,12 +37,13 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 const TRY_AGAIN: Duration = Duration::from_secs(60);
 /// The first byte of a handshake (RFC 8446, 5.1).
 const HANDSHAKE_RECORD: u8 = 22;
-/// Bytes of a request without TLS that are read and thrown away, and for how long, so that its client reads the answer before the
-/// connection is closed.
+/// Largest number of bytes of a request without TLS that are read and discarded, so that its client reads the answer before the connection is
+/// closed.
 const DISCARDED_BYTES: u64 = 64 << 10;
+/// Longest time for discarding them.
 const DISCARDING: Duration = Duration::from_secs(1);
 
-/// The certificates that are in force.
+/// The certificates in use.
 pub struct Certificates {
     current: ArcSwap<Current>,
     read: Mutex<Read>,
@@ -60,7 +62,7 @@ struct Current {
     material: Material,
 }
 
-/// The files as a look shows them: another file, another size, another time of change or other rights is another one.
+/// The metadata of the files. It changes if a file is replaced, or if its size, its time of change or its permissions change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Files(Vec<Option<[i64; 6]>>);
 
@@ -78,7 +80,7 @@ impl Files {
     }
 }
 
-/// A pair that was read and is not in force yet.
+/// A pair of certificate and key that was read and is not used yet.
 pub struct Renewed(Current, Files);
 
 impl Certificates {
@@ -100,7 +102,7 @@ impl Certificates {
         self.current.load().material.warnings.clone()
     }
 
-    /// Seconds until the first certificate in force expires; below 0 afterwards.
+    /// Seconds until the first certificate in use expires; negative afterwards.
     pub fn seconds_left(&self) -> i64 {
         self.current.load().material.expires.as_second() - crate::clock::timestamp().as_second()
     }
@@ -124,7 +126,7 @@ impl Certificates {
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     }
 
-    /// Follows the files for ever.
+    /// Reads the files again whenever they change. Never returns.
     pub async fn follow(self: Arc<Self>) {
         let mut looks = tokio::time::interval(LOOK_EVERY);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -158,7 +160,7 @@ impl Certificates {
             Ok(renewed) => self.put_in_force(renewed),
             Err(error) => {
                 let reason = format!("{error:#}");
-                // Said once, until the files change or it is another reason.
+                // A reason is logged once, until the files or the reason change.
                 if said.is_none_or(|(_, said)| said != reason) {
                     tracing::error!(reason, "the new certificate cannot be used; the one before stays in force");
                 }
@@ -194,7 +196,7 @@ impl Certificates {
 }
 
 fn read(tls: &Tls) -> anyhow::Result<Renewed> {
-    // Looked at before: what changes meanwhile is another one at the next look.
+    // The metadata is read before the content, so that the next look notices a change in the meantime.
     let files = Files::of(tls);
     let material = files::load(tls, crate::clock::timestamp())?;
     Ok(Renewed(Current { tls: tls.clone(), material }, files))
@@ -204,7 +206,7 @@ fn count(result: &'static str) {
     metrics::counter!("doppel_tls_certificates_read_total", "result" => result).increment(1);
 }
 
-/// Counts a handshake that did not succeed.
+/// Counts a failed handshake.
 pub(super) fn failed(reason: &'static str) {
     metrics::counter!("doppel_tls_handshakes_failed_total", "reason" => reason).increment(1);
 }
@@ -215,7 +217,7 @@ fn is_about_clients(error: &std::io::Error) -> bool {
     matches!(error, Some(rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented))
 }
 
-/// Says that this port speaks TLS.
+/// Answers a request without TLS. The answer says that this port needs TLS.
 async fn refuse_plain(mut stream: TcpStream) {
     let detail = "this port speaks TLS; write https:// instead of http://";
     let problem = Problem::new(StatusCode::BAD_REQUEST, "tls_required", detail);

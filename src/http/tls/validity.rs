@@ -11,14 +11,14 @@ const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
-/// From when to when, the ends included.
+/// The period in which a certificate is valid. Both ends belong to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Validity {
     pub(super) not_before: Timestamp,
     pub(super) not_after: Timestamp,
 }
 
-/// The first piece of `bytes`: its tag, what it holds, and what follows it.
+/// Returns the tag of the first element of `bytes`, its content, and the bytes after it.
 fn piece(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&[tag, first], rest) = bytes.split_first_chunk::<2>()?;
     let (length, rest) = match first {
@@ -38,11 +38,11 @@ fn expect(bytes: &[u8], wanted: u8) -> Option<(&[u8], &[u8])> {
     piece(bytes).filter(|(tag, ..)| *tag == wanted).map(|(_, held, behind)| (held, behind))
 }
 
-/// The validity of a certificate in DER.
+/// Returns the validity of a certificate in DER.
 pub(super) fn of(certificate: &[u8]) -> Option<Validity> {
     let (certificate, _) = expect(certificate, SEQUENCE)?;
     let (signed, _) = expect(certificate, SEQUENCE)?;
-    // The version is left out by certificates of version 1.
+    // Certificates of version 1 contain no version.
     let fields = expect(signed, VERSION).map_or(signed, |(_, behind)| behind);
     let (_serial, fields) = expect(fields, INTEGER)?;
     let (_algorithm, fields) = expect(fields, SEQUENCE)?;
@@ -57,7 +57,7 @@ fn time(bytes: &[u8]) -> Option<(Timestamp, &[u8])> {
     let (tag, digits, behind) = piece(bytes)?;
     let digits = std::str::from_utf8(digits).ok()?;
     let full = match tag {
-        // Two digits of a year stand for 1950 to 2049.
+        // Years with two digits mean 1950 to 2049.
         UTC_TIME => format!("{}{digits}", if digits.get(..2)?.parse::<u8>().ok()? < 50 { "20" } else { "19" }),
         GENERALIZED_TIME => digits.to_owned(),
         _ => return None,
