@@ -81,7 +81,7 @@ impl Error {
         Self::Damaged { file: file.to_string(), damage: damage.into() }
     }
 
-    /// Returns a function that makes an error of a description of the damage.
+    /// Returns a function that makes an error from a description of the damage.
     fn damaged_at(path: PathBuf) -> impl Fn(&'static str) -> Self {
         move |damage| Self::damaged(path.display(), damage)
     }

@@ -37,7 +37,7 @@ impl FiledKey {
         Self(mix(key))
     }
 
-    /// Makes the form of a digest key.
+    /// Makes the form of a key of an exact digest.
     pub(super) fn digest(key: u64) -> Self {
         Self(mix(mix(key ^ DIGEST_SALT)))
     }
