@@ -89,10 +89,12 @@ async fn measure<F>(name: &str, clients: usize, call: impl Fn(u64) -> F + Send +
 where
     F: Future<Output = ()> + Send,
 {
-    let (call, next) = (Arc::new(call), Arc::new(AtomicU64::new(0)));
+    let call = Arc::new(call);
+    let next = Arc::new(AtomicU64::new(0));
     let start = Instant::now();
     let callers = (0..clients).map(|_| {
-        let (call, next) = (Arc::clone(&call), Arc::clone(&next));
+        let call = Arc::clone(&call);
+        let next = Arc::clone(&next);
         tokio::spawn(async move {
             let mut times = Vec::new();
             while start.elapsed() < SLICE {
@@ -329,7 +331,8 @@ async fn growth(database: &mongodb::Database) {
     println!(
         "one bucket, alone:   entries   push to its page     push to one document   read pages / 1,000   read one / 1,000"
     );
-    let (pages, one) = (database.collection::<Document>("grow_pages"), database.collection::<Document>("grow_one"));
+    let pages = database.collection::<Document>("grow_pages");
+    let one = database.collection::<Document>("grow_one");
     let index = mongodb::IndexModel::builder().keys(doc! { "b": 1, "p": 1 }).build();
     pages.create_index(index).await.expect("an index");
     let entry = |at: u64| doc! { "bits_of_": spread(at) as i64, "record__": format!("record-{at:08}") };
@@ -348,7 +351,8 @@ async fn growth(database: &mongodb::Database) {
             one.update_one(doc! { "_id": 1 }, push).upsert(true).await.expect("a push");
         }
         filled = size;
-        let (mut paged, mut single) = (Vec::new(), Vec::new());
+        let mut paged = Vec::new();
+        let mut single = Vec::new();
         let next = 1_000_000 + size as i64;
         for at in 0..60 {
             let push = doc! { "$push": { "list": entry(at) }, "$inc": { "n": 1 } };
@@ -363,7 +367,8 @@ async fn growth(database: &mongodb::Database) {
             single.push(start.elapsed());
         }
         let thousands = (size.max(60) as f64) / 1000.0;
-        let (mut read_pages, mut read_one) = (Vec::new(), Vec::new());
+        let mut read_pages = Vec::new();
+        let mut read_one = Vec::new();
         for _ in 0..10 {
             let start = Instant::now();
             let mut seen = count(pages.clone_with_type(), doc! { "b": 1 }).await;

@@ -25,7 +25,8 @@ fn main() {
     let sample = Sample::new(&Options { records: RECORDS as u64, seed: 7, duplicates: 0.2, forms: 0.0, labels: false });
     let texts: Vec<String> = sample.records().map(|record| record.content).collect();
     let profile = |preset| Profile::compile(&Settings::preset(preset), None);
-    let (default, paper) = (profile(Preset::Default), profile(Preset::Paper));
+    let default = profile(Preset::Default);
+    let paper = profile(Preset::Paper);
     let row = |text: &String| Row::parse(serde_json::json!({ "content": text }).to_string().as_bytes()).expect("a row");
     let rows: Vec<Row> = texts.iter().map(row).collect();
     let normaliser = Normaliser::new(true);

@@ -52,7 +52,9 @@ async fn register(desk: &Desk, from: usize, count: usize, callers: usize) {
 fn raw(dir: &std::path::Path, count: usize, group: usize) -> f64 {
     let db = Database::builder(dir).open().expect("a directory");
     let space = |name| db.keyspace(name, KeyspaceCreateOptions::default).expect("a keyspace");
-    let (records, ids, signatures) = (space("records"), space("ids"), space("signatures"));
+    let records = space("records");
+    let ids = space("ids");
+    let signatures = space("signatures");
     let row = "x".repeat(ROW_BYTES + 400);
     let started = Instant::now();
     for first in (0..count).step_by(group) {
@@ -70,13 +72,18 @@ fn raw(dir: &std::path::Path, count: usize, group: usize) -> f64 {
 
 fn report(what: &str, mut rates: Vec<f64>) {
     rates.sort_by(f64::total_cmp);
-    let (low, median, high) = (rates[0], rates[rates.len() / 2], rates[rates.len() - 1]);
+    let low = rates[0];
+    let median = rates[rates.len() / 2];
+    let high = rates[rates.len() - 1];
     println!("{what:<44} {median:>9.0}/s   ({low:.0} to {high:.0})");
 }
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-    let (mut raw_alone, mut alone, mut raw_group, mut together) = (vec![], vec![], vec![], vec![]);
+    let mut raw_alone = vec![];
+    let mut alone = vec![];
+    let mut raw_group = vec![];
+    let mut together = vec![];
     for _ in 0..ROUNDS {
         let dirs: Vec<_> = (0..3).map(|_| tempfile::tempdir().expect("a directory")).collect();
         raw_alone.push(raw(dirs[0].path(), ALONE, 1));

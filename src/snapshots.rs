@@ -1,11 +1,11 @@
-//! Backups of what the running service keeps: one at a time, into the directory of the configuration or to whoever reads a stream.
+//! Snapshots of the store by the running service: one at a time, to the configured directory or as a stream to a client.
 //!
-//! A snapshot is no task (`doppel_engine::tasks`). A task is work on one collection, stored with it, so that it survives its process
-//! and goes on from its checkpoint. A snapshot is of the whole store; one that was cut short is of no use and cannot go on, since
-//! the moment it showed is gone; and stored, it would be within itself, to be begun anew by whoever restores it. So how far it is
-//! is kept here, in memory, and what there is of snapshots is what the directory holds.
+//! A snapshot is not a task (`doppel_engine::tasks`). A task works on one collection, is stored with it, survives its process and continues from its
+//! checkpoint. A snapshot contains the whole store and cannot continue after an interruption, because its moment has passed. A stored task would also
+//! become part of the snapshot, and a restored store would start it again. The progress is therefore kept only in memory, and the list of snapshots is the
+//! content of the directory.
 //!
-//! It is read by a thread of its own, of low priority. Registrations go on, and so does a reindex.
+//! A thread of low priority reads the store. Registrations and a reindex continue.
 
 mod schedule;
 mod stream;
@@ -26,108 +26,104 @@ pub use self::stream::Streamed;
 use self::stream::{LIMITS, SENT_AT_ONCE};
 use crate::config;
 use doppel_engine::Engine;
-use doppel_snapshot::{Error, Label, Listed, Progress, Repository, Sink, StreamWriter, take};
+use doppel_snapshot::{
+    Error, ListedSnapshot, Repository, SnapshotLabel, SnapshotProgress, SnapshotSink, StreamWriter, take,
+};
 use doppel_store::SnapshotReader;
 use doppel_store::snapshot::CollectionAt;
 
-/// Added to the priority of the thread (`nice`): requests come first.
+/// The niceness that is added to the thread, so that requests come first.
 const NICENESS: i32 = 10;
-/// What wrote them, for who looks at one later.
+/// Name and version of the program, for the manifest.
 pub(crate) const WRITTEN_BY: &str = concat!("doppel ", env!("CARGO_PKG_VERSION"));
 
-/// How a snapshot stands.
+/// The status of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
-    /// It is being taken.
+    /// The snapshot is being taken.
     Processing,
-    /// It is whole, and on disk or sent.
+    /// The snapshot is complete and on disk, or was sent completely.
     Succeeded,
-    /// It is not, see `error`.
+    /// The snapshot failed; see `error`.
     Failed,
-    /// Somebody told it to stop.
+    /// The snapshot was cancelled.
     Canceled,
 }
 
-/// Where a snapshot goes.
+/// The destination of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Destination {
-    /// The directory of the configuration.
+    /// The configured directory.
     Directory,
-    /// Whoever asked for the stream.
+    /// The client that requested the stream.
     Stream,
 }
 
-/// The snapshot that is being taken, or was taken last since the service was started.
+/// The snapshot that is being taken, or the last one since the service was started.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Run {
-    /// How it stands.
+    /// The status.
     pub status: RunStatus,
-    /// Where it goes.
+    /// The destination.
     pub to: Destination,
-    /// The moment that it shows.
+    /// The time of the content.
     #[schema(format = DateTime)]
     pub taken_at: String,
-    /// When it ended.
+    /// The time at which it ended.
     #[schema(format = DateTime)]
     pub finished_at: Option<String>,
-    /// Its name, once it is whole.
+    /// The name of a complete snapshot.
     pub id: Option<String>,
-    /// Records of all collections at that moment.
+    /// Number of records in all collections at that time.
     pub records: u64,
-    /// Keys and values of the store that were read so far: records, ids, index entries and all else.
+    /// Number of keys of the store that were read so far: records, ids, index entries and others.
     pub entries: u64,
-    /// Bytes of these.
+    /// Number of bytes in these keys and their values.
     pub bytes: u64,
-    /// Bytes written so far, compressed: what no earlier snapshot has.
+    /// Number of bytes written so far, compressed: the data that no earlier snapshot contains.
     pub new_bytes: u64,
-    /// Why it failed.
+    /// The error of a failed snapshot.
     pub error: Option<String>,
 }
 
 /// A snapshot in the directory.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Kept {
-    /// Its name.
+    /// The name.
     pub id: String,
-    /// The moment that it shows.
+    /// The time of the content.
     #[schema(format = DateTime)]
     pub taken_at: Option<String>,
-    /// Records of all collections at that moment.
+    /// Number of records in all collections at that time.
     pub records: Option<u64>,
-    /// How far each collection had come.
+    /// The state of each collection.
     pub collections: Vec<CollectionAt>,
-    /// Bytes of all files that it needs, which it may share with others.
+    /// Size in bytes of all files that it needs. It may share files with other snapshots.
     pub stored_bytes: Option<u64>,
-    /// Why it cannot be read.
+    /// The error if it cannot be read.
     pub error: Option<String>,
 }
 
-/// Why none was begun.
+/// The reasons why no snapshot was begun.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    /// There is one.
     #[error("a snapshot is being taken; wait for its end (GET /v1/admin/snapshots), or cancel it")]
     Running,
-    /// There is nowhere to put it.
     #[error("the service has no directory for snapshots; set snapshots.dir in its configuration, or read the stream")]
     Off,
-    /// The service ends.
     #[error("the service is stopping")]
     Stopping,
-    /// There is none to be told.
     #[error("no snapshot is being taken")]
     Idle,
-    /// The store, or the directory, does not let it.
     #[error(transparent)]
     Failed(#[from] Error),
-    /// The store cannot be asked.
     #[error(transparent)]
     Engine(#[from] doppel_engine::Error),
 }
 
-/// See the module. Cheap to clone: all clones are one.
+/// Takes the snapshots of the service. Cloning is cheap, and all clones share their state.
 #[derive(Clone)]
 pub struct Snapshots(Arc<Shared>);
 
@@ -137,26 +133,26 @@ struct Shared {
     every: Option<Duration>,
     keep: usize,
     state: Mutex<State>,
-    /// Whether there was a repository in the directory: then a new one is never made there, since the old one is on a volume that is away.
+    /// True if there was a repository in the directory. If it is missing later, its volume is not mounted, and no new repository is created.
     was_there: AtomicBool,
-    /// Whether one is being taken.
+    /// True while a snapshot is being taken.
     busy: watch::Sender<bool>,
 }
 
 #[derive(Default)]
 struct State {
     run: Option<Run>,
-    /// Of the one that is being taken.
+    /// The controls of the snapshot that is being taken.
     under_way: Option<UnderWay>,
-    /// None is begun any more.
+    /// True after [`Snapshots::close`]: no snapshot is begun any more.
     is_closed: bool,
 }
 
-/// What a snapshot that is being taken looks at.
+/// The controls of a snapshot that is being taken.
 #[derive(Clone, Default)]
 struct UnderWay {
-    progress: Arc<Progress>,
-    /// Ends a stream also while it waits for whoever reads it.
+    progress: Arc<SnapshotProgress>,
+    /// Ends a stream, also while it waits for its reader.
     stopped: CancellationToken,
 }
 
@@ -168,17 +164,18 @@ impl UnderWay {
 }
 
 impl Snapshots {
-    /// Of what `engine` keeps.
+    /// Makes the snapshots of the store of `engine`.
     pub fn new(engine: Engine, config: &config::Snapshots) -> Self {
         let config::Snapshots { dir, every_hours, keep } = config;
         let dir = (!dir.as_os_str().is_empty()).then(|| dir.clone());
         let every = (*every_hours > 0).then(|| Duration::from_secs(u64::from(*every_hours) * 3_600));
         let was_there = AtomicBool::new(dir.as_deref().is_some_and(Repository::is_in));
-        let (busy, state) = (watch::Sender::new(false), Mutex::default());
+        let busy = watch::Sender::new(false);
+        let state = Mutex::default();
         Self(Arc::new(Shared { engine, dir, every, keep: *keep, state, was_there, busy }))
     }
 
-    /// The one that is being taken, or was taken last.
+    /// Returns the snapshot that is being taken, or the last one.
     pub fn run(&self) -> Option<Run> {
         let state = self.0.state.lock();
         let mut run = state.run.clone()?;
@@ -188,24 +185,25 @@ impl Snapshots {
         Some(run)
     }
 
-    /// Those in the directory, oldest first; none where there is no directory yet. Reads their manifests.
+    /// Returns the snapshots in the directory, oldest first; none if there is no directory yet. Reads their manifests.
     ///
     /// # Errors
-    /// When the directory cannot be read.
+    /// The directory cannot be read.
     pub fn kept(&self) -> Result<Vec<Kept>, Error> {
         let Some(dir) = self.0.dir.as_deref().filter(|dir| Repository::is_in(dir)) else { return Ok(Vec::new()) };
         let listed = Repository::open(dir)?.list()?;
         Ok(listed.into_iter().map(Kept::of).collect())
     }
 
-    /// Begins one into the directory, of this moment.
+    /// Begins a snapshot of this moment, to the directory.
     ///
     /// # Errors
     /// [`Refusal`].
     pub async fn begin(&self) -> Result<Run, Refusal> {
         let dir = self.0.dir.clone().ok_or(Refusal::Off)?;
         let taking = self.taking(Destination::Directory).await?;
-        let (shared, begun) = (Arc::clone(&self.0), taking.run.clone());
+        let shared = Arc::clone(&self.0);
+        let begun = taking.run.clone();
         taking.start(move |taking| {
             let repository = shared.repository(&dir)?;
             let id = taking.take(&mut repository.writer()?)?;
@@ -215,7 +213,7 @@ impl Snapshots {
         Ok(begun)
     }
 
-    /// Begins one of this moment, for whoever reads what is returned.
+    /// Begins a snapshot of this moment, and returns it as a stream.
     ///
     /// # Errors
     /// [`Refusal`].
@@ -229,7 +227,7 @@ impl Snapshots {
                 Err(_) if stopped.is_cancelled() => Err(Error::Stopped),
                 taken => taken,
             };
-            // Whoever has hung up learns nothing any more. What was gathered of one that is not whole is not sent.
+            // Sending fails if the client has hung up. The rest of an incomplete snapshot is not sent.
             let _ = say_end.send(taken.as_ref().map(drop).map_err(ToString::to_string));
             drop(writer.into_inner().into_parts());
             taken
@@ -237,7 +235,7 @@ impl Snapshots {
         Ok(streamed)
     }
 
-    /// Tells the one that is being taken to stop.
+    /// Cancels the snapshot that is being taken.
     ///
     /// # Errors
     /// [`Refusal::Idle`].
@@ -249,20 +247,20 @@ impl Snapshots {
         self.run().ok_or(Refusal::Idle)
     }
 
-    /// Tells the one that is being taken to stop, and waits until it has. From here on none is begun.
+    /// Cancels the snapshot that is being taken and waits for its end. No snapshot is begun afterwards.
     pub async fn close(&self) {
         self.0.state.lock().is_closed = true;
-        // Whether there is one or not.
+        // This fails if no snapshot is being taken.
         let _ = self.cancel();
         self.ended().await;
     }
 
     async fn ended(&self) {
-        // The sender is in `self`.
+        // Waiting cannot fail, because `self` contains the sender.
         let _ = self.0.busy.subscribe().wait_for(|busy| !busy).await;
     }
 
-    /// The right to take one, with a reader of this moment.
+    /// Takes the turn for a snapshot, and makes a reader of this moment.
     async fn taking(&self, to: Destination) -> Result<Taking, Refusal> {
         let mut is_first = false;
         self.0.busy.send_if_modified(|busy| {
@@ -300,7 +298,7 @@ impl Snapshots {
 }
 
 impl Shared {
-    /// Where snapshots are kept.
+    /// Opens the repository in `dir`, or creates it if there never was one.
     fn repository(&self, dir: &Path) -> Result<Repository, Error> {
         if self.was_there.load(Ordering::Relaxed) {
             return match Repository::is_in(dir) {
@@ -316,7 +314,7 @@ impl Shared {
         Ok(repository)
     }
 
-    /// Removes what is beyond the number to keep. The snapshot that was just taken is there whether that succeeds or not.
+    /// Removes old snapshots beyond the configured number. The new snapshot is complete even if this fails.
     fn prune(&self, repository: &Repository) {
         if self.keep == 0 {
             return;
@@ -324,7 +322,8 @@ impl Shared {
         match repository.prune(self.keep) {
             Ok(pruned) if pruned.snapshots.is_empty() => {}
             Ok(pruned) => {
-                let (snapshots, bytes) = (pruned.snapshots.len(), pruned.bytes);
+                let snapshots = pruned.snapshots.len();
+                let bytes = pruned.bytes;
                 tracing::info!(snapshots, bytes, "old snapshots were removed");
             }
             Err(error) => tracing::warn!(%error, "old snapshots could not be removed"),
@@ -332,14 +331,14 @@ impl Shared {
     }
 }
 
-/// The right to take a snapshot; given back when it is dropped.
+/// The right to take a snapshot. Dropping it gives the right back.
 struct Turn(Arc<Shared>);
 
 impl Drop for Turn {
     fn drop(&mut self) {
         let mut state = self.0.state.lock();
         state.under_way = None;
-        // A thread that panicked has not noted how it ended.
+        // A thread that panicked has not recorded its end.
         if let Some(run) = state.run.as_mut().filter(|run| run.status == RunStatus::Processing) {
             (run.status, run.finished_at) = (RunStatus::Failed, Some(crate::clock::now()));
             run.error = Some("it ended before it was done; see the log".into());
@@ -350,7 +349,7 @@ impl Drop for Turn {
     }
 }
 
-/// A snapshot to be taken.
+/// A snapshot that has its turn.
 struct Taking {
     turn: Turn,
     reader: Box<dyn SnapshotReader>,
@@ -359,22 +358,22 @@ struct Taking {
 }
 
 impl Taking {
-    /// Has `work` done on a thread of its own, which notes how it ended.
+    /// Runs `work` on a new thread, which records the result.
     fn start(self, work: impl FnOnce(&mut Self) -> Result<String, Error> + Send + 'static) -> Result<(), Refusal> {
         let mut taking = self;
         let run = move || {
-            // Counts for this thread alone; without it, it works all the same.
+            // This changes only the priority of this thread. If it fails, the thread works with its usual priority.
             let _ = rustix::process::nice(NICENESS);
             let ended = work(&mut taking);
             taking.note(ended);
         };
         let started = std::thread::Builder::new().name("snapshot".into()).spawn(run);
-        started.map(drop).map_err(|error| Error::Io { what: "a thread for it".into(), error }.into())
+        started.map(drop).map_err(|error| Error::Io { file: "the thread that takes the snapshot".into(), error }.into())
     }
 
-    /// Its name, when it is whole.
-    fn take(&mut self, sink: &mut dyn Sink) -> Result<String, Error> {
-        let label = Label { taken_at: self.run.taken_at.clone(), written_by: WRITTEN_BY.into() };
+    /// Takes the snapshot and returns its name.
+    fn take(&mut self, sink: &mut dyn SnapshotSink) -> Result<String, Error> {
+        let label = SnapshotLabel { taken_at: self.run.taken_at.clone(), written_by: WRITTEN_BY.into() };
         let taken = take(&mut *self.reader, sink, label, &self.under_way.progress)?;
         Ok(taken.manifest.id.to_string())
     }
@@ -384,7 +383,9 @@ impl Taking {
         drop(reader);
         run.read(&under_way.progress);
         run.finished_at = Some(crate::clock::now());
-        let (entries, bytes, new_bytes) = (run.entries, run.bytes, run.new_bytes);
+        let entries = run.entries;
+        let bytes = run.bytes;
+        let new_bytes = run.new_bytes;
         let status = match &ended {
             Ok(_) => "succeeded",
             Err(Error::Stopped) => "canceled",
@@ -411,13 +412,13 @@ impl Taking {
 }
 
 impl Run {
-    fn read(&mut self, progress: &Progress) {
+    fn read(&mut self, progress: &SnapshotProgress) {
         (self.entries, self.bytes, self.new_bytes) = (progress.entries(), progress.bytes(), progress.new_bytes());
     }
 }
 
 impl Kept {
-    fn of(Listed { id, manifest }: Listed) -> Self {
+    fn of(ListedSnapshot { id, manifest }: ListedSnapshot) -> Self {
         let id = id.to_string();
         match manifest {
             Ok(manifest) => Self {
@@ -429,7 +430,10 @@ impl Kept {
                 error: None,
             },
             Err(error) => {
-                let (taken_at, records, collections, stored_bytes) = (None, None, Vec::new(), None);
+                let taken_at = None;
+                let records = None;
+                let collections = Vec::new();
+                let stored_bytes = None;
                 Self { id, taken_at, records, collections, stored_bytes, error: Some(error.to_string()) }
             }
         }

@@ -22,7 +22,7 @@ use crate::http::tls::files::not_plain;
 const CONNECT: Duration = Duration::from_secs(10);
 /// Connections that are kept for the next request: as many as any command has requests under way at once.
 const MOST_IDLE: usize = 8;
-/// How long a service may take to answer one request of [`Service`].
+/// Time in which a service must answer one request of [`Service`].
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Whom to trust, and who one is oneself.
@@ -53,7 +53,7 @@ impl Trust {
     }
 }
 
-/// Where a service is, and as whom to call it: the same options for all commands.
+/// The options that all commands have to call a service: its address and the key.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Calling {
     /// The running service
@@ -66,7 +66,7 @@ pub struct Calling {
     trust: Trust,
 }
 
-/// Whether the service must show a certificate that is trusted.
+/// The check of the certificate of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Identification {
     /// It must.
@@ -75,7 +75,7 @@ pub(super) enum Identification {
     Waived,
 }
 
-/// Why a request got no answer.
+/// The reasons why a request got no response.
 #[derive(Debug)]
 pub(super) enum Fault {
     /// No connection.
@@ -132,7 +132,7 @@ fn identified(builder: ClientBuilder, trust: &Trust) -> anyhow::Result<ClientBui
     Ok(builder.identity(identity))
 }
 
-/// What is in a file in PEM form.
+/// Reads a file in PEM form.
 fn pem(option: &str, file: &Path) -> anyhow::Result<Vec<u8>> {
     let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     match not_plain(&text) {
@@ -173,7 +173,7 @@ fn trusting(builder: ClientBuilder, url: &Url, trust: &Trust, who: Identificatio
     }
 }
 
-/// What an error of the client means.
+/// Classifies an error of the HTTP client.
 pub(super) fn fault(error: &reqwest::Error) -> Fault {
     match cause(error) {
         _ if error.is_connect() && error.is_timeout() => {
@@ -187,7 +187,7 @@ pub(super) fn fault(error: &reqwest::Error) -> Fault {
     }
 }
 
-/// What helps where a certificate is not trusted.
+/// Returns the remedy for a certificate that is not trusted.
 fn remedy(distrust: &CertificateError) -> &'static str {
     match distrust {
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
@@ -204,12 +204,12 @@ fn remedy(distrust: &CertificateError) -> &'static str {
     }
 }
 
-/// What an error and those that it was made of say last: the others only say where it happened.
+/// Returns the text of the innermost cause of an error. The outer errors only tell where it happened.
 pub(super) fn cause(error: &(dyn Error + 'static)) -> String {
     Chain::new(error).last().map_or_else(String::new, ToString::to_string)
 }
 
-/// Why a certificate was refused, if one was. An error of a connection holds what it was made of, but is not caused by it.
+/// Returns the reason why a certificate was refused, if an error has this cause. An error of a connection contains its reason, but not as its source.
 fn distrust<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a CertificateError> {
     if let Some(outer) = error.downcast_ref::<std::io::Error>() {
         return outer.get_ref().and_then(|inner| distrust(inner));
@@ -252,7 +252,7 @@ impl Service {
         Ok(Self { url: url.as_str().trim_end_matches('/').to_owned(), client, runtime: runtime()? })
     }
 
-    /// Where its answers are waited for.
+    /// The runtime on which responses are awaited.
     pub(super) fn runtime(&self) -> &Runtime {
         &self.runtime
     }
@@ -262,10 +262,10 @@ impl Service {
         &self.url
     }
 
-    /// Reads what is at `path`.
+    /// Requests `path` with GET.
     ///
     /// # Errors
-    /// [`Away`] when it does not answer, or not now; what it says when it refuses.
+    /// [`Away`] if the service does not answer or is not available; the problem if the service refuses the request.
     pub(super) fn get(&self, path: &str) -> anyhow::Result<Value> {
         self.send(Method::GET, path, None)
     }
@@ -278,7 +278,7 @@ impl Service {
         self.send(Method::POST, path, Some(body))
     }
 
-    /// Deletes what is at `path`.
+    /// Requests `path` with DELETE.
     ///
     /// # Errors
     /// As [`Service::get`].
@@ -295,7 +295,7 @@ impl Service {
         self.answered(status, &text)
     }
 
-    /// Begins to read what is at `path` and may be as long as it likes; waits for the beginning of the answer for as long as for others.
+    /// Begins a GET request with a response of any length. The usual timeout applies only to the beginning of the response.
     ///
     /// # Errors
     /// As [`Service::get`].
@@ -313,7 +313,7 @@ impl Service {
         self.answered(status, &text).and_then(|_| bail!("{} refuses ({status})", self.url))
     }
 
-    /// What an answer says, if it is a good one.
+    /// Parses the body of a successful response.
     fn answered(&self, status: u16, text: &[u8]) -> anyhow::Result<Value> {
         let body = match text.is_empty() {
             true => Value::Null,
@@ -337,7 +337,7 @@ impl Service {
     }
 }
 
-/// Where one thing at a time is waited for.
+/// Makes a runtime with one thread.
 pub(super) fn runtime() -> anyhow::Result<Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start a runtime")
 }
@@ -350,7 +350,7 @@ pub(super) async fn exchange(request: reqwest::RequestBuilder) -> Result<(u16, V
     Ok((status, body.to_vec()))
 }
 
-/// What a problem says, with its places.
+/// Formats a problem with the places of its violations.
 pub(super) fn refusal(body: &Value) -> String {
     let places = body["errors"].as_array().map_or(&[][..], Vec::as_slice).iter();
     let places =

@@ -1,4 +1,4 @@
-//! Which members of rows are used as what: what no setting names is stored and never compared, and that should be seen.
+//! Reports the use of the members of rows. A member that no setting names is stored and never compared, and the person should see this.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ const MOST: usize = 1024;
 pub(super) struct Columns {
     names: Vec<String>,
     seen: HashSet<String>,
-    /// How many of them were taken.
+    /// Number of rows that were accepted.
     taken: usize,
 }
 
@@ -36,7 +36,7 @@ impl Columns {
         new
     }
 
-    /// What the settings that have these fields use them for.
+    /// Returns the uses of the members under settings with these fields.
     pub(super) fn uses(&self, fields: &[Field]) -> Uses {
         let mut uses = Uses::default();
         for name in &self.names {
@@ -49,7 +49,7 @@ impl Columns {
     }
 }
 
-/// What is used as what, and what is not used.
+/// The used members with their roles, and the unused members.
 #[derive(Debug, Default, PartialEq, Serialize)]
 pub(super) struct Uses {
     used: Vec<Use>,
@@ -64,7 +64,7 @@ struct Use {
 }
 
 impl Uses {
-    /// For people: what is used; and what is not, if anything.
+    /// Describes the used members, and the unused members if there are any.
     pub(super) fn lines(&self) -> (String, Option<String>) {
         let role = |role: Role| serde_json::to_value(role).ok().and_then(|role| Some(role.as_str()?.to_owned()));
         let used = self.used.iter().map(|one| format!("{} ({})", one.name, role(one.role).unwrap_or_default()));
@@ -73,7 +73,7 @@ impl Uses {
         (if used.is_empty() { "none is used".into() } else { used }, unused)
     }
 
-    /// What to say at once: that some of these `names` are not used, and what to do.
+    /// Returns the warning, with its remedy, that some of these `names` are not used.
     pub(super) fn warning(&self, names: &[String]) -> Option<String> {
         let unused: Vec<&str> = self.unused.iter().filter(|name| names.contains(name)).map(String::as_str).collect();
         let roles = "text, whole, identity, time, url, or ignore";

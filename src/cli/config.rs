@@ -48,7 +48,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         Command::NewKey { name, scopes } => {
             let (key, section) = new_key(name, scopes)?;
-            // Apart: what is pasted or redirected into a file must not hold the secret.
+            // The secret goes to standard error, so that the output that is pasted or redirected into a file does not contain it.
             tell(&format!(
                 "the key, shown only now; its caller keeps it (--key-file FILE or DOPPEL_KEY for doppel's own commands):\n\n\
                  {key}\n\nthe section for the configuration, which holds no secret:\n"

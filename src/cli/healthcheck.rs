@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::cli::client::{self, Fault, Identification, Trust};
 use crate::cli::usage;
 
-/// How long the service may take to answer.
+/// Time in which the service must answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Options of `doppel healthcheck`.
@@ -32,7 +32,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut url = client::parse_url(&args.url).map_err(|reason| usage(format!("--url {}: {reason}", args.url)))?;
     let plain = url.scheme() == "http" && is_this_machine(&url);
     let mut answer = match plain {
-        // What is for https counts when it turns out to be that.
+        // The options for https apply only if the service uses https.
         true => ask(&url, &Trust::default())?,
         false => ask(&url, &args.trust)?,
     };

@@ -125,7 +125,7 @@ fn make(create: &Create) -> anyhow::Result<()> {
             written.with_context(|| revoke_it(name, path))?;
             tell(&format!("the key is in {}, which only its owner may read", path.display()));
         }
-        // Apart: what is redirected into a file must not hold the secret.
+        // The secret goes to standard error, so that output that is redirected into a file does not contain it.
         _ => tell(&format!(
             "the key, shown only now; its caller keeps it (--key-file FILE or DOPPEL_KEY for doppel's own commands):\n\n{secret}\n"
         )),

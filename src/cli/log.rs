@@ -27,14 +27,17 @@ pub(super) struct Log {
 
 enum Segment {
     Memory(Box<[u8]>),
-    /// Where in the file.
+    /// The offset in the file.
     Disk(u64),
 }
 
 impl Log {
     /// Keeps at most `memory` bytes, and a segment, in memory, and the rest in `dir`.
     pub(super) fn new(dir: &Path, memory: usize) -> Self {
-        let (full, open, places, lengths) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let full = Vec::new();
+        let open = Vec::new();
+        let places = Vec::new();
+        let lengths = Vec::new();
         Self { dir: dir.to_owned(), memory, full, open, places, lengths, file: None, written: 0 }
     }
 
@@ -76,7 +79,8 @@ impl Log {
 
     /// Entry number `at`, which must be there.
     pub(super) fn get(&self, at: usize) -> io::Result<Vec<u8>> {
-        let (place, length) = (self.places[at], self.lengths[at] as usize);
+        let place = self.places[at];
+        let length = self.lengths[at] as usize;
         let start = (place & ((1 << OFFSET_BITS) - 1)) as usize;
         let copy = |segment: &[u8]| segment[start..start + length].to_vec();
         match self.full.get((place >> OFFSET_BITS) as usize) {

@@ -24,10 +24,10 @@ pub struct Args {
     dry_run: bool,
 }
 
-/// Applies what is pending, or lists it.
+/// Applies or lists the pending migrations.
 ///
 /// # Errors
-/// When the database cannot be reached, or a migration was edited or is unknown to this build.
+/// The database cannot be reached, or a migration was edited or is unknown to this version.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let config = config::load(&Flags { file: args.config, ..Flags::default() })?.config.store;
     anyhow::ensure!(

@@ -137,7 +137,7 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     match cli.run() {
         Ok(code) => code,
-        // Who reads our answer has read enough: `doppel openapi | head`.
+        // The reader of the output has closed the pipe, for example in `doppel openapi | head`.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             complain(&error);

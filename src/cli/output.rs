@@ -1,8 +1,8 @@
-//! Files that commands write, all of them through [`Outputs`]: no output is an input or another output, under whatever names,
-//! and a file gets its name when it is complete.
+//! The files that commands write. All commands use [`Outputs`], which makes sure that no output is also an input or another output, even under another name, and that a
+//! file gets its name only when it is complete.
 //!
-//! Until then it stands beside, as `NAME.XXXXXX.part`. A command that fails or is stopped removes that, and leaves what was
-//! there before as it was. Devices and pipes are written as they are.
+//! An incomplete file has the name `NAME.XXXXXX.part` in the same folder. A command that fails or is stopped removes this file, and an earlier file of the same name
+//! stays unchanged. Devices and pipes are written directly.
 
 #![expect(clippy::disallowed_methods, reason = "this is where files are written")]
 
@@ -26,29 +26,29 @@ use crate::shutdown;
 const BUFFER_BYTES: usize = 1 << 18;
 /// Symbolic links followed to where a file is to be: as many as Linux follows.
 const MAX_LINKS: usize = 40;
-/// What a new file may be used for, before the umask takes away from it.
+/// The permissions of a new file before the umask is applied.
 const MODE: u32 = 0o666;
 
-/// What one that holds a secret may be used for.
+/// The permissions of a new file with a secret.
 const PRIVATE: u32 = 0o600;
 
-/// What a command reads and writes. Cheap to clone: all clones are one.
+/// The inputs and outputs of a command. Cloning is cheap, and all clones share their state.
 #[derive(Clone)]
 pub(super) struct Outputs(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
-    /// What is read or written, and the name it was given.
+    /// The files that are read or written, with the names in which the person named them.
     taken: Vec<(Identity, String)>,
     /// Folders of which every file is in use.
     folders: Vec<PathBuf>,
-    /// What is not complete: where it stands, and the name it was given.
+    /// The incomplete files: the temporary path and the final name.
     open: Vec<(PathBuf, PathBuf)>,
-    /// Names of what is complete.
+    /// The names of the complete files.
     done: Vec<PathBuf>,
     /// Folders that go with the command.
     scratch: Vec<Scratch>,
-    /// What else is to be done then, by numbers of their own.
+    /// Other work to do when the command is stopped, by number.
     cleanups: BTreeMap<u64, Cleanup>,
     next_cleanup: u64,
 }
@@ -56,12 +56,12 @@ struct State {
 /// Run when the command is stopped by a signal.
 type Cleanup = Box<dyn FnOnce() + Send>;
 
-/// Which file it is, whatever it is called.
+/// The identity of a file, which does not depend on its name.
 #[derive(PartialEq)]
 enum Identity {
     /// Device and number of one that is there.
     There { device: u64, number: u64 },
-    /// Where one will be.
+    /// The path of a file that does not exist yet.
     Later(PathBuf),
 }
 
@@ -82,7 +82,7 @@ impl Identity {
 }
 
 impl Outputs {
-    /// Nothing is read or written yet but the standard streams.
+    /// Makes the set that contains only the standard streams.
     pub(super) fn new() -> Self {
         let streams = [
             (Identity::of_stream(std::io::stdout()), "standard output"),
@@ -107,10 +107,10 @@ impl Outputs {
         self.0.lock().folders.push(real(folder));
     }
 
-    /// Whether `path` may be written; for what is written only at the end.
+    /// Checks that `path` may be written, for an output that is written only at the end.
     ///
     /// # Errors
-    /// Wrong usage, when it is in use or a folder.
+    /// Wrong usage, if the file is in use or is a folder.
     pub(super) fn check(&self, path: &Path) -> anyhow::Result<()> {
         if is_special(path) {
             return Ok(());
@@ -118,7 +118,9 @@ impl Outputs {
         if path.as_os_str() == "-" {
             return Err(usage("\"-\" is no output here; name a file".to_owned()));
         }
-        let (identity, place, shown) = (Identity::of(path), real(path), path.display());
+        let identity = Identity::of(path);
+        let place = real(path);
+        let shown = path.display();
         if place.is_dir() {
             return Err(usage(format!("{shown} is a folder; name a file in it")));
         }
@@ -175,7 +177,7 @@ impl Outputs {
         builder.prefix(&name).suffix(".part").permissions(Permissions::from_mode(mode));
         let mut state = self.0.lock();
         let (file, at) = builder.tempfile_in(folder_of(&to))?.into_parts();
-        // What only its owner may read stays so.
+        // A file that only its owner may read keeps its permissions.
         if let Ok(before) = to.metadata() {
             file.set_permissions(before.permissions())?;
         }
@@ -194,11 +196,11 @@ impl Outputs {
         output.finish()
     }
 
-    /// A folder within `folder`, which is made if it is not there, for what is needed only while the command runs. It vanishes when it
-    /// is dropped or a signal comes, and so do the folders made for it that are empty then.
+    /// Makes a temporary folder inside `folder`, which is created if it is missing. The temporary folder is removed when the guard is dropped or a signal arrives,
+    /// together with the folders that were created for it, if they are empty.
     ///
     /// # Errors
-    /// When it cannot be made; then nothing is left.
+    /// The folder cannot be created. Nothing is left then.
     pub(super) fn scratch(&self, folder: &Path) -> anyhow::Result<ScratchGuard> {
         // No signal comes between making it and noting it.
         let mut state = self.0.lock();
@@ -207,7 +209,7 @@ impl Outputs {
         Ok(ScratchGuard { outputs: self.clone(), scratch })
     }
 
-    /// Has `work` done when the command is stopped by a signal, until what is returned is dropped.
+    /// Runs `work` if a signal stops the command before the returned guard is dropped.
     pub(super) fn when_stopped(&self, work: impl FnOnce() + Send + 'static) -> CleanupGuard {
         let mut state = self.0.lock();
         let number = state.next_cleanup;
@@ -216,10 +218,10 @@ impl Outputs {
         CleanupGuard { outputs: self.clone(), number }
     }
 
-    /// From now on SIGTERM, SIGHUP and Ctrl-C end the process with status 130; what is not complete is removed, and that is said.
+    /// Handles SIGTERM, SIGHUP and Ctrl-C from now on: they remove incomplete files with a message and end the process with status 130.
     ///
     /// # Errors
-    /// When signals cannot be received.
+    /// Signals cannot be received.
     pub(super) fn abandon_on_signal(&self) -> anyhow::Result<()> {
         let outputs = self.clone();
         shutdown::exit_on_signal(move || outputs.abandon()).context("waiting for signals")
@@ -271,7 +273,6 @@ pub(super) struct ScratchGuard {
 }
 
 impl ScratchGuard {
-    /// Where it is.
     pub(super) fn path(&self) -> &Path {
         self.scratch.path()
     }
@@ -306,7 +307,7 @@ impl Output {
         &self.path
     }
 
-    /// Whether there is a file of this name already, which will be replaced.
+    /// True if a file of this name exists, which will be replaced.
     pub(super) fn replaces(&self) -> bool {
         self.part.as_ref().is_some_and(|part| part.to.exists())
     }
@@ -345,18 +346,18 @@ impl Output {
         self.put(b"\n")
     }
 
-    /// Hands what was written to the system.
+    /// Passes buffered data to the operating system.
     ///
     /// # Errors
-    /// When it cannot be written; names the file.
+    /// The file cannot be written. The error names the file.
     pub(super) fn flush(&mut self) -> anyhow::Result<()> {
         self.writer.flush().with_context(|| format!("cannot write {}", self.path.display()))
     }
 
-    /// It is complete: waits until it is on disk, and gives it its name.
+    /// Completes the file: waits until it is on disk and gives it its name.
     ///
     /// # Errors
-    /// When it cannot be written; what was there before stays.
+    /// The file cannot be written. An earlier file of the same name stays.
     pub(super) fn finish(mut self) -> anyhow::Result<()> {
         self.flush()?;
         let Some(Part { at, to }) = self.part.take() else { return Ok(()) };
@@ -415,7 +416,7 @@ fn is_special(path: &Path) -> bool {
     is_open || path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
 
-/// Where `path` leads, symbolic links followed, also if nothing is there yet, nor the folders on the way.
+/// Resolves the symbolic links of `path`. The file and its folders do not need to exist.
 fn real(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
     for _ in 0..MAX_LINKS {
@@ -497,7 +498,8 @@ mod tests {
     #[test]
     fn a_file_gets_its_name_when_it_is_complete_and_what_was_there_stays_until_then() {
         let folder = tempfile::tempdir().unwrap();
-        let (file, link) = (folder.path().join("a"), folder.path().join("link"));
+        let file = folder.path().join("a");
+        let link = folder.path().join("link");
         fs::write(&file, "before").unwrap();
         fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
         symlink(&file, &link).unwrap();

@@ -1,4 +1,4 @@
-//! How far a command is: a bar on a terminal, a line now and then elsewhere; on standard error.
+//! Shows the progress of a command on standard error: a bar on a terminal, otherwise a line from time to time.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ const LINE: &str = "{bar:12} {percent:>3}% {eta:>4} {wide_msg}";
 /// The same where the end is not known.
 const WITHOUT_END: &str = "{spinner} {bytes:>10} {wide_msg}";
 
-/// How far a command is, one phase after the other.
+/// The progress of a command, one phase after the other.
 pub(super) struct Progress {
     /// Hidden where there is no terminal, where it still knows how far things are.
     bar: ProgressBar,
@@ -26,17 +26,17 @@ struct At {
     /// Empty between phases.
     phase: String,
     began: Instant,
-    /// When something was last said of it.
+    /// The time of the last line.
     said: Instant,
 }
 
 impl Progress {
-    /// Of phases that mostly know their end.
+    /// Makes the progress of phases whose number of items is usually known.
     pub(super) fn new() -> Self {
         Self::with(LINE)
     }
 
-    /// Of bytes whose end is not known.
+    /// Makes the progress of an unknown number of bytes.
     pub(super) fn of_bytes() -> Self {
         Self::with(WITHOUT_END)
     }
@@ -106,7 +106,7 @@ impl Progress {
         }
     }
 
-    /// Where there is no terminal, says `words` if nothing was said for a while.
+    /// Without a terminal, prints `words` if nothing was printed for a while.
     fn now_and_then(&self, words: impl FnOnce(&str) -> String) {
         if !self.bar.is_hidden() {
             return;
@@ -146,7 +146,7 @@ mod tests {
 
     use super::*;
 
-    /// A terminal of this width that keeps what is written.
+    /// A terminal of this width that records its output.
     #[derive(Clone, Debug)]
     struct Terminal(u16, Arc<Mutex<Vec<String>>>);
 

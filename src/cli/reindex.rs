@@ -11,9 +11,9 @@ use crate::cli::client::{Away, Calling, Service};
 use crate::cli::progress::Progress;
 use doppel_core::collection::{CollectionName, Preset};
 
-/// How often a followed task is looked at.
+/// Interval at which a followed task is read.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How long a service that does not answer is asked again: as long as it takes to start again with many records.
+/// Number of attempts to reach a service that does not answer: it may need this time to restart with many records.
 const PATIENCE: u32 = 300;
 
 const EXAMPLES: &str = "\
@@ -123,7 +123,9 @@ fn follow(service: &Service, id: &str) -> anyhow::Result<Value> {
 
 fn show(task: &Value, progress: &Progress) {
     let number = |key: &str| task[key].as_u64().unwrap_or(0);
-    let (phase, done, total) = (task["phase"].as_str().unwrap_or(""), number("done"), number("total"));
+    let phase = task["phase"].as_str().unwrap_or("");
+    let done = number("done");
+    let total = number("total");
     let left = task["eta_s"].as_u64().map_or_else(String::new, |eta| format!(", {eta} s left"));
     let rate = task["rate"].as_f64().unwrap_or(0.0);
     progress.total(total);

@@ -37,7 +37,7 @@ pub struct Args {
     /// How many records to write
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub records: u64,
-    /// What all chance is drawn from
+    /// Seed of the random numbers
     #[arg(long, value_name = "S")]
     pub seed: u64,
     /// Directory to write to, created if missing; files there are overwritten

@@ -1,11 +1,11 @@
-//! A folder for what is needed only while a command runs, beside what it writes.
+//! A temporary folder for the files that a command needs only while it runs, next to its output.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How often moving away and removing are tried, the latter with [`PAUSE`] between: whoever writes there still makes files meanwhile.
+/// Number of attempts to move the folder away and to remove it, the latter with [`PAUSE`] between them, because other threads may still create files in it.
 const ATTEMPTS: usize = 50;
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -36,16 +36,14 @@ impl Scratch {
         }
     }
 
-    /// Where it is.
     pub(super) fn path(&self) -> &Path {
         &self.at
     }
 
-    /// Removes it with everything in it, and of the folders made for it those that hold nothing else.
+    /// Removes the folder with its content, and the parent folders that were created for it and are empty.
     ///
-    /// Other threads may still be making files and folders in it: it is moved away first and a file takes its name, so that they fail.
-    /// One who makes the folder itself again before the file is there makes files as fast as they are removed, for hours if need be:
-    /// that folder is moved away, too.
+    /// Other threads may still create files and folders in it. The folder is therefore moved away first, and a file takes its name, so that these threads fail. If a
+    /// thread creates the folder again before the file exists, it could continue to create files for hours; the new folder is moved away, too.
     #[expect(clippy::disallowed_methods, reason = "what is moved and made is a folder of our own")]
     pub(super) fn remove(&self) {
         let mut away = Vec::new();
@@ -62,7 +60,7 @@ impl Scratch {
             remove_all(folder);
         }
         if held {
-            // Nothing else made it, hence nothing else is lost with it.
+            // This file was created above, so that removing it loses no other data.
             let _ = fs::remove_file(&self.at);
         } else {
             remove_all(&self.at);
@@ -99,7 +97,8 @@ mod tests {
     #[test]
     fn it_leaves_nothing_but_what_was_there_or_was_put_beside() {
         let parent = tempfile::tempdir().unwrap();
-        let (outer, inner) = (parent.path().join("a"), parent.path().join("a/b"));
+        let outer = parent.path().join("a");
+        let inner = parent.path().join("a/b");
         let scratch = Scratch::within(&inner).unwrap();
         fs::create_dir(scratch.path().join("c")).unwrap();
         scratch.remove();

@@ -1,4 +1,4 @@
-//! Where the index of related cases and search is kept.
+//! The folder of the search index.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,11 +10,11 @@ use tempfile::TempDir;
 
 use crate::config::{Config, StoreKind};
 
-/// What temporary folders are called; nothing else is ever swept.
+/// The prefix of temporary folders. Only folders with this prefix are removed.
 const PREFIX: &str = "doppel-search.";
 /// The file in a temporary folder that is locked as long as its process runs.
 const LOCK: &str = "running";
-/// So old is what is swept: a process that makes its folder now has not locked it yet.
+/// Minimum age of a folder before it is removed, so that a folder whose owner has not locked it yet is kept.
 const LEFT_BEHIND: Duration = Duration::from_secs(60);
 
 /// A folder; where it is a temporary one, it is removed when this is dropped.
@@ -57,7 +57,7 @@ impl SearchFolder {
 fn sweep(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(PREFIX) && is_left_behind(&entry.path().join(LOCK)) {
-            // Whoever runs as another user leaves it to them.
+            // This fails for folders of another user, who removes them.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
@@ -87,7 +87,9 @@ mod tests {
             lock.set_modified(SystemTime::now() - Duration::from_secs(seconds)).unwrap();
             folder
         };
-        let (killed, begun, foreign) = (made("doppel-search.a", 61), made("doppel-search.b", 0), made("other.c", 61));
+        let killed = made("doppel-search.a", 61);
+        let begun = made("doppel-search.b", 0);
+        let foreign = made("other.c", 61);
         let unlocked = parent.path().join("doppel-search.d");
         fs::create_dir(&unlocked).unwrap();
         File::open(in_use.path().join(LOCK)).unwrap().set_modified(SystemTime::now() - LEFT_BEHIND).unwrap();

@@ -24,7 +24,7 @@ use crate::shutdown::{HangUps, Phase, Shutdown, Signals};
 use crate::traces::Traces;
 use crate::{notify, observe};
 use doppel_engine::{Engine, Options, runner};
-use doppel_search::service::{self, SearchService};
+use doppel_search::service::{SearchOptions, SearchService};
 use tokio::task::JoinHandle;
 
 /// Options of `doppel serve`.
@@ -42,13 +42,13 @@ pub struct Args {
 }
 
 impl Args {
-    /// What they say of the configuration.
+    /// Returns the parts of the configuration that the command line sets.
     pub fn flags(&self) -> Flags {
         Flags { file: self.config.clone(), listen: self.listen, data: self.data.clone() }
     }
 }
 
-/// How long a killed process may hold on to its port.
+/// Time for which the port of a killed process may still be in use.
 const PREDECESSOR_GONE: Duration = Duration::from_secs(3);
 
 /// Runs the service. Prints one line on standard output when it takes requests: `listening on http://ADDR`.
@@ -86,7 +86,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let app = App::new(engine.clone(), parts, &config, shutdown.clone(), told);
     let reload = Reload::new(app.clone(), args.flags(), level, config.clone());
     runtime.block_on(async {
-        // Before anyone hears that it listens, who may tell it to stop then.
+        // The signal handlers are installed before the service reports that it listens, because a stop signal may come right after the report.
         let (signals, hang_ups) = signals().context("cannot receive signals")?;
         // Nobody is let in before it is known who may.
         app.keys.manage(&engine.keys().await.context("reading the keys of callers")?);
@@ -120,10 +120,10 @@ fn options(config: &Config) -> Options {
     }
 }
 
-/// What goes on beside requests.
+/// The background tasks of the service.
 #[derive(Default)]
 struct Workers {
-    /// Each ends by itself when the service drains, at a point from which whoever comes next goes on.
+    /// Tasks that end by themselves when the service drains. The next process continues their work.
     ending: Vec<(&'static str, JoinHandle<()>)>,
     /// Each can be ended at any time.
     endless: Vec<JoinHandle<()>>,
@@ -131,7 +131,8 @@ struct Workers {
 
 impl Workers {
     fn start(app: &App, config: &Config) -> Self {
-        let (engine, shutdown) = (&app.engine, &app.shutdown);
+        let engine = &app.engine;
+        let shutdown = &app.shutdown;
         let mut workers = Self::default();
         workers.ending("following the keys of callers", follow_keys::follow(app.clone()));
         workers.ending("running tasks", runner::run(engine.clone(), shutdown.draining()));
@@ -143,7 +144,8 @@ impl Workers {
         if let Some(search) = &app.search {
             workers.ending("following changes for search", search.clone().run(shutdown.draining()));
         }
-        let (forgetting, keep) = (engine.clone(), config.collections.changes_kept);
+        let forgetting = engine.clone();
+        let keep = config.collections.changes_kept;
         workers.endless(async move { forgetting.forget_changes(keep).await });
         if let Some(certificates) = &app.tls {
             workers.endless(Arc::clone(certificates).follow());
@@ -164,7 +166,7 @@ impl Workers {
         self.endless.push(tokio::spawn(work));
     }
 
-    /// Waits for those that end, and ends the others.
+    /// Waits for the tasks that end by themselves, and aborts the others.
     async fn end(self) -> anyhow::Result<()> {
         self.endless.iter().for_each(JoinHandle::abort);
         for (what, worker) in self.ending {
@@ -174,12 +176,12 @@ impl Workers {
     }
 }
 
-/// SIGHUP apart from those that stop the service.
+/// Installs the handlers of the stop signals and of SIGHUP.
 fn signals() -> std::io::Result<(Signals, HangUps)> {
     Ok((Signals::without_hang_up()?, HangUps::new()?))
 }
 
-/// What answers searches, and the folder of its index.
+/// Makes the search service and the folder of its index.
 fn search(config: &Config, engine: &Engine) -> anyhow::Result<Option<(SearchService, SearchFolder)>> {
     if !config.search.enabled {
         return Ok(None);
@@ -189,8 +191,9 @@ fn search(config: &Config, engine: &Engine) -> anyhow::Result<Option<(SearchServ
         // Records can be registered all the same.
         tracing::warn!(%error, "search.dir cannot be made; there is no search until it is");
     }
-    let (weights, changes_kept) = (config.search.weights, config.collections.changes_kept);
-    let options = service::Options { folder: folder.path().to_owned(), weights, changes_kept };
+    let weights = config.search.weights;
+    let changes_kept = config.collections.changes_kept;
+    let options = SearchOptions { folder: folder.path().to_owned(), weights, changes_kept };
     Ok(Some((SearchService::new(engine.clone(), options), folder)))
 }
 

@@ -54,10 +54,10 @@ struct CheckArgs {
     settings: Option<PathBuf>,
 }
 
-/// Looks, and says what was found.
+/// Checks a source and prints the findings.
 ///
 /// # Errors
-/// When there is no such source, or it cannot be read.
+/// There is no such source, or it cannot be read.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Command::Check(args) = args.command;
     match look(&args) {
@@ -105,7 +105,7 @@ fn named(config: &Config, name: &str) -> anyhow::Result<config::Source> {
     })
 }
 
-/// What the command line says, as a source.
+/// Makes a source of the options on the command line.
 fn given(args: &CheckArgs) -> anyhow::Result<config::Source> {
     let Some((location, origin)) = args.database.place()? else { return Err(usage("name a source, or give --from")) };
     let (table, query) = match origin {

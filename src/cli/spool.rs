@@ -1,8 +1,8 @@
-//! Rows as they came, kept until what was found for them is known, and the table that is given back: the columns and rows of the input,
-//! in its order, refused ones too, and four columns behind its own ([`crate::findings`]).
+//! Keeps the original rows until their results are known, and writes the result table: the columns and rows of the input in their order, including refused rows, with
+//! four additional columns ([`crate::findings`]).
 //!
-//! What does not fit in the memory given goes to a file without a name; 12 bytes a row stay in memory. Of several files the columns are
-//! put together by their names. A single table comes back row for row, what stands above its header included.
+//! Rows that do not fit into the given memory go to an unnamed file; 12 bytes a row stay in memory. The columns of several files are merged by their names. A single
+//! table is written row by row, including the rows above its header.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -20,13 +20,13 @@ use crate::findings::{Earlier, Refusal, added, headings};
 use doppel_sources::Unreadable;
 use doppel_sources::tables::{Cell, TableRow};
 
-/// What the sheet of a workbook is called that was made of something else.
+/// The name of the sheet in a new workbook.
 const SHEET: &str = "Sheet1";
 
-/// How the file called `path` is to be written.
+/// Returns the format for the file `path`, by the ending of its name.
 ///
 /// # Errors
-/// Wrong usage, when its name does not say.
+/// Wrong usage, if the ending is unknown.
 pub(super) fn form_of(path: &Path) -> anyhow::Result<Form> {
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default().to_ascii_lowercase();
     match extension.as_str() {
@@ -42,7 +42,7 @@ pub(super) struct Entry {
     pub(super) file: usize,
     /// Its line there, as in messages.
     pub(super) line: u64,
-    /// Its number there, as in what is given back.
+    /// The number of the row in the file, as the result table shows it.
     number: u64,
     /// Its record as JSON, or why there is none, in a sentence.
     pub(super) content: Result<String, String>,
@@ -59,7 +59,7 @@ pub(super) struct Spool {
 }
 
 impl Spool {
-    /// For the rows of `input`, whose columns are planned; keeps about `memory` bytes in memory, and the rest in `dir`.
+    /// Makes a spool for the rows of `input`, whose columns are known. Keeps about `memory` bytes in memory and the rest in `dir`.
     pub(super) fn new(input: &Input, (dir, memory): (&Path, usize), words: &'static Words) -> Self {
         let heads: Vec<Option<Head>> = input.files.iter().map(|source| source.head.clone()).collect();
         let names = input.files.iter().map(|source| source.name.clone()).collect();
@@ -100,7 +100,7 @@ impl Spool {
         Entry::decode(&bytes).context("a row came back damaged")
     }
 
-    /// What the row of this index is called where another one repeats it.
+    /// Returns the name of the row `at`, for rows that repeat it.
     pub(super) fn earlier(&self, at: usize) -> anyhow::Result<Earlier> {
         let Entry { file, number, .. } = self.entry(at)?;
         Ok(match self.names.len() {
@@ -109,10 +109,10 @@ impl Spool {
         })
     }
 
-    /// Whether all rows fit in a table written as `form`: to be asked as soon as they are read, before anything takes time.
+    /// Checks that all rows fit into a table of this format. Call it right after the rows are read, before long work.
     ///
     /// # Errors
-    /// When they are more than a sheet may have.
+    /// There are more rows than a sheet can have.
     pub(super) fn fits(&self, form: &Form) -> anyhow::Result<()> {
         fit(form, self.top_rows() + self.len() as u64)
     }
@@ -148,7 +148,7 @@ impl Spool {
         Ok(Table { table, at, path, words: self.words })
     }
 
-    /// What stands at the top of the only table.
+    /// Returns the rows above the header, if there is only one table.
     fn single(&self) -> Option<&Head> {
         match &self.heads[..] {
             [Some(head)] => Some(head),
@@ -168,7 +168,7 @@ fn fit(form: &Form, rows: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Why a line is no record, as what is given back says it.
+/// Makes the reason for the result table why a line is no record.
 fn refusal(why: &Unreadable, came: &Came) -> Refusal {
     match came {
         Came::Row(TableRow { fault: Some(fault), .. }) => Refusal::Row(fault.clone()),
@@ -181,9 +181,9 @@ fn refusal(why: &Unreadable, came: &Came) -> Refusal {
 struct Columns {
     names: Vec<String>,
     by_name: HashMap<String, usize>,
-    /// Of each file, where its columns stand.
+    /// The positions of the columns of each file.
     places: Vec<Vec<usize>>,
-    /// Of the longest row.
+    /// Number of columns of the longest row.
     width: usize,
 }
 
@@ -258,7 +258,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Writes the next row, with what was found.
+    /// Writes the next row with its result.
     pub(super) fn put(
         &mut self,
         entry: &Entry,
@@ -273,7 +273,7 @@ impl Table {
         self.write(entry, &[refused, String::new(), String::new(), why.to_owned()])
     }
 
-    /// Why a row is refused, in a sentence.
+    /// Returns the reason of a refusal as a sentence.
     pub(super) fn sentence(&self, refusal: &Refusal) -> String {
         (self.words.files.refusal)(refusal)
     }
@@ -289,7 +289,7 @@ impl Table {
         self.table.row(number, &entry.cells, Some(added)).with_context(|| format!("cannot write {}", self.path))
     }
 
-    /// It is complete, and gets its name; what does not stand in it whole is said.
+    /// Completes the file, which gets its name, and reports values that were cut.
     #[expect(clippy::print_stderr, reason = "the command line's own voice")]
     pub(super) fn finish(self) -> anyhow::Result<()> {
         let cut = self.table.cut();

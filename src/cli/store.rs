@@ -12,10 +12,10 @@ use doppel_store_embedded::{EmbeddedStore, Opening};
 use doppel_store_mongodb as mongo;
 use doppel_store_mongodb::MongoStore;
 
-/// Opens the store. Must run where it will be used: a MongoDB store's connections live in the runtime that opened them.
+/// Opens the store. It must run on the runtime that will use the store, because the connections of a MongoDB store belong to the runtime that opened them.
 ///
 /// # Errors
-/// With the directory or what is wrong with the server, and the remedy.
+/// The problem of the directory or of the server, with its remedy.
 pub async fn open(config: &config::Store) -> anyhow::Result<Arc<dyn Store>> {
     match config.kind {
         StoreKind::Embedded => {
@@ -43,22 +43,23 @@ pub async fn open_existing(config: &config::Store) -> anyhow::Result<Arc<dyn Sto
 /// Opens the embedded store in the directory of the configuration.
 ///
 /// # Errors
-/// With the directory, what is wrong with it, and the remedy.
+/// The problem of the directory, with its remedy.
 pub fn embedded(config: &config::Store, options: embedded::EmbeddedOptions) -> anyhow::Result<EmbeddedStore> {
     let dir = &config.data;
     EmbeddedStore::open(dir, options).with_context(|| format!("cannot open {}", dir.display()))
 }
 
-/// What an embedded store is told.
+/// Returns the options of an embedded store.
 pub fn options(config: &config::Store) -> embedded::EmbeddedOptions {
-    let (min_free_bytes, reserve_percent) = (config.min_free_bytes, config.reserve_percent);
+    let min_free_bytes = config.min_free_bytes;
+    let reserve_percent = config.reserve_percent;
     embedded::EmbeddedOptions { min_free_bytes, reserve_percent, ..embedded::EmbeddedOptions::default() }
 }
 
 /// Opens the MongoDB store.
 ///
 /// # Errors
-/// What is wrong with the server, and the remedy.
+/// The problem of the server, with its remedy.
 pub async fn mongodb(config: &config::Store) -> anyhow::Result<MongoStore> {
     anyhow::ensure!(config.kind == StoreKind::Mongodb, "store.kind is not \"mongodb\"");
     let uri = config.mongodb_uri()?;
@@ -66,7 +67,7 @@ pub async fn mongodb(config: &config::Store) -> anyhow::Result<MongoStore> {
     opening.await.context("cannot use the MongoDB database")
 }
 
-/// What a MongoDB store is told.
+/// Returns the options of a MongoDB store.
 pub fn mongodb_options(config: &config::Store) -> mongo::Options {
     let clock =
         mongo::Clock { micros: crate::clock::micros, now: crate::clock::now, unique_id: crate::clock::unique_id };
@@ -79,7 +80,7 @@ pub fn mongodb_options(config: &config::Store) -> mongo::Options {
     }
 }
 
-/// Where the records are, in a few words for people.
+/// Describes the location of the store in a few words.
 pub fn place(config: &config::Store) -> String {
     match config.kind {
         StoreKind::Embedded => config.data.display().to_string(),

@@ -1,4 +1,4 @@
-//! Tables for people: columns as wide as what stands in them on a terminal, where a Han character takes two places.
+//! Text tables for people. A column is as wide as its content on a terminal, where a Han character takes two places.
 
 use comfy_table::{CellAlignment, Table, presets};
 
@@ -28,7 +28,7 @@ pub(super) fn table(columns: &[Column<'_>], rows: impl IntoIterator<Item = Vec<S
     table.trim_fmt() + "\n"
 }
 
-/// How the sum of a command is printed.
+/// The format of the summary of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum SummaryFormat {
     /// For people

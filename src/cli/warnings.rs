@@ -22,7 +22,7 @@ struct Kind {
     first: Vec<String>,
 }
 
-/// What a warning says, whoever gave it.
+/// A warning from any source.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Warning<'a> {
     pub(super) code: &'a str,
@@ -62,12 +62,12 @@ impl Warned {
         }
     }
 
-    /// Whether there were none.
+    /// True if there were no warnings.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// For the sum at the end: a line for each code, without line end.
+    /// Returns the lines of the summary: one for each code, without a line end.
     pub(super) fn lines(&self) -> impl Iterator<Item = String> {
         self.0.iter().map(|(code, Kind { records, first })| {
             let more = if *records > first.len() as u64 { " …" } else { "" };

@@ -1,29 +1,29 @@
-//! Who may call: bearer keys and their scopes.
+//! `[auth]`: API keys and their scopes.
 //!
-//! A key reads `dpl_<name>_<secret>`. The configuration holds the name, which appears in logs, and the SHA-256 of the
-//! secret; the key itself is shown once, by `doppel config new-key`, and stored nowhere.
+//! A key has the form `dpl_<name>_<secret>`. The configuration contains the name, which appears in logs, and the SHA-256 of the secret.
+//! `doppel config new-key` shows the key once, and it is stored nowhere.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 
-/// Longest name of a key.
+/// Largest length of the name of a key.
 pub const MAX_NAME_BYTES: usize = 64;
 
-/// What a key may do. Scopes do not include each other: a key lists all it needs.
+/// A permission of a key. Scopes do not include each other, so that a key lists all the scopes that it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// Ask: check, similar, explain, read records and collections, metrics.
+    /// Allows requests that change nothing: check, similar, explain, reading records and collections, metrics.
     Read,
-    /// Register and delete records.
+    /// Allows registering and deleting records.
     Write,
-    /// Create, change and delete collections.
+    /// Allows creating, changing and deleting collections.
     Admin,
 }
 
 impl Scope {
-    /// The scope as in the configuration.
+    /// Returns the name of the scope in the configuration.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -32,7 +32,7 @@ impl Scope {
         }
     }
 
-    /// The scope of this name.
+    /// Returns the scope with this name.
     pub fn parse(name: &str) -> Option<Self> {
         [Self::Read, Self::Write, Self::Admin].into_iter().find(|scope| scope.as_str() == name)
     }
@@ -42,11 +42,10 @@ impl Scope {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Key {
-    /// Its name: 1 to 64 of `a-z`, `0-9` and `-`.
+    /// The name: 1 to 64 characters of `a-z`, `0-9` and `-`.
     pub name: String,
-    /// SHA-256 of the secret, 64 hexadecimal digits.
+    /// The SHA-256 of the secret, 64 hexadecimal digits.
     pub sha256: String,
-    /// What it may do.
     pub scopes: Vec<Scope>,
 }
 
@@ -54,15 +53,15 @@ pub struct Key {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Auth {
-    /// The keys. Without any, everyone who reaches the address may do everything: allowed on loopback only.
+    /// The keys. Without a key, everyone who can reach the address may do everything. This is allowed only on loopback.
     pub keys: Vec<Key>,
 }
 
 impl Auth {
-    /// Whether the keys can be used.
+    /// Checks the keys.
     ///
     /// # Errors
-    /// Names the key and what is wrong with it.
+    /// The name of the wrong key, and the reason.
     pub fn check(&self) -> Result<(), String> {
         for (index, Key { name, sha256, scopes }) in self.keys.iter().enumerate() {
             let at = format!("auth.keys[{index}]");
@@ -86,23 +85,23 @@ impl Auth {
     }
 }
 
-/// Whether a key may be called so.
+/// True if a key may have this name.
 pub fn is_name(name: &str) -> bool {
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     (1..=MAX_NAME_BYTES).contains(&name.len()) && name.bytes().all(plain)
 }
 
-/// SHA-256 of a secret.
+/// Computes the SHA-256 of a secret.
 pub fn hash_secret(secret: &str) -> [u8; 32] {
     Sha256::digest(secret.as_bytes()).into()
 }
 
-/// Splits `dpl_<name>_<secret>`.
+/// Splits a key `dpl_<name>_<secret>` into its name and its secret.
 pub fn split_key(key: &str) -> Option<(&str, &str)> {
     key.strip_prefix("dpl_")?.split_once('_').filter(|(name, secret)| !name.is_empty() && !secret.is_empty())
 }
 
-/// Reads 64 hexadecimal digits.
+/// Decodes 64 hexadecimal digits.
 pub fn decode(hex: &str) -> Option<[u8; 32]> {
     if hex.len() != 64 || !hex.is_ascii() {
         return None;
@@ -114,18 +113,18 @@ pub fn decode(hex: &str) -> Option<[u8; 32]> {
     Some(bytes)
 }
 
-/// Writes bytes as lower-case hexadecimal digits.
+/// Encodes bytes as lower-case hexadecimal digits.
 pub fn encode(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A new key called `name`: the key to hand out, and the hash to configure.
+/// Makes a new key with this name. Returns the key for the caller, and the hash for the configuration.
 ///
 /// # Errors
-/// When the system has no randomness to give.
+/// The system cannot provide random bytes.
 pub fn new_key(name: &str) -> anyhow::Result<(String, String)> {
     let mut random = [0; 24];
-    getrandom::fill(&mut random).map_err(|error| anyhow::anyhow!("no randomness from the system: {error}"))?;
+    getrandom::fill(&mut random).map_err(|error| anyhow::anyhow!("the system cannot provide random bytes: {error}"))?;
     let secret = encode(&random);
     let hash = encode(&hash_secret(&secret));
     Ok((format!("dpl_{name}_{secret}"), hash))
@@ -146,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_another_shape_are_no_keys() {
+    fn texts_of_another_form_are_no_keys() {
         for text in ["", "dpl_", "dpl_a", "dpl_a_", "dpl__x", "abc_a_b"] {
             assert_eq!(split_key(text), None, "{text}");
         }

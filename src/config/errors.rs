@@ -1,4 +1,5 @@
-//! Says where a mistake in the configuration is, and what was probably meant. Values are not repeated: some are secrets.
+//! Error messages for mistakes in the configuration, with the place of the mistake and a suggestion. They do not repeat values, because some values are
+//! secrets.
 
 use std::fmt::Write as _;
 use std::io::ErrorKind;
@@ -10,7 +11,7 @@ use figment::{Figment, Metadata, Source};
 
 use super::Config;
 
-/// Largest file that is read: thousands of keys take so much.
+/// Largest size of the configuration file in bytes. A file with thousands of API keys has this size.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// The configuration file, for finding lines in it.
@@ -21,10 +22,10 @@ pub(super) struct File {
 }
 
 impl File {
-    /// Reads it.
+    /// Reads the file.
     ///
     /// # Errors
-    /// When it is not there, or not TOML; says on which line.
+    /// The file does not exist, or is not TOML. The error names the line.
     pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
         let found = path.metadata();
@@ -52,7 +53,7 @@ impl File {
         }
     }
 
-    /// The line, from 1, on which the value or section at `path` is given; that of the innermost part of it that is.
+    /// Returns the line, from 1, of the value or section at `path`, or of the innermost part of the path that the file contains.
     fn line_of(&self, path: &[String]) -> Option<usize> {
         let mut header: Vec<String> = Vec::new();
         let mut tables = 0;
@@ -83,16 +84,16 @@ impl File {
     }
 }
 
-/// The parts of a dotted key.
+/// Splits a dotted key into its parts.
 fn parts(key: &str) -> Vec<String> {
     key.split('.').map(|part| part.trim().trim_matches(['"', '\'']).to_owned()).collect()
 }
 
-/// What is wrong with values of whatever source, where, and what was probably meant.
+/// Makes the message for a wrong value: its source, its place, the mistake and a suggestion.
 pub(super) fn explain(error: &figment::Error, file: Option<&File>) -> String {
     let in_environment = error.metadata.as_ref().is_some_and(is_environment);
     let section = error.path.first().filter(|_| error.path.len() > 1);
-    // Of a list, the key that holds it.
+    // For an item of a list, the key of the list.
     let is_number = |part: &&String| part.bytes().all(|byte| byte.is_ascii_digit());
     let key = error.path.iter().rfind(|part| !is_number(part)).map_or("", String::as_str);
     let called = |name: &str| match (section, in_environment) {
@@ -132,7 +133,7 @@ pub(super) fn explain(error: &figment::Error, file: Option<&File>) -> String {
     format!("{}{what}", place(&error.path, error.metadata.as_ref(), file))
 }
 
-/// As [`explain`], for what a check says of valid values: its words begin with the key.
+/// Makes the message for the result of a check, like [`explain`]. The text of a check begins with the key.
 pub(super) fn explain_check(said: &str, figment: &Figment, file: Option<&File>) -> String {
     let key = said.split([' ', ':']).next().unwrap_or_default();
     let path = parts(&key.replace('[', ".").replace(']', ""));
@@ -140,7 +141,7 @@ pub(super) fn explain_check(said: &str, figment: &Figment, file: Option<&File>) 
     format!("{}{said}", place(&path, figment.find_metadata(&plain.join(".")), file))
 }
 
-/// Where the value at `path` was given, with a colon behind; empty where nobody gave it.
+/// Returns the place at which the value at `path` was set, with a colon after it. Empty if the value was not set.
 fn place(path: &[String], metadata: Option<&Metadata>, file: Option<&File>) -> String {
     let Some(metadata) = metadata else { return String::new() };
     if is_environment(metadata) {
@@ -166,7 +167,7 @@ fn variable(path: &[String]) -> String {
     format!("DOPPEL_{}", path.join("__").to_uppercase())
 }
 
-/// The section that has a key of this name or one that is near, and the key.
+/// Finds a section with a key of this name or of a similar name. Returns the section and the key.
 fn home_of(name: &str) -> Option<(String, String)> {
     let all = toml::Table::try_from(Config::default()).ok()?;
     let keys = all
@@ -178,7 +179,7 @@ fn home_of(name: &str) -> Option<(String, String)> {
     keys.iter().find(|(_, key)| *key == meant).map(|(section, key)| ((*section).clone(), (*key).clone()))
 }
 
-/// What type a value must have.
+/// Describes the required type of a value.
 fn in_words(wanted: &str) -> &str {
     match wanted {
         "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, 0 or more",
@@ -190,16 +191,17 @@ fn in_words(wanted: &str) -> &str {
     }
 }
 
-/// The name that `name` was probably meant to be: the nearest of `known`, if it is near.
+/// Returns the most similar of the `known` names, if it is similar to `name`.
 pub(super) fn meant<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let nearest = known.iter().map(|other| (distance(name, other), *other)).min()?;
-    // One letter in four, or one at all.
+    // One letter may differ, and one more for each four letters.
     (nearest.0 <= 1 + name.chars().count() / 4).then_some(nearest.1)
 }
 
-/// Letters to be changed, left out or put in (Levenshtein). O(a × b).
+/// Returns the number of letters to change, remove or insert (Levenshtein). O(a × b).
 fn distance(a: &str, b: &str) -> usize {
-    let (a, b) = (a.to_lowercase(), b.to_lowercase());
+    let a = a.to_lowercase();
+    let b = b.to_lowercase();
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (at, letter) in a.chars().enumerate() {
@@ -218,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_name_is_meant_if_it_is_near() {
+    fn the_most_similar_name_is_suggested_if_it_is_similar() {
         let known = ["listen", "shutdown_grace_ms", "shutdown_drain_ms"];
         assert_eq!(meant("lisen", &known), Some("listen"));
         assert_eq!(meant("shutdown_grace", &known), Some("shutdown_grace_ms"));

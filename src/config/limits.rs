@@ -1,4 +1,4 @@
-//! How much the service takes at once. Every limit has a default and the reason for it.
+//! `[limits]`: bounds for requests. Every limit has a default with its reason.
 
 use std::time::Duration;
 
@@ -8,38 +8,37 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Longest body of a request, in bytes; of a compressed one as it comes and expanded. The longest petitions measured have
-    /// some 20 kB; 1 MiB leaves room for fields that are only stored, and 256 such bodies at once still fit into a small machine.
+    /// Largest size of the body of a request in bytes, also after decompression. The longest petitions have about 20 kB. 1 MiB leaves space for fields that are
+    /// only stored, and 256 such bodies at once fit into the memory of a small machine.
     pub max_body_bytes: usize,
-    /// Longest line of a `_bulk` body, in bytes: the same record, the same reason. The whole body may have any size.
+    /// Largest size of a line of a `_bulk` body in bytes, with the same reason. The size of the whole body is not limited.
     pub max_line_bytes: usize,
-    /// Requests worked on at once. Work is bound by cores and by syncs that requests share; beyond this, more of them only
-    /// make each slower. Bodies that are still arriving count apart, as many as these: the oldest is given up (408) for the next.
+    /// Number of requests that are processed at once. Processing is limited by the cores and by the shared disk syncs; more requests would only slow each other
+    /// down. Requests whose body is still arriving count separately, up to the same number; beyond it, the oldest is ended with 408.
     pub max_in_flight: usize,
-    /// Requests that may wait for their turn; the next gets 503 at once rather than a late answer.
+    /// Number of requests that may wait. The next request gets 503 at once instead of a late response.
     pub max_waiting: usize,
-    /// Bytes of requests and lines worked on at once; those behind wait for their turn. Working on a byte of text takes some thirty
-    /// bytes of memory, and half a microsecond.
+    /// Number of bytes of requests and lines that are processed at once; others wait. Processing a byte of text takes about thirty bytes of memory and half a
+    /// microsecond.
     pub max_bytes_in_work: usize,
-    /// Bytes of sketches, by which a record is ruled out as a candidate without being read: some 400 for a record of usual length,
-    /// allocated as they are needed. Beyond that a registration reads dozens of records more.
+    /// Memory for sketches in bytes. A sketch rules out a record as a candidate without reading the record, and takes about 400 bytes. Memory is allocated when it
+    /// is needed. Without sketches a registration reads dozens of records more.
     pub max_sketch_bytes: usize,
-    /// Streams open at once: `_bulk` bodies and followed tasks. They last as long as their client likes, so that they count apart
-    /// from requests; each may hold some megabytes of lines.
+    /// Number of open streams (`_bulk` bodies and followed tasks). A client can keep a stream open for any time, so that streams and requests count separately. A
+    /// stream may take some megabytes.
     pub max_streams: usize,
-    /// Open connections. Each costs a file descriptor and a few kB; 1,024 descriptors is the usual allowance of a process,
-    /// and the store needs some of them.
+    /// Number of open connections. Each takes a file descriptor and a few kB. A process usually may have 1,024 descriptors, and the store needs some of them.
     pub max_connections: usize,
-    /// Requests a second for one key, on average, with bursts of one second; 0 is no limit. Off, because an import of a
-    /// backlog is the first thing an office does.
+    /// Average number of requests a second for one key, with bursts of one second; 0 means no limit. The default is 0, because an office begins with an import of
+    /// old records.
     pub requests_per_second_per_key: u32,
-    /// Time for a client to send the head of a request, and for an idle connection to stay open.
+    /// Time in which a client must send the head of a request, and after which an idle connection is closed.
     pub header_timeout_ms: u64,
-    /// Time for a client to send a whole body, or one line of a `_bulk` body: 1 MiB in 20 seconds is a slow modem.
+    /// Time in which a client must send a whole body, or one line of a `_bulk` body. A slow modem sends 1 MiB in 20 seconds.
     pub body_timeout_ms: u64,
-    /// Time for a whole request; a write that takes longer goes on, its client is told to repeat it.
+    /// Time for a whole request. A write that takes longer continues, and the response asks the client to repeat the request.
     pub request_timeout_ms: u64,
-    /// Time for a client to take what is being sent to it.
+    /// Time in which a client must read the data that is sent to it.
     pub write_timeout_ms: u64,
 }
 
@@ -64,22 +63,18 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Time for the head of a request.
     pub fn header_timeout(&self) -> Duration {
         Duration::from_millis(self.header_timeout_ms)
     }
 
-    /// Time for a body or a line.
     pub fn body_timeout(&self) -> Duration {
         Duration::from_millis(self.body_timeout_ms)
     }
 
-    /// Time for a whole request.
     pub fn request_timeout(&self) -> Duration {
         Duration::from_millis(self.request_timeout_ms)
     }
 
-    /// Time for a client to take what is sent.
     pub fn write_timeout(&self) -> Duration {
         Duration::from_millis(self.write_timeout_ms)
     }

@@ -1,4 +1,4 @@
-//! `[log]`: what is logged, and how lines look.
+//! `[log]`: the content and the format of the log.
 
 use serde::{Deserialize, Serialize};
 use tracing_subscriber::EnvFilter;
@@ -8,11 +8,11 @@ use super::errors::meant;
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogFormat {
-    /// For people.
+    /// Text for people.
     #[default]
     Text,
     /// One JSON object a line.
@@ -23,17 +23,15 @@ pub enum LogFormat {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Log {
-    /// How lines look.
     pub format: LogFormat,
-    /// What is logged: a level, or filters such as `info,doppel::store=debug`. The storage engine's own lines below
-    /// warnings mean nothing to an operator.
+    /// A level, or filters such as `info,doppel::store=debug`. Lines of the storage engine below warnings do not help an operator.
     pub level: String,
-    /// Whether every request gets a line.
+    /// True to log a line for every request.
     pub requests: bool,
-    /// Where spans of requests are sent: the URL of an OpenTelemetry collector that takes OTLP over HTTP. Empty: nowhere. Only in builds
-    /// with the feature `otlp`.
+    /// The URL of an OpenTelemetry collector that accepts OTLP over HTTP, to which spans of requests are sent. Empty to send none. Only in builds with the
+    /// feature `otlp`.
     pub otlp_endpoint: String,
-    /// Share of the requests that spans are sent of, 0 to 1, where the caller does not say by its `traceparent`.
+    /// The share of requests whose spans are sent, 0 to 1, if the `traceparent` of the caller does not decide it.
     pub otlp_share: f64,
 }
 
@@ -50,10 +48,10 @@ impl Default for Log {
 }
 
 impl Log {
-    /// The first thing wrong. A filter takes any word for the name of a module, so that `inof` would silence the log.
+    /// Returns the first mistake. The filter library accepts any word as the name of a module, so that `inof` would silence the log.
     pub(super) fn check(&self) -> Result<(), String> {
         for part in self.level.split(',').map(str::trim) {
-            // Filters by span and field may hold commas; the parser below knows them.
+            // Filters by span and field may contain commas; the parser below handles them.
             if self.level.contains(['[', '{']) {
                 break;
             }
@@ -103,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_level_that_is_none_is_refused_with_the_one_meant() {
+    fn a_misspelt_level_is_refused_with_a_suggestion() {
         let check = |level: &str| Log { level: level.into(), ..Log::default() }.check();
         for level in [
             "info",

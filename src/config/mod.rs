@@ -1,7 +1,7 @@
 //! The configuration: defaults < file < environment < command line.
 //!
-//! One struct per concern. Mistakes are errors that name the place, the key and what was probably meant, wherever they come from. Nothing outside this module
-//! reads the environment: `DOPPEL_SECTION__KEY` sets `key` of `[section]`, `DOPPEL_CONFIG` names the file.
+//! There is one struct for each section. The error for a mistake names its place, the key and a suggestion. Only this module reads the environment:
+//! `DOPPEL_SECTION__KEY` sets `key` of `[section]`, and `DOPPEL_CONFIG` names the file.
 
 #![expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
 
@@ -39,16 +39,16 @@ pub use tls::Tls;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Server {
-    /// Address to listen on. Other than loopback only with keys.
+    /// The address to listen on. An address other than loopback requires keys.
     #[serde(deserialize_with = "listen")]
     pub listen: SocketAddr,
-    /// Origins besides its own whose web pages may call (`https://desk.example`).
+    /// Other origins whose web pages may call the service (`https://desk.example`).
     pub origins: Vec<String>,
-    /// After a signal to stop, how long to go on serving with `readyz` at 503, so that a load balancer looks elsewhere.
+    /// Time after a stop signal during which the service still accepts requests while `readyz` returns 503, so that a load balancer chooses another instance.
     pub shutdown_grace_ms: u64,
-    /// After that, how long requests under way may take to finish.
+    /// Time after that in which running requests may finish.
     pub shutdown_drain_ms: u64,
-    /// Whether it speaks TLS itself.
+    /// The settings for TLS.
     pub tls: Tls,
 }
 
@@ -69,10 +69,10 @@ fn listen<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::E
     parse_listen(&text).map_err(|reason| serde::de::Error::custom(format!("listen: {reason}")))
 }
 
-/// An address to listen on: `ADDRESS:PORT`, or `localhost:PORT` for 127.0.0.1.
+/// Parses an address to listen on: `ADDRESS:PORT`, or `localhost:PORT` for 127.0.0.1.
 ///
 /// # Errors
-/// What to give instead.
+/// A description of the required form.
 pub fn parse_listen(text: &str) -> Result<SocketAddr, String> {
     if let Ok(address) = text.parse() {
         return Ok(address);
@@ -92,15 +92,15 @@ pub fn parse_listen(text: &str) -> Result<SocketAddr, String> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Collections {
-    /// Whether a write to an unknown collection creates it with preset `default`.
+    /// True if a write to an unknown collection creates the collection with preset `default`.
     pub auto_create: bool,
-    /// ... unless there are so many collections. Each takes up to half a megabyte of memory, so that names made up by mistake would fill
-    /// it; who may administer creates more.
+    /// Number of collections from which writes no longer create collections. Each takes up to half a megabyte of memory, so that wrong names would fill the
+    /// memory. An administrator can create more.
     pub max_auto_created: usize,
-    /// Whether a collection is reindexed by itself when its keys lie on text that has turned out to be common.
+    /// True to reindex a collection automatically when its keys are on text that has become common.
     pub automatic_reindex: bool,
-    /// For how many numbers of the change feed removals, replacements, updates and decisions are kept, in each collection: who follows
-    /// may be behind by so many. A million take some 100 MB of disk at most; an office's collection has them in half a year.
+    /// Number of the latest numbers of the change feed for which each collection keeps removals, replacements, updates and decisions. A follower may be behind by
+    /// this number. A million takes at most about 100 MB of disk; the collection of an office reaches it in half a year.
     pub changes_kept: u64,
 }
 
@@ -114,32 +114,23 @@ impl Default for Collections {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Where and how long to serve.
     pub server: Server,
-    /// Where records are kept.
     pub store: Store,
-    /// Backups.
     pub snapshots: Snapshots,
-    /// Rules for all collections.
     pub collections: Collections,
-    /// Who may call.
     pub auth: Auth,
-    /// How much at once.
     pub limits: Limits,
-    /// What is logged.
     pub log: Log,
-    /// Related cases and search.
     pub search: Search,
-    /// The pages for people.
     pub console: Console,
-    /// Databases from which collections are filled.
+    /// The databases from which collections are filled.
     pub source: Vec<Source>,
 }
 
-/// What the command line says of the configuration.
+/// The parts of the configuration that the command line can set.
 #[derive(Clone, Debug, Default)]
 pub struct Flags {
-    /// The file.
+    /// The configuration file.
     pub file: Option<PathBuf>,
     /// `server.listen`.
     pub listen: Option<SocketAddr>,
@@ -147,24 +138,23 @@ pub struct Flags {
     pub data: Option<PathBuf>,
 }
 
-/// Names of environment variables that begin like ours but set no key: the file, the key of commands that call a service, the password
-/// of commands that read a database, and what the project's own tests read.
+/// The environment variables `DOPPEL_…` that set no configuration key: the configuration file, the API key of commands, the database password of commands, and
+/// the variables of the tests.
 const NOT_KEYS: [&str; 4] = ["CONFIG", "KEY", "DATABASE_PASSWORD", "TEST_"];
 
-/// The configuration and where each of its values came from.
+/// The configuration with the sources of its values.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The values.
     pub config: Config,
-    /// The file, if there is one.
+    /// The configuration file, if there is one.
     pub file: Option<PathBuf>,
     pub(super) figment: Figment,
 }
 
-/// Loads the configuration and checks it.
+/// Loads and checks the configuration.
 ///
 /// # Errors
-/// Names the key that is unknown or wrong, and where it was set.
+/// The unknown or wrong key, and the place at which it was set.
 pub fn load(flags: &Flags) -> anyhow::Result<Loaded> {
     let mut figment = Figment::from(Serialized::defaults(Config::default()));
     let path = flags.file.clone().or_else(|| std::env::var_os("DOPPEL_CONFIG").map(PathBuf::from));
@@ -184,29 +174,29 @@ pub fn load(flags: &Flags) -> anyhow::Result<Loaded> {
     Ok(Loaded { config, file: path, figment })
 }
 
-/// The values, checked.
+/// Extracts and checks the values.
 fn extract(figment: &Figment, file: Option<&errors::File>) -> anyhow::Result<Config> {
     let config: Config = figment.extract().map_err(|error| anyhow::anyhow!(errors::explain(&error, file)))?;
     check(&config).map_err(|said| anyhow::anyhow!(errors::explain_check(&said, figment, file)))?;
     Ok(config)
 }
 
-/// The key with which commands call a service, from `DOPPEL_KEY`.
+/// Returns the API key with which commands call a service, from `DOPPEL_KEY`.
 pub fn client_key() -> Option<String> {
     std::env::var("DOPPEL_KEY").ok().filter(|key| !key.is_empty())
 }
 
-/// The socket of the service manager that started this process, from `NOTIFY_SOCKET`.
+/// Returns the socket of the service manager that started this process, from `NOTIFY_SOCKET`.
 pub fn notify_socket() -> Option<std::ffi::OsString> {
     std::env::var_os("NOTIFY_SOCKET").filter(|socket| !socket.is_empty())
 }
 
-/// The password with which commands read a database, from `DOPPEL_DATABASE_PASSWORD`.
+/// Returns the password with which commands read a database, from `DOPPEL_DATABASE_PASSWORD`.
 pub fn database_password() -> Option<String> {
     std::env::var("DOPPEL_DATABASE_PASSWORD").ok().filter(|password| !password.is_empty())
 }
 
-/// A variable such as `DOPPEL_LISTEN`, without a section, would otherwise be ignored in silence.
+/// Refuses a variable without a section, such as `DOPPEL_LISTEN`, which would otherwise be ignored silently.
 fn check_environment(names: impl Iterator<Item = String>) -> anyhow::Result<()> {
     for name in names {
         let Some(rest) = name.strip_prefix("DOPPEL_") else { continue };
@@ -235,11 +225,11 @@ fn check(config: &Config) -> Result<(), String> {
     check_open_address(server.listen, auth)
 }
 
-/// Refuses an address that others can reach where the configuration has no keys. Those that are made while the service runs do not
-/// count: somebody must have been let in to make them, and a service whose store is lost must not be open to everyone.
+/// Refuses an address that other machines can reach if the configuration has no keys. Keys that are created while the service runs do not count: creating them
+/// requires a first key, and a service that has lost its store must not be open to everyone.
 ///
 /// # Errors
-/// With the remedy.
+/// A description with the remedy.
 pub fn check_open_address(listen: SocketAddr, auth: &Auth) -> Result<(), String> {
     if !listen.ip().is_loopback() && auth.keys.is_empty() {
         return Err(format!(
@@ -250,7 +240,7 @@ pub fn check_open_address(listen: SocketAddr, auth: &Auth) -> Result<(), String>
     Ok(())
 }
 
-/// Whether a text is an origin as browsers write it.
+/// True if a text is an origin in the form that browsers send.
 fn is_origin(text: &str) -> bool {
     let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let plain = |c: char| c.is_ascii_alphanumeric() || ".-:[]".contains(c);
@@ -266,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn the_example_file_says_the_defaults() {
+    fn the_example_file_contains_the_defaults() {
         let text = include_str!("../../config/doppel.example.toml");
         assert_eq!(toml(text).unwrap(), Config::default());
     }
@@ -280,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn origins_are_those_that_browsers_send() {
+    fn origins_must_have_the_form_that_browsers_send() {
         assert!(toml("[server]\norigins = [\"https://desk.example\", \"http://10.0.0.1:8081\"]").is_ok());
         for wrong in ["desk.example", "https://desk.example/", "https://", "file://x", "https://a@b", "*"] {
             let error = toml(&format!("[server]\norigins = [\"{wrong}\"]")).unwrap_err().to_string();
@@ -289,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_in_a_file_is_told_with_its_line_its_section_and_what_was_meant() {
+    fn the_error_for_a_mistake_in_a_file_names_the_line_the_section_and_a_suggestion() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("doppel.toml");
         for (text, place, meant) in [
@@ -331,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_given_with_its_port_and_localhost_is_this_machine() {
+    fn an_address_needs_a_port_and_localhost_means_this_machine() {
         assert_eq!(parse_listen("localhost:8081"), Ok(SocketAddr::from(([127, 0, 0, 1], 8081))));
         assert_eq!(parse_listen("[::1]:80").map(|address| address.port()), Ok(80));
         assert!(parse_listen(":8080").unwrap_err().contains("127.0.0.1:8080"));
@@ -342,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_address_without_keys_is_refused_and_the_remedy_named() {
+    fn an_open_address_without_keys_is_refused_with_the_remedy() {
         let error = toml("[server]\nlisten = \"0.0.0.0:8080\"").unwrap_err().to_string();
         assert!(error.contains("doppel config new-key") && error.contains("127.0.0.1"), "{error}");
         let key = format!("[[auth.keys]]\nname = \"a\"\nsha256 = \"{}\"\nscopes = [\"read\"]", "0".repeat(64));

@@ -1,4 +1,4 @@
-//! Shows the effective configuration as TOML, each value with where it came from.
+//! Prints the effective configuration as TOML, each value with its source.
 
 use std::fmt::Write;
 
@@ -6,14 +6,14 @@ use figment::value::{Dict, Value};
 
 use super::Loaded;
 
-/// The configuration as TOML. Hashes of secrets are left out.
+/// Returns the configuration as TOML, without the hashes of secrets.
 pub fn print(loaded: &Loaded) -> String {
     let mut text = String::new();
     let sections = loaded.figment.extract::<Dict>().unwrap_or_default();
     for (section, values) in &sections {
         match values {
             Value::Dict(_, values) => section_of(loaded, (&format!("[{section}]"), section), values, &mut text),
-            // Sections of which there are several.
+            // Sections that occur several times.
             Value::Array(_, items) => {
                 for (at, item) in items.iter().enumerate() {
                     let Value::Dict(_, values) = item else { continue };

@@ -1,4 +1,4 @@
-//! `[search]`: related cases and full-text search.
+//! `[search]`: related records and full-text search.
 
 use std::path::PathBuf;
 
@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Search {
-    /// Whether records can be searched and related cases found. The index follows what is stored within a second or two, and catches up
-    /// after records that come in bulk; each record takes about 1.5 kB of disk for it, and some of the time of a core.
+    /// True to offer search and related records. The index follows the records within a second or two, and catches up after a bulk import. A record takes about
+    /// 1.5 kB of disk for it, and some time of a core.
     pub enabled: bool,
-    /// The folder of the index, of this instance alone. It may be deleted at any time: it is made anew from the records. Empty: the
-    /// folder `search` in `store.data`; with MongoDB a temporary one, made anew at each start.
+    /// The folder of the index. Only this instance may use it. It may be deleted at any time; the service then builds the index again from the records. If empty:
+    /// the folder `search` in `store.data`; with MongoDB a temporary folder, which is filled again at each start.
     pub dir: PathBuf,
-    /// How much each thing counts by which related cases are ranked; `doppel eval --exported FILE --fit` fits them to what people decided.
+    /// The weights of the features by which related records are ranked. `doppel eval --exported FILE --fit` fits them to the decisions of people.
     pub weights: Weights,
 }
 
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn weights_are_numbers_in_their_bounds() {
+    fn weights_must_be_numbers_within_bounds() {
         let with = |weights: Weights| Search { weights, ..Search::default() }.check();
         assert!(Search::default().check().is_ok());
         assert!(with(Weights { time: -1.0, ..Weights::default() }).is_err());

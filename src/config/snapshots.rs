@@ -1,4 +1,4 @@
-//! `[snapshots]`: backups that the service takes of its own records while it runs.
+//! `[snapshots]`: backups that the running service takes of its store.
 
 use std::path::{Path, PathBuf};
 
@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 
 use super::{Store, StoreKind};
 
-/// A year: whoever wants fewer snapshots asks for them.
+/// Largest interval of scheduled snapshots in hours: a year.
 const MOST_HOURS: u32 = 8_760;
 
 /// `[snapshots]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Snapshots {
-    /// The directory of the snapshots, made if it is missing (the folder above it is not); best on another volume than `store.data`, and never in it. Empty: the
-    /// service takes none, but streams one to who asks. Of the embedded store only.
+    /// The directory of the snapshots. It is created if it is missing, but its parent folder is not. It should be on another volume than `store.data` and must not be
+    /// inside of it. If empty, the service takes no snapshots, but streams one on request. Only for the embedded store.
     pub dir: PathBuf,
-    /// After how many hours the service takes the next one by itself; 0: only when it is asked.
+    /// Interval in hours at which the service takes snapshots by itself; 0 to take them only on request.
     pub every_hours: u32,
-    /// How many are kept: after each one that the service has taken the oldest beyond these are removed; 0: all.
+    /// Number of snapshots that are kept. After a new snapshot the oldest ones beyond this number are removed; 0 to keep all.
     pub keep: usize,
 }
 
@@ -48,18 +48,18 @@ impl Snapshots {
     }
 }
 
-/// Whether a directory is in another one, or is it; symbolic links are followed as far as there is something.
+/// True if a directory is inside `other` or equals it. Follows symbolic links in the existing part of the paths.
 pub fn is_within(dir: &Path, other: &Path) -> bool {
     real(dir).starts_with(real(other))
 }
 
-/// The path without symbolic links, as far as there is something; the rest as it is.
+/// Resolves the symbolic links in the existing part of a path. The rest of the path stays unchanged.
 pub fn real(path: &Path) -> PathBuf {
     let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let real = whole.ancestors().find_map(|there| {
         let rest = whole.strip_prefix(there).ok()?;
         let there = there.canonicalize().ok()?;
-        // Joined with nothing it would end in a slash.
+        // Joining an empty path would add a slash at the end.
         Some(if rest.as_os_str().is_empty() { there } else { there.join(rest) })
     });
     real.unwrap_or(whole)
@@ -70,9 +70,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_symbolic_link_leads_where_it_leads() {
+    fn symbolic_links_are_resolved() {
         let folder = tempfile::tempdir().unwrap();
-        let (data, link) = (folder.path().join("data"), folder.path().join("link"));
+        let data = folder.path().join("data");
+        let link = folder.path().join("link");
         std::fs::create_dir(&data).unwrap();
         std::os::unix::fs::symlink(&data, &link).unwrap();
         assert!(is_within(&link.join("snapshots"), &data) && is_within(&data.join("new/er"), &link));
@@ -80,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schedule_needs_a_directory_apart_from_the_records() {
+    fn a_schedule_needs_a_directory_outside_the_data() {
         let store = Store { data: "/data/doppel".into(), ..Store::default() };
         let with = |dir: &str, every_hours| Snapshots { dir: dir.into(), every_hours, keep: 14 }.check(&store);
         assert!(with("", 0).is_ok() && with("/backup", 24).is_ok() && with("/data/doppel-snapshots", 24).is_ok());

@@ -8,48 +8,47 @@ use doppel_core::collection::CollectionName;
 use doppel_sources::database::{Dialect, Location, Origin};
 use serde::{Deserialize, Serialize};
 
-/// Longest name of a source.
+/// Largest length of the name of a source.
 pub const MAX_NAME_BYTES: usize = 64;
 
-/// `[[source]]`: a table or query of a database, and the collection that its rows go to.
+/// `[[source]]`: a table or query of a database, and the collection that takes its rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Source {
-    /// Its name: 1 to 64 of `a-z`, `0-9` and `-`.
+    /// The name: 1 to 64 characters of `a-z`, `0-9` and `-`.
     pub name: String,
-    /// Where the database is, without a password.
+    /// The address of the database, without a password.
     pub url: String,
-    /// The file that holds the password.
+    /// The file that contains the password.
     pub password_file: PathBuf,
-    /// What is read there: a table or view ...
+    /// The table or view that is read; empty if `query` is set.
     pub table: String,
-    /// ... or what a query gives.
+    /// The query whose rows are read; empty if `table` is set.
     pub query: String,
-    /// The column that is the id; guessed by its name where empty.
+    /// The id column. If empty, it is guessed by its name.
     pub id: String,
-    /// Columns, and the fields of the collection that they are.
+    /// The fields of the collection for the columns.
     pub map: BTreeMap<String, String>,
-    /// The collection.
     pub collection: String,
-    /// Whether new and changed rows are read as they come.
+    /// True to read new and changed rows continuously.
     pub follow: bool,
-    /// The column that says when a row was last changed.
+    /// The column with the time of the last change of a row.
     pub watermark: String,
-    /// The zone of times without one; that of the collection where empty.
+    /// The time zone of times without a zone. If empty, the time zone of the collection.
     pub time_zone: String,
     /// Seconds between two rounds.
     pub interval_s: u64,
-    /// How far behind the clock of the database a round ends, in seconds: transactions that are open so long are waited for.
+    /// Seconds before the present time of the database at which a round ends. Rows of transactions that are open for less than this time are not missed.
     pub delay_s: u64,
-    /// How far behind its last row a round begins, in seconds: rows committed late within that are found by the next round.
+    /// Seconds before the last row at which the next round begins. It finds rows that were committed late within this time.
     pub read_back_s: u64,
-    /// Seconds between two comparisons of all ids; 0: none.
+    /// Seconds between two comparisons of all ids; 0 for none.
     pub sweep_s: u64,
-    /// Whether a sweep registers rows that no round has read.
+    /// True if a sweep registers rows that no round has read.
     pub register_skipped: bool,
-    /// Whether a sweep deletes records whose rows are gone.
+    /// True if a sweep deletes records whose rows no longer exist.
     pub delete: bool,
-    /// Where verdicts are written to.
+    /// The table to which verdicts are written.
     pub write_back: Option<WriteBack>,
 }
 
@@ -57,7 +56,7 @@ pub struct Source {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WriteBack {
-    /// The table, made where it is not there.
+    /// The name of the table. The service creates it if it is missing.
     pub table: String,
 }
 
@@ -87,7 +86,7 @@ impl Default for Source {
 }
 
 impl Source {
-    /// The first thing wrong, without what was written.
+    /// Returns the first mistake, without repeating values.
     fn check(&self) -> Result<(), String> {
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         if self.name.is_empty() || self.name.len() > MAX_NAME_BYTES || !self.name.chars().all(plain) {
@@ -121,23 +120,23 @@ impl Source {
         Ok(())
     }
 
-    /// Where the database is.
+    /// Returns the parsed address of the database.
     ///
     /// # Errors
-    /// Not for a configuration that was checked.
+    /// The address is wrong. This cannot happen for a configuration that was checked.
     pub fn location(&self) -> anyhow::Result<Location> {
         Ok(Location::parse(&self.url)?)
     }
 
-    /// What is read there.
+    /// Returns the table or the query that is read.
     pub fn origin(&self) -> Origin {
         if self.table.is_empty() { Origin::Query(self.query.clone()) } else { Origin::Table(self.table.clone()) }
     }
 
-    /// The password, if a file is named; without the end of its line.
+    /// Reads the password from its file, if a file is set, without the end of the line.
     ///
     /// # Errors
-    /// When the file cannot be read or is empty; its content is not repeated.
+    /// The file cannot be read or is empty. The error does not repeat its content.
     pub fn password(&self) -> anyhow::Result<Option<String>> {
         if self.password_file.as_os_str().is_empty() {
             return Ok(None);
@@ -151,7 +150,7 @@ impl Source {
     }
 }
 
-/// The first thing wrong with the sources.
+/// Returns the first mistake in the sources.
 pub(super) fn check(sources: &[Source]) -> Result<(), String> {
     for (at, source) in sources.iter().enumerate() {
         source.check().map_err(|reason| format!("source[{at}] {}: {reason}", source.name))?;
@@ -189,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_source_is_told_by_its_name_and_secrets_are_not() {
+    fn errors_name_the_source_and_do_not_repeat_secrets() {
         assert_eq!(check(&[source()]), Ok(()));
         let said = |source: Source| check(&[source]).unwrap_err();
         let error = said(Source { url: "mysql://reader:geheim@10.0.0.7/office".into(), ..source() });
@@ -201,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn who_deletes_has_a_collection_of_its_own() {
+    fn a_source_that_deletes_records_must_be_the_only_one_of_its_collection() {
         let other = Source { name: "mailbox".into(), delete: true, ..source() };
         let error = check(&[source(), other]).unwrap_err();
         assert!(error.contains("give each a collection of its own"), "{error}");

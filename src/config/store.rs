@@ -1,28 +1,28 @@
-//! `[store]`: where records are kept.
+//! `[store]`: the store of the records.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// Which store.
+/// The kind of store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StoreKind {
-    /// A directory of this machine, for one instance.
+    /// A directory on this machine, for one instance.
     #[default]
     Embedded,
     /// A MongoDB replica set or cluster, for any number of instances.
     Mongodb,
 }
 
-/// Text that may hold a password: never shown.
+/// A text that may contain a password and is never shown.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
 
 impl Secret {
-    /// The text.
+    /// Returns the text.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -44,29 +44,29 @@ impl fmt::Debug for Secret {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Store {
-    /// Which store; the keys below say for which they count.
+    /// The kind of store. The other keys apply to only one kind.
     pub kind: StoreKind,
     /// Embedded: the directory.
     pub data: PathBuf,
-    /// Embedded: writes are refused (507) while the volume has fewer bytes free: a full disk would stop the store until
-    /// reopened. A reindex stops at twice as many.
+    /// Embedded: the number of free bytes on the volume below which writes are refused (507), because a full disk stops the store until it is opened again. A
+    /// reindex stops at twice this number.
     pub min_free_bytes: u64,
-    /// Embedded: the same, as a share of the data's size in percent, up to 4 GiB, because merging tables takes room in
-    /// proportion; what is more counts. Records can be deleted all the same.
+    /// Embedded: the same limit in percent of the size of the data, up to 4 GiB, because merging tables takes space in proportion to the data. The larger limit
+    /// applies. Deleting records is always allowed.
     pub reserve_percent: u32,
-    /// MongoDB: where it is, `mongodb://` or `mongodb+srv://`.
+    /// MongoDB: the URI, `mongodb://` or `mongodb+srv://`.
     pub uri: Secret,
-    /// MongoDB: a file that holds the URI instead, for passwords that belong in no configuration.
+    /// MongoDB: a file that contains the URI, to keep the password out of the configuration.
     pub uri_file: PathBuf,
     /// MongoDB: the database.
     pub database: String,
-    /// MongoDB: every call is answered within this, be it with 503.
+    /// MongoDB: the time in which every call is answered, perhaps with 503.
     pub deadline_ms: u64,
-    /// MongoDB: how long to wait at the start for a server, or for another instance that is migrating.
+    /// MongoDB: the time to wait at the start for a server, or for another instance that runs migrations.
     pub connect_timeout_ms: u64,
-    /// MongoDB: most connections to each server.
+    /// MongoDB: largest number of connections to each server.
     pub max_connections: u32,
-    /// MongoDB: whether pending migrations are applied at the start; otherwise `doppel migrate` must have been run.
+    /// MongoDB: true to apply pending migrations at the start. Otherwise `doppel migrate` must be run before.
     pub migrate: bool,
 }
 
@@ -89,7 +89,7 @@ impl Default for Store {
 }
 
 impl Store {
-    /// The first thing wrong.
+    /// Returns the first mistake.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.kind == StoreKind::Embedded {
             return Ok(());
@@ -115,10 +115,10 @@ impl Store {
         }
     }
 
-    /// The URI, from its file if it is in one.
+    /// Returns the URI, and reads it from its file if a file is set.
     ///
     /// # Errors
-    /// When the file cannot be read; its content is not repeated.
+    /// The file cannot be read. The error does not repeat its content.
     pub fn mongodb_uri(&self) -> anyhow::Result<Secret> {
         if self.uri_file.as_os_str().is_empty() {
             return Ok(self.uri.clone());
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mongodb_needs_to_know_where() {
+    fn mongodb_needs_a_uri() {
         let mut store = Store { kind: StoreKind::Mongodb, ..Store::default() };
         assert!(store.check().unwrap_err().contains("store.uri_file"));
         store.uri = "mongodb://127.0.0.1".to_owned().into();

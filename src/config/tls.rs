@@ -1,19 +1,19 @@
-//! `[server.tls]`: whether the service speaks TLS itself, and to whom.
+//! `[server.tls]`: the certificates of the service and of its clients.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// Whether callers show a certificate of their own.
+/// The treatment of client certificates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClientCertificates {
-    /// None is asked for.
+    /// No certificate is requested.
     #[default]
     Off,
-    /// One is asked for; who shows one must show one of `client_ca`, and who shows none is taken all the same.
+    /// A certificate is requested. If a client has one, `client_ca` must have signed it; a client without one is accepted.
     Optional,
-    /// Nobody is taken without one of `client_ca`. It comes before keys, and does not replace them.
+    /// Every client needs a certificate that `client_ca` has signed. API keys are required in addition.
     Required,
 }
 
@@ -21,24 +21,23 @@ pub enum ClientCertificates {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Tls {
-    /// File of the certificate (PEM): the service's own first, then those that lead to its authority. Empty: no TLS. It is read again
-    /// when it changes and on SIGHUP.
+    /// The file with the certificates (PEM): first the certificate of the service, then the intermediate ones. If empty, the service does not use TLS. The file is read
+    /// again when it changes and on SIGHUP.
     pub certificate: PathBuf,
-    /// File of its key (PEM, unencrypted), readable by the service alone.
+    /// The file with the key (PEM, unencrypted). Only the service should be able to read it.
     pub key: PathBuf,
-    /// Whether callers show a certificate.
     pub client_certificates: ClientCertificates,
-    /// File of the authorities (PEM) that have signed those certificates.
+    /// The file with the authorities (PEM) that sign client certificates.
     pub client_ca: PathBuf,
 }
 
 impl Tls {
-    /// Whether the service speaks TLS.
+    /// True if the service uses TLS.
     pub fn is_on(&self) -> bool {
         !self.certificate.as_os_str().is_empty()
     }
 
-    /// The first thing wrong, without a look at the files.
+    /// Returns the first mistake, without reading the files.
     pub(super) fn check(&self) -> Result<(), String> {
         let Self { certificate, key, client_certificates, client_ca } = self;
         let given = |path: &PathBuf| !path.as_os_str().is_empty();
@@ -69,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_belongs_together_is_given_together() {
+    fn settings_that_depend_on_each_other_must_be_set_together() {
         let tls = |certificate: &str, key: &str, client_ca: &str, client_certificates| Tls {
             certificate: certificate.into(),
             key: key.into(),

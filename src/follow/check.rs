@@ -1,34 +1,33 @@
-//! Looks at a source before it is followed: what would make rows be missed, or rounds slow, and what to do about it.
+//! Checks a source before it is followed: finds properties that make rows be missed or rounds slow, and gives a remedy for each.
 
 use super::opened::Opened;
 use crate::config;
 use doppel_core::collection::Settings;
 use doppel_sources::database::{Cell, ColumnKind, Dialect, Origin, Watermark, sql};
 
-/// The clocks may differ by so many seconds; more is told.
+/// Largest difference between the clocks of the service and of the database, in seconds, without a warning.
 const CLOCKS_S: f64 = 5.0;
-/// A watermark may be so many seconds ahead of the clock of the database.
+/// Largest number of seconds by which a watermark may be later than the clock of the database.
 const AHEAD_S: f64 = 60.0;
-/// Longest row that is looked at.
+/// Largest size of a row that is read, in bytes.
 const MAX_ROW_BYTES: usize = 1 << 20;
 
-/// How much something matters.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weight {
-    /// As it should be.
+    /// There is no problem.
     Fine,
-    /// It works, with a drawback.
+    /// The source works with a disadvantage.
     Warning,
-    /// Rows would be missed, or it does not work at all.
+    /// Rows would be missed, or the source does not work at all.
     Wrong,
 }
 
-/// Something that was found.
+/// A result of the check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// How much it matters.
     pub weight: Weight,
-    /// What it is, and what to do.
+    /// The problem and its remedy.
     pub text: String,
 }
 
@@ -44,7 +43,7 @@ fn wrong(text: impl Into<String>) -> Finding {
     Finding { weight: Weight::Wrong, text: text.into() }
 }
 
-/// An id of a record as a value of the column that ids come from.
+/// Converts a record id to a value of the id column.
 pub(super) fn id_cell(kind: ColumnKind, id: &str) -> Option<Cell> {
     match kind {
         ColumnKind::Number => id.parse().map(Cell::Int).ok().or_else(|| id.parse().map(Cell::Unsigned).ok()),
@@ -56,10 +55,10 @@ pub(super) fn id_cell(kind: ColumnKind, id: &str) -> Option<Cell> {
     }
 }
 
-/// Looks at a source; `settings` are those of its collection.
+/// Checks a source. `settings` are the settings of its collection.
 ///
 /// # Errors
-/// When the database cannot be reached, or refuses.
+/// The database cannot be reached or refuses a query.
 pub async fn check(
     config: &config::Source,
     password: Option<&str>,
@@ -131,7 +130,9 @@ async fn check_watermark(
     findings: &mut Vec<Finding>,
 ) -> anyhow::Result<()> {
     let Some(watermark) = &opened.watermark else { return Ok(()) };
-    let (name, shape, at) = (watermark.name.clone(), watermark.shape.clone(), watermark.at);
+    let name = watermark.name.clone();
+    let shape = watermark.shape.clone();
+    let at = watermark.at;
     let dialect = opened.connection.dialect();
     let declared = &opened.columns[at].declared;
     findings.push(fine(format!("the watermark {name} has the type {declared}")));
@@ -178,7 +179,8 @@ async fn check_index(opened: &mut Opened, findings: &mut Vec<Finding>) -> anyhow
             indexes.entry(text(index)).or_default().push(text(column));
         }
     }
-    let (name, id) = (&watermark.name, &opened.id);
+    let name = &watermark.name;
+    let id = &opened.id;
     let begins = |wanted: &[&String]| {
         indexes
             .values()

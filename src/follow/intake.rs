@@ -1,4 +1,4 @@
-//! Registers rows, as a caller of `_bulk` would: in their order, a few at a time.
+//! Registers rows like a caller of `_bulk`: in their order, a few at a time.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,19 +16,19 @@ use doppel_sources::Unreadable;
 use doppel_sources::database::Cell;
 use doppel_sources::database::sql::VerdictRow;
 
-/// Rows registered at once: of the 256 that callers may have under way, so few that they do not wait for these.
+/// Number of rows that are registered at the same time. The service allows 256 registrations at once, so that other callers do not wait for these.
 const AT_ONCE: usize = 8;
-/// Rows that are remembered so that reading them once more costs nothing: some ten megabytes.
+/// Largest number of remembered rows, which are not registered again when they are read a second time. They take about ten megabytes.
 const MOST_REMEMBERED: usize = 100_000;
 
-/// Rows that were registered or rejected lately, by their ids: a hash of what they said.
+/// A hash of the content of each row that was registered or rejected recently, by id.
 #[derive(Debug, Default)]
 pub(super) struct Recent(HashMap<String, u64>);
 
 impl Recent {
-    /// Whether the row was taken as it is.
-    pub(super) fn has(&self, id: &str, said: u64) -> bool {
-        self.0.get(id) == Some(&said)
+    /// True if a row with this id and this content was handled recently.
+    pub(super) fn has(&self, id: &str, content: u64) -> bool {
+        self.0.get(id) == Some(&content)
     }
 
     pub(super) fn note(&mut self, id: &str, said: u64) {
@@ -38,7 +38,7 @@ impl Recent {
     }
 }
 
-/// What a row said: its record, or its values where there is none.
+/// Returns a hash of the content of a row: of its record, or of its values if it is no record.
 pub(super) fn hash(row: &Result<Row, Unreadable>, cells: &[Cell]) -> u64 {
     let mut hasher = DefaultHasher::new();
     match row {
@@ -48,12 +48,12 @@ pub(super) fn hash(row: &Result<Row, Unreadable>, cells: &[Cell]) -> u64 {
     hasher.finish()
 }
 
-/// What became of rows.
+/// The numbers of registered and rejected rows.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
     pub(super) registered: u64,
     pub(super) rejected: u64,
-    /// The id and the reason of the last one rejected.
+    /// The id of the last rejected row, and the reason.
     pub(super) last_rejected: Option<(String, String)>,
 }
 
@@ -64,7 +64,7 @@ impl Taken {
     }
 }
 
-/// Where rows go.
+/// Registers the rows of one source in its collection.
 pub(super) struct Intake<'a> {
     pub(super) engine: &'a Engine,
     pub(super) collection: &'a CollectionName,
@@ -73,10 +73,10 @@ pub(super) struct Intake<'a> {
 }
 
 impl Intake<'_> {
-    /// Registers rows in their order, each with its id. A row that is no record is counted and the rest go on.
+    /// Registers rows in their order, each with its id. A row that is no record is counted as rejected, and the next rows are registered.
     ///
     /// # Errors
-    /// When a row cannot be registered now: then it and those behind it may not be.
+    /// A row cannot be registered at the moment. This row and the rows after it may be unregistered.
     pub(super) async fn take(&mut self, rows: Vec<(String, Result<Row, Unreadable>)>) -> anyhow::Result<Taken> {
         let mut taken = Taken::default();
         let mut verdicts = Vec::new();
@@ -89,8 +89,9 @@ impl Intake<'_> {
                 match row {
                     Ok(row) if row.id().is_some() => {
                         let position = series.next_position();
-                        let (engine, collection) = (self.engine.clone(), self.collection.clone());
-                        // A worker that stops does not leave a row half-way.
+                        let engine = self.engine.clone();
+                        let collection = self.collection.clone();
+                        // The registration runs in its own task, so that it is completed even if the worker stops.
                         let task = tokio::spawn(async move {
                             let own = None::<RecordId>;
                             engine.register_in_series(&collection, own, row, IfDuplicate::Keep, position).await
@@ -115,14 +116,16 @@ impl Intake<'_> {
                     self.reject(&mut taken, &id, code);
                 }
                 Ok(Err(error)) => return Err(error.into()),
-                Err(_) => anyhow::bail!("registering a row ended abnormally; the log says where"),
+                Err(_) => {
+                    anyhow::bail!("registering a row ended with a panic, which is a bug; the log has its position")
+                }
             }
         }
         self.verdicts.put(&verdicts).await;
         Ok(taken)
     }
 
-    /// What is wrong with the table of verdicts, if something is, as a checkpoint says it.
+    /// Returns the problem with the table of verdicts, if there is one, with the present time, for the checkpoint.
     pub(super) fn trouble(&self) -> Option<(String, String)> {
         self.verdicts.trouble().map(|trouble| (crate::clock::now(), trouble.to_owned()))
     }
@@ -138,7 +141,7 @@ fn verdict_row(id: String, registration: &Registration) -> VerdictRow {
     let verdict = &registration.verdict;
     let word = |value: serde_json::Value| value.as_str().map(str::to_owned);
     let named = |kind: VerdictKind| serde_json::to_value(kind).ok().and_then(word).unwrap_or_default();
-    // What is said of the record that it repeats.
+    // The score and the channels of the record that this record repeats.
     let of = verdict.duplicate_of.as_ref();
     let shown = verdict.similar.iter().find(|shown| Some(&shown.id) == of);
     VerdictRow {

@@ -1,14 +1,14 @@
-//! Sources: databases that the service itself reads, once or as their rows come.
+//! Sources: databases that the service itself reads, once or continuously.
 //!
-//! Each source has a worker of its own. It is no task: tasks are one a collection, and one that never ends would keep a collection from
-//! being reindexed. A worker registers a few rows at a time, as any caller would, so that callers do not wait for it.
+//! Each source has a worker. A worker is not a task, because a collection has only one task at a time, and a task that never ends would block a
+//! reindex. A worker registers a few rows at a time, so that other callers do not wait for it.
 //!
-//! Where it has come is a checkpoint of the collection ([`state::Saved`]), written after the rows before it are registered. Rows have
-//! stable ids, so that reading some twice changes nothing: a worker that died is simply gone on with. The checkpoint also says who
-//! reads, by a lease: of several instances on one store one does, and when it dies another goes on.
+//! The progress is a checkpoint of the collection ([`state::Saved`]). It is written after the rows before it are registered. Rows have stable ids, so that
+//! reading a row twice changes nothing. After the death of a worker, another one therefore continues from the checkpoint. The checkpoint also contains a
+//! lease: of several instances with the same store, one reads the source. When that instance dies, another one continues.
 //!
-//! Rows are followed by (watermark, id): [`round`]. What no round can see - rows deleted, or committed with a watermark long past -
-//! a comparison of all ids finds: [`sweep`].
+//! A [`round`] reads new rows in the order of (watermark, id). A round cannot see deleted rows, and rows that were committed with a much earlier
+//! watermark. A [`sweep`] compares all ids and finds them.
 
 pub mod check;
 mod intake;
@@ -32,22 +32,22 @@ pub use self::worker::AskError;
 use crate::config;
 use doppel_engine::Engine;
 
-/// The sources of this process: what is known of each, and a way to wake its worker. Cheap to clone.
+/// The sources of this process, with their states and their workers. Cloning it is cheap.
 #[derive(Clone, Debug, Default)]
 pub struct Sources(Arc<BTreeMap<String, Entry>>);
 
 #[derive(Debug)]
 struct Entry {
     config: config::Source,
-    /// Longest row.
+    /// Largest size of a row in bytes.
     max_row_bytes: usize,
     wake: Notify,
-    /// What the worker met that no checkpoint says, because it could not be written.
+    /// The last problem of the worker. It is kept here because the checkpoint may not be writable.
     trouble: Mutex<Option<String>>,
 }
 
 impl Sources {
-    /// As configured; a row holds at most `max_row_bytes`.
+    /// Makes the sources of the configuration. A row has at most `max_row_bytes` bytes.
     pub fn new(sources: &[config::Source], max_row_bytes: usize) -> Self {
         let entry = |config: &config::Source| {
             let entry = Entry { config: config.clone(), max_row_bytes, wake: Notify::new(), trouble: Mutex::default() };
@@ -56,7 +56,7 @@ impl Sources {
         Self(Arc::new(sources.iter().map(entry).collect()))
     }
 
-    /// The state of each source, by name.
+    /// Returns the state of each source, sorted by name.
     pub async fn states(&self, engine: &Engine) -> Vec<SourceState> {
         let mut states = Vec::new();
         for entry in self.0.values() {
@@ -65,10 +65,10 @@ impl Sources {
         states
     }
 
-    /// Asks for all rows of a source to be read, once.
+    /// Requests that the worker reads all rows of a source once.
     ///
     /// # Errors
-    /// When there is no such source, or the store cannot take it down.
+    /// There is no such source, or the store cannot save the request.
     pub async fn ask_import(&self, engine: &Engine, name: &str) -> Result<SourceState, AskError> {
         let entry = self.0.get(name).ok_or_else(|| AskError::Unknown(name.to_owned()))?;
         worker::ask_import(engine, entry).await?;
@@ -77,13 +77,16 @@ impl Sources {
     }
 }
 
-/// Works on all sources until the service drains.
+/// Runs the workers of all sources until the service drains.
 pub async fn run(engine: Engine, sources: Sources, draining: CancellationToken) {
     let holder = crate::clock::unique_id();
     let mut workers = tokio::task::JoinSet::new();
     let names: Vec<String> = sources.0.keys().cloned().collect();
     for name in names {
-        let (engine, sources, holder, draining) = (engine.clone(), sources.clone(), holder.clone(), draining.clone());
+        let engine = engine.clone();
+        let sources = sources.clone();
+        let holder = holder.clone();
+        let draining = draining.clone();
         workers.spawn(async move {
             if let Some(entry) = sources.0.get(&name) {
                 worker::run(&engine, entry, &holder, &draining).await;
@@ -92,7 +95,7 @@ pub async fn run(engine: Engine, sources: Sources, draining: CancellationToken) 
     }
     while let Some(ended) = workers.join_next().await {
         if let Err(error) = ended {
-            tracing::error!(%error, "a source is not followed any more: its worker ended abnormally; start the service again");
+            tracing::error!(%error, "the worker of a source panicked, so that the source is not read any more; restart the service");
         }
     }
 }

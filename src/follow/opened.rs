@@ -1,4 +1,4 @@
-//! A source whose database is open and whose columns are known.
+//! A source with an open connection to its database and known columns.
 
 use anyhow::{Context, bail};
 use futures_util::StreamExt;
@@ -14,9 +14,9 @@ use doppel_sources::database::{
 use doppel_sources::tables::columns::Target;
 use doppel_sources::tables::plan::{Choice, Plan};
 
-/// Rows of a page: enough that asking costs little beside registering.
+/// Number of rows in a page. With this number a query costs little compared with registering the rows.
 pub(super) const PAGE: usize = 500;
-/// Bytes after which a page is cut, so that long rows do not fill the memory.
+/// Size in bytes at which a page ends, so that long rows do not fill the memory.
 const PAGE_BYTES: usize = 8 << 20;
 
 /// A source that can be read.
@@ -26,10 +26,10 @@ pub(super) struct Opened {
     pub(super) columns: Vec<Column>,
     pub(super) plan: Plan,
     pub(super) mapping: RowMapping,
-    /// The column that is the id.
+    /// The name of the id column.
     pub(super) id: String,
     id_at: usize,
-    /// The watermark, where the source is followed.
+    /// The watermark column; `None` if the source is only imported.
     pub(super) watermark: Option<WatermarkColumn>,
 }
 
@@ -40,14 +40,14 @@ pub(super) struct WatermarkColumn {
     pub(super) shape: Shape,
 }
 
-/// Rows of the database, and whether there may be more of them.
+/// A page of rows, and whether more rows may follow.
 pub(super) struct Page {
     pub(super) rows: Vec<Vec<Cell>>,
     pub(super) is_last: bool,
 }
 
 impl Opened {
-    /// Connects and looks at the columns.
+    /// Connects and reads the columns.
     pub(super) async fn open(
         config: &config::Source,
         password: Option<&str>,
@@ -110,21 +110,21 @@ impl Opened {
         Ok(WatermarkColumn { name, at, shape })
     }
 
-    /// The order in which rows are read.
+    /// Returns the order in which rows are read.
     pub(super) fn order(&self, by_watermark: bool) -> Order<'_> {
         let watermark = self.watermark.as_ref().filter(|_| by_watermark);
         Order { watermark: watermark.map(|watermark| watermark.name.as_str()), id: &self.id }
     }
 
-    /// The id of a row, as its column holds it.
+    /// Returns the value of the id column of a row.
     pub(super) fn id_of<'a>(&self, row: &'a [Cell]) -> &'a Cell {
         row.get(self.id_at).unwrap_or(&Cell::Null)
     }
 
-    /// The place behind a row, which is another than the one before.
+    /// Returns the position after a row. It must differ from the position before.
     ///
     /// # Errors
-    /// Where reading on from there would read the same rows for ever.
+    /// Both positions are equal, so that the same rows would be read forever.
     pub(super) fn behind(
         &self,
         row: &[Cell],
@@ -140,7 +140,7 @@ impl Opened {
         Ok(next)
     }
 
-    /// An id behind which rows can be read.
+    /// Returns the id as a value by which rows can be ordered.
     pub(super) fn ordered(&self, id: &Cell) -> anyhow::Result<Cell> {
         let kept = Kept::of(id).with_context(|| {
             format!(
@@ -151,21 +151,22 @@ impl Opened {
         Ok(kept.cell())
     }
 
-    /// The id of a row, as its record has it.
+    /// Returns the id of a row as the text of a record id.
     pub(super) fn id_text(&self, row: &[Cell]) -> String {
         text_of(self.id_of(row)).map(|text| text.trim().to_owned()).unwrap_or_default()
     }
 
-    /// What the clock of the database says.
+    /// Returns the time of the clock of the database.
     pub(super) async fn now(&mut self) -> anyhow::Result<Watermark> {
         let micros = self.connection.now().await?;
         Watermark::of_micros(micros).context("the clock of the database is out of all bounds")
     }
 
-    /// The rows of a `SELECT`, as many as a page holds.
+    /// Reads the rows of a `SELECT`, up to the size of a page.
     pub(super) async fn page(&mut self, select: String) -> Result<Page, DatabaseError> {
         let mut stream = self.connection.rows_of(select, &self.columns);
-        let (mut rows, mut bytes) = (Vec::new(), 0);
+        let mut rows = Vec::new();
+        let mut bytes = 0;
         while let Some(row) = stream.next().await {
             let row = row?;
             bytes += row.iter().map(|cell| if let Cell::Text(text) = cell { text.len() } else { 16 }).sum::<usize>();
@@ -179,7 +180,7 @@ impl Opened {
     }
 }
 
-/// Why rows cannot be read in the order of a column.
+/// Returns the reason why a column cannot order rows; `None` if it can.
 fn orders_nothing(column: &Column) -> Option<&'static str> {
     let declared = column.declared.to_ascii_uppercase();
     let floating = ["FLOAT", "DOUBLE", "REAL"].iter().any(|name| declared.starts_with(name));

@@ -1,8 +1,8 @@
-//! One round: what was written since the last one, in the order of (watermark, id).
+//! A round reads the rows that were written since the last round, in the order of (watermark, id).
 //!
-//! A round ends `delay_s` behind the clock of the database, because a transaction that is still open may yet write a watermark before
-//! that; it begins `read_back_s` before the last row of the round before, because one may have been open longer. Rows that were read
-//! then and have not changed since are not registered again.
+//! A round ends `delay_s` before the present time of the database, because an open transaction may still write rows with an earlier watermark. It begins
+//! `read_back_s` before the last row of the previous round, because a transaction may have been open for longer. Rows that were read before and have
+//! not changed are not registered again.
 
 use super::intake::{Intake, Recent, hash};
 use super::opened::{Opened, PAGE};
@@ -13,10 +13,10 @@ use doppel_sources::Unreadable;
 use doppel_sources::database::sql::{self, Position};
 use doppel_sources::database::{Cell, Shape, Watermark};
 
-/// Reads what was written since the last round.
+/// Reads and registers the rows since the last round.
 ///
 /// # Errors
-/// When the database or the store is away, or the lease is lost: what was registered until then is in the checkpoint.
+/// The database or the store is not available, or the lease is lost. The checkpoint contains the progress until then.
 pub(super) async fn run(
     config: &config::Source,
     opened: &mut Opened,
@@ -26,7 +26,8 @@ pub(super) async fn run(
 ) -> anyhow::Result<()> {
     let upper = lease.asking(opened.now()).await?.earlier(config.delay_s);
     let Some(watermark) = &opened.watermark else { anyhow::bail!("a source that is followed has no watermark") };
-    let (at, shape) = (watermark.at, watermark.shape.clone());
+    let at = watermark.at;
+    let shape = watermark.shape.clone();
     let to = shape.write(upper);
     let from = begin(config, &shape, upper, lease)?;
     let from = with_unwritten(from, &shape, intake, recent, lease)?;
@@ -40,7 +41,7 @@ pub(super) async fn run(
         let Some(row) = page.rows.last() else { break };
         let mark = row.get(at).cloned().unwrap_or(Cell::Null);
         after = Some(opened.behind(row, Some(shape.same(&mark)), after.as_ref())?);
-        // What is no time stands before or behind all times.
+        // Values that are no time come before or after all times.
         let read = page.rows.iter().rev().find_map(|row| Some((row.get(at)?, shape.read(row.get(at)?).ok()?)));
         let new = fresh(opened, (at, &shape), &page.rows, recent, &mut seen);
         let taken = lease.beside(intake.take(new)).await?;
@@ -74,7 +75,7 @@ pub(super) async fn run(
     lease.keep().await
 }
 
-/// The watermark at which a round begins that reads up to `upper`; none where everything is to be read.
+/// Returns the watermark at which a round that ends at `upper` begins; `None` to read all rows.
 fn begin(
     config: &config::Source,
     shape: &Shape,
@@ -83,7 +84,8 @@ fn begin(
 ) -> anyhow::Result<Option<Cell>> {
     let Some(kept) = &lease.saved.watermark else { return Ok(None) };
     let last = shape.read(&kept.cell())?;
-    // A clock that was ahead for a moment must not hide what is written until it is that late again.
+    // If the clock of the database was ahead for a moment, the stored watermark lies in the future. It is moved back, so that rows with the right time are
+    // read.
     let last = if last > upper {
         lease.saved.watermark = Kept::of(&shape.write(upper));
         lease.saved.watermark_at = Some(upper.0.to_string());
@@ -94,7 +96,7 @@ fn begin(
     Ok(Some(shape.write(last.earlier(config.read_back_s))))
 }
 
-/// The same, earlier where verdicts are to be written once more that could not be.
+/// Moves the beginning of a round back to rows whose verdicts could not be written.
 fn with_unwritten(
     from: Option<Cell>,
     shape: &Shape,
@@ -110,7 +112,7 @@ fn with_unwritten(
     Ok(Some(if shape.read(&kept.cell())? < shape.read(&from)? { kept.cell() } else { from }))
 }
 
-/// Notes that verdicts of rows from this watermark on are not written.
+/// Records that the verdicts of rows from this watermark on are not written.
 fn note_unwritten(from: Option<&Cell>, shape: &Shape, lease: &mut Lease<'_>) {
     let read = |kept: Option<&Kept>| kept.and_then(|kept| shape.read(&kept.cell()).ok());
     let from = from.and_then(Kept::of);
@@ -120,14 +122,14 @@ fn note_unwritten(from: Option<&Cell>, shape: &Shape, lease: &mut Lease<'_>) {
     }
 }
 
-/// Notes that everything up to `reached` is read, by a clock of the database that says `now`.
+/// Records that all rows up to `reached` were read when the clock of the database was at `now`.
 fn show_lag(config: &config::Source, reached: Watermark, now: Watermark, lease: &mut Lease<'_>) {
     let lag_s = (reached.seconds_before(now) * 10.0).round() / 10.0;
     lease.saved.lag_s = Some(lag_s);
     metrics::gauge!("doppel_source_lag_seconds", "source" => config.name.clone()).set(lag_s);
 }
 
-/// The rows that were not taken lately as they are.
+/// Returns the rows that were not handled recently with the same content.
 fn fresh(
     opened: &Opened,
     (at, shape): (usize, &Shape),
@@ -156,7 +158,7 @@ fn no_time() -> Unreadable {
     Unreadable { code: "watermark_no_time", pointer: String::new(), detail, text: None }
 }
 
-/// Reads all rows in the order of their ids, from where the import was left.
+/// Reads all rows in the order of their ids, and continues at the position that the import has reached.
 ///
 /// # Errors
 /// As [`run`].

@@ -1,4 +1,4 @@
-//! What is remembered of a source, and what is shown of it.
+//! The stored state of a source (its checkpoint), and the state that the API shows.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use doppel_sources::database::Cell;
 use doppel_sources::database::sql::Position;
 
-/// A value of a checkpoint: a watermark or an id, as it was read.
+/// A watermark or an id in a checkpoint, as it was read from the database.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "value", rename_all = "snake_case")]
 pub(super) enum Kept {
@@ -17,7 +17,7 @@ pub(super) enum Kept {
 }
 
 impl Kept {
-    /// `None` for what orders nothing.
+    /// Converts a cell; `None` for a value that cannot order rows.
     pub(super) fn of(cell: &Cell) -> Option<Self> {
         match cell {
             Cell::Int(value) => Some(Self::Int(*value)),
@@ -38,38 +38,39 @@ impl Kept {
     }
 }
 
-/// How far a source was read: the checkpoint.
+/// The checkpoint of a source.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Saved {
-    /// The process that reads.
+    /// The process that reads the source.
     pub(super) holder: String,
-    /// A digest of what is read: the checkpoint of another table is no place to go on from.
+    /// A digest of the table and the order of reading. The checkpoint of another table must not be used.
     pub(super) reads: String,
-    /// Until when nobody else may (microseconds since 1970, by the store's clock).
+    /// The end of the lease (microseconds since 1970, by the store's clock). No other process may read the source before.
     pub(super) held_until: u64,
     /// The highest watermark whose rows are registered.
     pub(super) watermark: Option<Kept>,
-    /// The same as an instant (RFC 3339).
+    /// The same watermark as an instant (RFC 3339).
     pub(super) watermark_at: Option<String>,
-    /// When the last round ended (RFC 3339).
+    /// The end of the last round (RFC 3339).
     pub(super) last_round: Option<String>,
-    /// How far behind the clock of the database everything was read, in seconds.
+    /// The distance of the read rows from the clock of the database, in seconds.
     pub(super) lag_s: Option<f64>,
-    /// Rows registered by rounds, sweeps and imports.
+    /// Number of rows that rounds, sweeps and imports have registered.
     pub(super) rows: u64,
-    /// Rows that could not be, and the id and the reason of the last.
+    /// Number of rejected rows.
     pub(super) rejected: u64,
+    /// The id of the last rejected row, and the reason.
     pub(super) last_rejected: Option<(String, String)>,
-    /// What went wrong last, and when; gone with the next round that goes well.
+    /// The time and the text of the last error. The next successful round removes it.
     pub(super) last_error: Option<(String, String)>,
-    /// Since when the database owes an answer (RFC 3339).
+    /// The time since which the worker waits for an answer of the database (RFC 3339).
     pub(super) unanswered_since: Option<String>,
-    /// Verdicts that the table of verdicts does not have.
+    /// The rows whose verdicts are missing in the table of verdicts.
     pub(super) unwritten: Option<Unwritten>,
     pub(super) import: Option<Import>,
     pub(super) swept: Option<Swept>,
-    /// When the last sweep ended (microseconds since 1970, by the store's clock).
+    /// The end of the last sweep (microseconds since 1970, by the store's clock).
     pub(super) swept_at: u64,
 }
 
@@ -77,11 +78,11 @@ pub(super) struct Saved {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Unwritten {
-    /// The watermark from which on they are; any where there is none.
+    /// The watermark of the first of these rows; `None` if it can be any row.
     pub(super) from: Option<Kept>,
 }
 
-/// An import that was asked for.
+/// A requested import, with its progress.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Import {
@@ -99,89 +100,89 @@ impl Import {
 /// An import of all rows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Imported {
-    /// When it was asked for (RFC 3339, UTC).
+    /// The time of the request (RFC 3339, UTC).
     pub asked_at: String,
-    /// When all rows were read.
+    /// The time at which all rows were read.
     pub finished_at: Option<String>,
-    /// Rows registered so far.
+    /// Number of rows registered so far.
     pub rows: u64,
-    /// Rows that could not be registered.
+    /// Number of rows that could not be registered.
     pub rejected: u64,
 }
 
-/// What a comparison of all ids found.
+/// The result of a comparison of all ids.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Swept {
-    /// When it ended (RFC 3339, UTC).
+    /// The end of the comparison (RFC 3339, UTC).
     pub at: String,
-    /// Rows of the source.
+    /// Number of rows of the source.
     pub rows: u64,
-    /// Rows that no round has read.
+    /// Number of rows that no round has read.
     pub skipped: u64,
-    /// How many of these it registered.
+    /// Number of skipped rows that the comparison has registered.
     pub registered: u64,
-    /// Records whose rows are gone.
+    /// Number of records whose rows no longer exist.
     pub missing: u64,
-    /// The ids of the first of them.
+    /// The ids of the first of these records.
     pub missing_ids: Vec<String>,
-    /// How many of them it deleted.
+    /// Number of these records that the comparison has deleted.
     pub deleted: u64,
-    /// Why it deleted none though it is told to.
+    /// The reason why it deleted no record although the configuration allows it.
     pub refused: Option<String>,
 }
 
-/// Whether a source is worked on.
+/// The status of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SourceStatus {
-    /// Nothing was read yet.
+    /// No row was read yet.
     Waiting,
-    /// Its rows are followed.
+    /// The service follows the rows of the source.
     Following,
-    /// All its rows are being read.
+    /// The service is reading all rows of the source.
     Importing,
-    /// It is not followed, and no import is under way.
+    /// The source is not followed, and no import is running.
     Idle,
-    /// The last round went wrong; it is tried again.
+    /// The last round failed; the service tries again.
     Failing,
-    /// The database has not answered for a quarter of a minute, and is waited for.
+    /// The service has waited for an answer of the database for more than 15 seconds.
     Unanswered,
 }
 
-/// How a source stands.
+/// The state of a source.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct SourceState {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// The collection that its rows go to.
+    /// The collection in which the rows are registered.
     pub collection: String,
-    /// Where the database is.
+    /// The address of the database.
     pub database: String,
-    /// Whether it is followed.
+    /// True if the service follows new rows.
     pub follow: bool,
-    /// How it stands.
+    /// The status.
     pub status: SourceStatus,
     /// The time of the last change whose rows are registered (RFC 3339, UTC).
     pub watermark: Option<String>,
-    /// When the last round ended (RFC 3339, UTC).
+    /// The end of the last round (RFC 3339, UTC).
     pub last_round: Option<String>,
-    /// How many seconds behind the clock of the database everything was read when a page of rows, or a round, last ended: `delay_s` once
-    /// all is read, more in a backlog.
+    /// The distance of the read rows from the clock of the database, in seconds, at the end of the last page or round: `delay_s` if all rows are read, and more
+    /// while rows are waiting.
     pub lag_s: Option<f64>,
-    /// Rows registered since it is followed, each as often as it was changed.
+    /// Number of rows registered since the source is followed. A row counts each time it changes.
     pub rows: u64,
-    /// Rows that could not be registered.
+    /// Number of rows that could not be registered.
     pub rejected: u64,
-    /// The id of the last of them.
+    /// The id of the last rejected row.
     pub last_rejected_id: Option<String>,
-    /// Why it could not be.
+    /// The reason why the last rejected row could not be registered.
     pub last_rejected_code: Option<String>,
-    /// What went wrong last, unless a round went well since.
+    /// The last error. A successful round removes it.
     pub last_error: Option<String>,
-    /// When.
+    /// The time of the last error.
     pub last_error_at: Option<String>,
-    /// Since when the database owes an answer (RFC 3339, UTC), where it has given none for a quarter of a minute. It is waited for ten
-    /// minutes at most, 30 seconds for a connection; then that is `last_error`.
+    /// The time since which the service waits for an answer of the database (RFC 3339, UTC), if it has waited for more than 15 seconds. After ten minutes, or 30
+    /// seconds for a connection, this becomes `last_error`.
     pub unanswered_since: Option<String>,
     /// The last import of all rows.
     pub import: Option<Imported>,
@@ -194,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_checkpoint_comes_back_as_it_was_and_one_of_before_is_read() {
+    fn a_checkpoint_survives_encoding_and_one_of_an_earlier_version_is_read() {
         let import = Import { after: Some(Kept::Int(i64::MAX)), shown: Imported { rows: 7, ..Imported::default() } };
         let saved = Saved {
             watermark: Some(Kept::Text("2024-03-05 10:11:12.123456".into())),

@@ -1,8 +1,8 @@
-//! A comparison of all ids: which rows no round has read, and which records' rows are gone.
+//! A sweep compares all ids: it finds rows that no round has read, and records whose rows no longer exist.
 //!
-//! Memory is some 20 bytes a record. What is found is looked at once more before anything is done, since rows and records come and go
-//! meanwhile. Records are deleted only where that is configured, and never so many that it looks like a mistake (another table, one
-//! that is being filled anew).
+//! It takes about 20 bytes of memory a record. Before it changes anything, it reads the found rows and records again, because they may have changed during the
+//! comparison. It deletes records only if the configuration allows it, and never so many that a mistake is likely (another table, or a table that is being
+//! filled again).
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -21,25 +21,25 @@ use doppel_sources::database::sql;
 use doppel_sources::database::{Cell, text_of};
 use doppel_store::Seq;
 
-/// Records of a collection that is compared: 400 MB of hashes.
+/// Largest number of records in a collection that is compared; their hashes take 400 MB.
 const MOST_COMPARED: usize = 20_000_000;
-/// Ids asked for at once.
+/// Number of ids in one query.
 const IDS: usize = 5_000;
-/// Records read at once: with their rows.
+/// Number of records that are read at once, with their rows.
 const RECORDS: usize = 500;
-/// Rows looked at once more together.
+/// Number of rows that are read again in one query.
 const LOOKED_AT: usize = 200;
-/// Ids that the report names.
+/// Number of ids that the report names.
 const NAMED: usize = 20;
-/// Records whose rows are gone are deleted when there are at most so many, or ...
+/// Records without a row are deleted if there are at most this many, or at most [`SHARE_PERCENT`] of all records.
 const FEW: usize = 100;
-/// ... at most so many of all, in percent.
+/// See [`FEW`].
 const SHARE_PERCENT: usize = 10;
 
-/// Compares, and says what was found.
+/// Runs a sweep and returns its result.
 ///
 /// # Errors
-/// When the database or the store is away, or the lease is lost.
+/// The database or the store is not available, or the lease is lost.
 pub(super) async fn run(
     config: &config::Source,
     opened: &mut Opened,
@@ -76,7 +76,7 @@ pub(super) async fn run(
         }
     }
     let missing = lease.beside(missing(opened, of, &records)).await?;
-    // Whoever took over meanwhile deletes.
+    // If another instance has taken the lease, that instance deletes.
     lease.keep().await?;
     swept.missing = missing.len() as u64;
     swept.missing_ids = missing.iter().take(NAMED).map(ToString::to_string).collect();
@@ -119,7 +119,7 @@ async fn all_of(opened: &mut Opened, select: String) -> anyhow::Result<Vec<Vec<C
     Ok(opened.connection.all_of(select, &opened.columns).await?)
 }
 
-/// A collection, and who reads it.
+/// The engine and the collection whose records are read.
 type Whole<'a> = (&'a Engine, &'a CollectionName);
 
 fn hash(id: &str) -> u64 {
@@ -138,7 +138,7 @@ async fn each_record((engine, collection): Whole<'_>, mut each: impl FnMut(Recor
     }
 }
 
-/// A hash of each record's id, and that no row of it was seen yet.
+/// Returns the hashes of all record ids. The value is true after a row with this id was seen; here it is false.
 async fn hashes_of_records(of: Whole<'_>) -> anyhow::Result<HashMap<u64, bool>> {
     let count = of.0.store().count(of.1).await?;
     let most = MOST_COMPARED;
@@ -154,7 +154,7 @@ async fn hashes_of_records(of: Whole<'_>) -> anyhow::Result<HashMap<u64, bool>> 
     Ok(hashes)
 }
 
-/// Looks at rows that have no record once more, and registers them if it may.
+/// Reads the rows without a record again, and registers them if the configuration allows it.
 async fn take_skipped(
     config: &config::Source,
     (opened, intake, lease): (&mut Opened, &mut Intake<'_>, &mut Lease<'_>),
@@ -163,7 +163,7 @@ async fn take_skipped(
 ) -> anyhow::Result<()> {
     let dialect = opened.connection.dialect();
     let settings = intake.engine.collection(intake.collection).await?.settings;
-    // What is past its age is gone for good.
+    // With a retention period, a missing record may have been deleted because of its age, so that it is not registered again.
     let registers = config.register_skipped && settings.retention.is_none();
     let reached = match (&opened.watermark, &lease.saved.watermark) {
         (Some(watermark), Some(kept)) => Some(watermark.shape.read(&kept.cell())?),
@@ -181,7 +181,7 @@ async fn take_skipped(
         let rows = lease.asking(all_of(opened, select)).await?;
         let mut late = Vec::new();
         for cells in rows {
-            // The next round reads what is newer; what has no watermark, or one that is far ahead, no round reads.
+            // The next round reads newer rows. No round reads rows without a watermark or with one far in the future.
             let mark =
                 opened.watermark.as_ref().and_then(|watermark| watermark.shape.read(cells.get(watermark.at)?).ok());
             if mark.is_some_and(|mark| reached.is_none_or(|reached| mark > reached) && now >= Some(mark)) {
@@ -207,7 +207,7 @@ async fn take_skipped(
     Ok(())
 }
 
-/// The records that had no row, and have none now.
+/// Returns the records that had no row and still have none.
 async fn missing(opened: &mut Opened, of: Whole<'_>, records: &HashMap<u64, bool>) -> anyhow::Result<Vec<RecordId>> {
     if records.values().all(|has_row| *has_row) {
         return Ok(Vec::new());
@@ -235,8 +235,8 @@ async fn missing(opened: &mut Opened, of: Whole<'_>, records: &HashMap<u64, bool
     Ok(missing)
 }
 
-/// Deletes records and their verdicts, verdicts first: what is left when that is cut short the next comparison finds. Says how many, and
-/// why not all.
+/// Deletes records and their verdicts. Verdicts are deleted first, so that the next comparison finds the rest if the deletion is interrupted. Returns the number of
+/// deleted records, and the reason if not all were deleted.
 async fn delete(intake: &mut Intake<'_>, missing: &[RecordId]) -> anyhow::Result<(u64, Option<String>)> {
     let mut deleted = 0;
     for ids in missing.chunks(LOOKED_AT) {
@@ -258,7 +258,9 @@ async fn delete(intake: &mut Intake<'_>, missing: &[RecordId]) -> anyhow::Result
 }
 
 async fn remove(engine: &Engine, collection: &CollectionName, id: &RecordId) -> Result<(), Error> {
-    let (engine, collection, id) = (engine.clone(), collection.clone(), id.clone());
-    // A worker that stops does not leave a deletion half-way.
+    let engine = engine.clone();
+    let collection = collection.clone();
+    let id = id.clone();
+    // The deletion runs in its own task, so that it is completed even if the worker stops.
     tokio::spawn(async move { engine.remove(&collection, &id).await }).await.unwrap_or(Err(Error::Crashed))
 }

@@ -1,4 +1,4 @@
-//! The worker of one source: holds its lease, reads what is to be read, and tells what went wrong without ending for it.
+//! The worker of one source. It holds the lease, reads rows, reports errors and continues after them.
 
 use std::time::Duration;
 
@@ -17,41 +17,40 @@ use doppel_engine::{Engine, Error};
 use doppel_store::StoreError;
 use doppel_store::checkpoints::Checkpoint;
 
-/// How long nobody else may read after the last word of whoever reads: some pages of rows on a slow machine.
+/// Duration of a lease after it is renewed. A slow machine reads some pages of rows in this time.
 const LEASE: Duration = Duration::from_secs(60);
-/// How often the lease is renewed while something takes long: often enough that one time may fail.
+/// Interval at which the lease is renewed during long work, so that one renewal may fail.
 const RENEW_EVERY: Duration = Duration::from_secs(15);
-/// Pauses after something went wrong, doubled up to the last.
+/// The first pause after an error. Each further error in a row doubles the pause.
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
+/// The longest pause after an error.
 const LAST_PAUSE: Duration = Duration::from_secs(60);
-/// How often to look for what another instance was asked for, or left.
+/// Interval at which the worker checks whether another instance was asked for an import or has given up the lease.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
-/// Tries to write a checkpoint that an administrator changes at the same time.
+/// Number of attempts to write a checkpoint that an administrator changes at the same time.
 const TRIES: u32 = 10;
 
-/// Why an import was not asked for.
+/// The reasons why an import was not requested.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// No source has this name.
     #[error("no source is called {0}; GET /v1/admin/sources lists those that are configured")]
     Unknown(String),
-    /// The engine or the store refused.
     #[error(transparent)]
     Engine(#[from] Error),
 }
 
-/// The checkpoint of a source, held by this process.
+/// The checkpoint of a source, whose lease this process holds.
 pub(super) struct Lease<'a> {
     engine: &'a Engine,
     collection: CollectionName,
     name: &'a str,
     version: u64,
-    /// Who held it when it was last read or written.
+    /// The holder of the lease when the checkpoint was last read or written.
     known_holder: String,
     pub(super) saved: Saved,
 }
 
-/// Somebody else reads the source.
+/// The error that another instance has taken the lease.
 #[derive(Debug, thiserror::Error)]
 #[error("another instance has taken over")]
 struct Lost;
@@ -68,7 +67,7 @@ fn encode(version: u64, saved: &Saved) -> Result<Checkpoint, Error> {
 }
 
 impl<'a> Lease<'a> {
-    /// Takes the lease; `None` while somebody else has it.
+    /// Takes the lease; `None` while another process holds it.
     async fn take(engine: &'a Engine, entry: &'a Entry, holder: &str) -> anyhow::Result<Option<Self>> {
         let collection = collection_of(&entry.config)?;
         let name = entry.config.name.as_str();
@@ -76,12 +75,12 @@ impl<'a> Lease<'a> {
         let known_holder = saved.holder.clone();
         let mut lease = Self { engine, collection, name, version, known_holder, saved };
         let others = lease.saved.holder != holder && !lease.saved.holder.is_empty();
-        // Where nobody shares the store, who held it before is dead.
+        // If no other process uses the store, the previous holder is dead.
         if others && engine.store().is_shared() && lease.saved.held_until > lease.time().await? {
             return Ok(None);
         }
         lease.saved.holder = holder.to_owned();
-        // Whoever waited does so no more.
+        // The previous holder no longer waits for the database.
         lease.saved.unanswered_since = None;
         match lease.keep().await {
             Ok(()) => Ok(Some(lease)),
@@ -90,7 +89,7 @@ impl<'a> Lease<'a> {
         }
     }
 
-    /// The time by which leases are counted.
+    /// Returns the time for leases.
     pub(super) async fn time(&self) -> anyhow::Result<u64> {
         Ok(self.engine.store().lease_time(crate::clock::micros()).await?)
     }
@@ -103,20 +102,20 @@ impl<'a> Lease<'a> {
         }
     }
 
-    /// Writes the checkpoint and holds the lease on.
+    /// Writes the checkpoint and renews the lease.
     ///
     /// # Errors
-    /// [`Lost`] where somebody else holds it; when the store is away.
+    /// [`Lost`] if another process holds the lease; or the store is not available.
     pub(super) async fn keep(&mut self) -> anyhow::Result<()> {
         let until = self.time().await?.saturating_add(LEASE.as_micros() as u64);
         self.saved.held_until = until;
         self.write().await
     }
 
-    /// Does something that may take long, and holds the lease on meanwhile. Where it is lost, that is left undone.
+    /// Runs long work and renews the lease during it. Stops the work if the lease is lost.
     ///
     /// # Errors
-    /// Those of the work, and as [`Self::keep`].
+    /// The errors of the work, and those of [`Self::keep`].
     pub(super) async fn beside<T, E: Into<anyhow::Error>>(
         &mut self,
         work: impl Future<Output = Result<T, E>>,
@@ -130,7 +129,7 @@ impl<'a> Lease<'a> {
         }
     }
 
-    /// As [`Self::beside`], of what the database is asked: while it gives no answer the checkpoint says since when.
+    /// Runs a query like [`Self::beside`]. While the database does not answer, the checkpoint contains the time since when the worker waits.
     ///
     /// # Errors
     /// As [`Self::beside`].
@@ -151,7 +150,7 @@ impl<'a> Lease<'a> {
         answer
     }
 
-    /// Begins anew where the checkpoint is about something else than what is read now.
+    /// Empties the checkpoint if it belongs to another table or another order of reading.
     fn reads(&mut self, what: String) {
         let saved = &mut self.saved;
         if saved.reads != what && !saved.reads.is_empty() {
@@ -180,7 +179,7 @@ impl<'a> Lease<'a> {
             if stored.holder != self.known_holder {
                 return Err(Lost.into());
             }
-            // An administrator asked for an import meanwhile.
+            // An administrator may have requested an import since the checkpoint was read.
             let asked = |saved: &Saved| saved.import.as_ref().map(|import| import.shown.asked_at.clone());
             if asked(&stored) != asked(&self.saved) {
                 self.saved.import = stored.import;
@@ -190,10 +189,10 @@ impl<'a> Lease<'a> {
         Err(Lost.into())
     }
 
-    /// Lets go of it, so that another instance need not wait.
+    /// Releases the lease, so that another instance does not need to wait.
     async fn release(mut self) {
         self.saved.held_until = 0;
-        // Otherwise it runs out by itself.
+        // If this fails, the lease expires.
         let _ = self.write().await;
     }
 }
@@ -202,21 +201,21 @@ fn collection_of(config: &config::Source) -> anyhow::Result<CollectionName> {
     CollectionName::new(&config.collection).map_err(anyhow::Error::msg)
 }
 
-/// A digest of what a source reads, and in which order.
+/// Returns a digest of the table of a source and of the order in which it is read.
 fn digest(config: &config::Source, id: &str) -> anyhow::Result<String> {
     let location = config.location()?.to_string();
     let what = serde_json::json!([location, config.table, config.query, id, config.watermark]);
     Ok(Sha256::digest(what.to_string()).iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Works on a source until the service drains.
+/// Runs the worker of a source until the service drains.
 pub(super) async fn run(engine: &Engine, entry: &Entry, holder: &str, draining: &CancellationToken) {
     let name = entry.config.name.as_str();
     for counter in ["doppel_source_rows_total", "doppel_source_rows_rejected_total", "doppel_source_failures_total"] {
         metrics::counter!(counter, "source" => name.to_owned()).increment(0);
     }
     if entry.config.follow {
-        // So that it can be told how long none has ended, also where none ever does.
+        // The metric exists from the start, so that an alert works even if no round ever ends.
         show_last_round(name, crate::clock::micros() as f64 / 1e6);
     }
     let mut pause = FIRST_PAUSE;
@@ -238,7 +237,7 @@ pub(super) async fn run(engine: &Engine, entry: &Entry, holder: &str, draining: 
             Err(error) => {
                 let reason = format!("{error:#}");
                 metrics::counter!("doppel_source_failures_total", "source" => name.to_owned()).increment(1);
-                // Once for each reason: a database may be away for a night.
+                // Each reason is logged once, because a database may be unavailable for a whole night.
                 if last_said.as_ref() != Some(&reason) {
                     tracing::warn!(source = name, reason, "a source cannot be read; trying again");
                     last_said = Some(reason.clone());
@@ -260,7 +259,7 @@ pub(super) async fn run(engine: &Engine, entry: &Entry, holder: &str, draining: 
     }
 }
 
-/// What is to be done now, if this process is the one to do it.
+/// Does the work that is due, if this process gets the lease.
 async fn work(engine: &Engine, entry: &Entry, holder: &str, recent: &mut Recent) -> anyhow::Result<()> {
     let config = &entry.config;
     let collection = collection_of(config)?;
@@ -292,7 +291,8 @@ async fn work(engine: &Engine, entry: &Entry, holder: &str, recent: &mut Recent)
     if config.follow {
         let before = lease.saved.rows;
         round::run(config, &mut opened, &mut intake, recent, &mut lease).await?;
-        let (rows, lag_s) = (lease.saved.rows - before, lease.saved.lag_s.unwrap_or(0.0));
+        let rows = lease.saved.rows - before;
+        let lag_s = lease.saved.lag_s.unwrap_or(0.0);
         show_last_round(&config.name, crate::clock::micros() as f64 / 1e6);
         if rows > 0 {
             let watermark = lease.saved.watermark_at.as_deref().unwrap_or("");
@@ -306,7 +306,7 @@ async fn work(engine: &Engine, entry: &Entry, holder: &str, recent: &mut Recent)
         }
     }
     if let Some(trouble) = intake.verdicts.trouble() {
-        // Once for each reason.
+        // Each reason is logged once.
         if said.as_deref() != Some(trouble) {
             tracing::warn!(source = config.name, reason = trouble, "verdicts are not written; they will be later");
         }
@@ -317,12 +317,12 @@ async fn work(engine: &Engine, entry: &Entry, holder: &str, recent: &mut Recent)
     Ok(())
 }
 
-/// Shows when a round of a source last ended, in seconds since 1970.
+/// Sets the metric for the end of the last round, in seconds since 1970.
 fn show_last_round(source: &str, ended: f64) {
     metrics::gauge!("doppel_source_last_round_seconds", "source" => source.to_owned()).set(ended);
 }
 
-/// The settings of the collection, which is created where somebody reads into it and that is allowed; `None` while nobody does.
+/// Returns the settings of the collection. Creates the collection if the source has rows to read and creating collections is allowed; `None` otherwise.
 async fn settings(
     engine: &Engine,
     config: &config::Source,
@@ -338,7 +338,7 @@ async fn settings(
     }
 }
 
-/// Writes down what went wrong, if that can be.
+/// Stores an error in the checkpoint, if possible.
 async fn note_trouble(engine: &Engine, entry: &Entry, holder: &str, reason: &str) {
     *entry.trouble.lock() = Some(reason.to_owned());
     if let Ok(Some(mut lease)) = Lease::take(engine, entry, holder).await {
@@ -348,7 +348,7 @@ async fn note_trouble(engine: &Engine, entry: &Entry, holder: &str, reason: &str
     }
 }
 
-/// Takes down that all rows are to be read.
+/// Stores the request to read all rows.
 pub(super) async fn ask_import(engine: &Engine, entry: &Entry) -> Result<(), AskError> {
     let collection = CollectionName::new(&entry.config.collection)
         .map_err(|reason| Error::Conflict(format!("the collection of the source cannot be: {reason}")))?;
@@ -372,7 +372,7 @@ pub(super) async fn ask_import(engine: &Engine, entry: &Entry) -> Result<(), Ask
     Err(Error::Conflict("the source is being worked on; try again".into()).into())
 }
 
-/// How a source stands.
+/// Returns the state of a source.
 pub(super) async fn state(engine: &Engine, entry: &Entry) -> SourceState {
     let config = &entry.config;
     let saved = saved(engine, config).await.unwrap_or_default();

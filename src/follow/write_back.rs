@@ -1,17 +1,17 @@
-//! Verdicts, written to a table of the source: by id, each in the place of the one before, so that writing twice is writing once.
+//! Writes verdicts to a table of the source. A verdict replaces the earlier verdict with the same id, so that writing a verdict twice has no further effect.
 //!
-//! A table that cannot be written keeps no row from being registered. It is told, and once it can be written again the rows since are
-//! read once more ([`super::state::Unwritten`]).
+//! If the table cannot be written, rows are registered nevertheless and the problem is reported. When the table can be written again, the rows since then are
+//! read again ([`super::state::Unwritten`]).
 
 use crate::config;
 use doppel_core::record::RecordId;
 use doppel_sources::database::sql::{self, VerdictRow};
 use doppel_sources::database::{Access, Connection, DatabaseError};
 
-/// Rows written by one statement: far below what databases take.
+/// Number of rows in one statement, far below the limits of databases.
 const AT_ONCE: usize = 200;
 
-/// The table of verdicts of a source, where it has one and as long as it can be written.
+/// The table of verdicts of a source, if it has one and the table can be written.
 #[derive(Default)]
 pub(super) struct Verdicts {
     table: Option<WriteBack>,
@@ -19,7 +19,7 @@ pub(super) struct Verdicts {
 }
 
 impl Verdicts {
-    /// Connects, where verdicts are wanted.
+    /// Connects, if the configuration names a table.
     pub(super) async fn open(config: &config::Source) -> Self {
         match WriteBack::open(config).await {
             Ok(table) => Self { table, trouble: None },
@@ -27,12 +27,12 @@ impl Verdicts {
         }
     }
 
-    /// Whether there is a table that can be written, as far as is known.
+    /// True if there is a table and no write has failed.
     pub(super) fn are_written(&self) -> bool {
         self.table.is_some()
     }
 
-    /// Why verdicts that are wanted are not written.
+    /// Returns the reason why verdicts are not written although the configuration names a table.
     pub(super) fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }
@@ -44,7 +44,7 @@ impl Verdicts {
         self.note(done);
     }
 
-    /// Removes the verdicts of records that are to be deleted, or says that it cannot.
+    /// Removes the verdicts of records before their deletion. Returns false if it fails.
     pub(super) async fn remove(&mut self, ids: &[RecordId]) -> bool {
         if let Some(table) = &mut self.table {
             let done = table.remove(ids).await;
@@ -67,8 +67,8 @@ struct WriteBack {
 }
 
 impl WriteBack {
-    /// Connects, apart from the connection that only reads, and makes the table where it is not there: that takes a right that whoever
-    /// has made it need not give.
+    /// Opens a second connection, because the first one only reads, and creates the table if it is missing. If the table exists, the account does not need the
+    /// right to create it.
     async fn open(config: &config::Source) -> anyhow::Result<Option<Self>> {
         let Some(config::WriteBack { table }) = &config.write_back else { return Ok(None) };
         let password = config.password()?;
@@ -84,7 +84,7 @@ impl WriteBack {
 
     async fn put(&mut self, rows: &[VerdictRow]) -> Result<(), DatabaseError> {
         let dialect = self.connection.dialect();
-        // A statement may name an id once; the last one holds.
+        // A statement may contain an id only once. The last verdict counts.
         let mut by_id: std::collections::BTreeMap<&str, &VerdictRow> = std::collections::BTreeMap::new();
         by_id.extend(rows.iter().map(|row| (row.id.as_str(), row)));
         let rows: Vec<VerdictRow> = by_id.into_values().cloned().collect();

@@ -1,42 +1,43 @@
-//! Who changed what beyond taking letters in: a line under the log target `audit` for each call of an administrator, each decision and
-//! each deletion, also where it is refused. And the trace that a caller says its request belongs to.
+//! The audit log: a line under the log target `audit` for each administrative call, each decision and each deletion, also if it is refused. Also reads
+//! the trace of a request (`traceparent`).
 //!
-//! A line names what was asked for by its path, never by its body: no text of records, no petitioner, no secret.
+//! A line contains the path of the request and never its body, so that it contains no text of records, no petitioner and no secret.
 
 use axum::http::{HeaderMap, Method};
 
-/// Bytes of a path that are shown; names and ids are shorter.
+/// Largest number of bytes of a path in the log. Names and ids are shorter.
 const MOST_SHOWN: usize = 1_024;
 
-/// What a line says of the request, taken before it is worked on.
+/// The data of a request for its audit line, taken before the request is processed.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// Its path, where the call is one that is audited.
+    /// Its path, if the call is audited.
     path: Option<String>,
-    /// The id of its trace; empty where it says none.
+    /// The id of its trace; empty if the request has none.
     pub trace_id: String,
-    /// The span that the caller says it comes from.
+    /// The span of the caller, from the header `traceparent`.
     pub parent: Option<TraceParent>,
 }
 
 /// A `traceparent` header (W3C Trace Context).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceParent {
-    /// Of the whole trace; not 0.
+    /// The id of the trace; not 0.
     pub trace: u128,
-    /// Of the caller's span; not 0.
+    /// The id of the caller's span; not 0.
     pub span: u64,
-    /// Whether the caller keeps its own spans.
+    /// True if the caller records its own spans.
     pub sampled: bool,
 }
 
-/// How it ended.
+/// The result of a request.
 pub struct Outcome<'a> {
     /// The method.
     pub method: &'a str,
     /// The route, with the names of its parts.
     pub route: &'a str,
-    /// The status answered; that of a form of the desk leads on to a page also where it was refused. 499 where the client hung up before.
+    /// The status of the response. A form of the desk is answered with a redirect even if it was refused. 499 if the client closed the
+    /// connection before the response.
     pub status: u16,
     /// Id of the request.
     pub request_id: &'a str,
@@ -45,7 +46,7 @@ pub struct Outcome<'a> {
 }
 
 impl Asked {
-    /// Of a request to `route`.
+    /// Takes the data of a request to `route`.
     pub fn of(method: &Method, route: Option<&str>, path: &str, headers: &HeaderMap) -> Self {
         let audited = route.is_some_and(|route| is_audited(method, route));
         let path = audited.then(|| path.chars().take(MOST_SHOWN).filter(|c| !c.is_control()).collect());
@@ -54,7 +55,7 @@ impl Asked {
         Self { path, trace_id, parent }
     }
 
-    /// Writes the line, if there is to be one.
+    /// Writes the line, if the call is audited.
     pub fn note(&self, outcome: &Outcome<'_>) {
         let Some(path) = &self.path else { return };
         let Outcome { method, route, status, request_id, key } = *outcome;
@@ -63,9 +64,9 @@ impl Asked {
     }
 }
 
-/// Whether a call is more than taking in, looking up or comparing letters.
+/// True for all calls except registrations, lookups and comparisons.
 fn is_audited(method: &Method, route: &str) -> bool {
-    // Reads everything there is.
+    // A snapshot contains all data.
     if *method == Method::GET && route == "/v1/admin/snapshots/stream" {
         return true;
     }
@@ -82,7 +83,7 @@ fn is_audited(method: &Method, route: &str) -> bool {
     }
 }
 
-/// The `traceparent` header, of any version but the forbidden `ff`; `None` where it is not one.
+/// Reads the header `traceparent`, in any version except the forbidden `ff`. `None` if it is missing or not valid.
 fn trace_parent(headers: &HeaderMap) -> Option<TraceParent> {
     let mut values = headers.get_all("traceparent").iter();
     let value = values.next()?.to_str().ok()?;

@@ -1,9 +1,8 @@
-//! Who asks, and may they: the key of a request, its scopes, and the collections that it is for.
+//! Authorisation of requests: the key, its scopes, and the collections for which it may be used.
 //!
-//! Authorising is an extractor, written first in a handler's arguments, so that nobody without a key learns whether their
-//! body would have been right. A key that is limited to collections opens no route but those of its collections: [`Authorised`]
-//! refuses it on every route whose path names none. A handler that can answer about some collections takes [`AuthorisedIn`]
-//! instead, and asks its [`Reach`] itself.
+//! Authorisation is an extractor. It comes first in the arguments of a handler, so that a caller without a key does not learn whether its body is valid. A
+//! key that is limited to collections opens only the routes of its collections: [`Authorised`] refuses it on every route whose path names no collection. A
+//! handler that can answer for some of the collections takes [`AuthorisedIn`] and checks the [`Reach`] itself.
 
 use std::marker::PhantomData;
 
@@ -18,7 +17,7 @@ use crate::http::problem::Problem;
 use crate::http::state::App;
 use doppel_core::collection::CollectionName;
 
-/// A scope as a type, so that a handler's signature says what it needs.
+/// A scope as a type, so that the signature of a handler shows the required scope.
 pub trait Needs: Send + Sync {
     /// The scope.
     const SCOPE: Scope;
@@ -48,11 +47,11 @@ needs! {
     Admin = Admin as Administrator, AdministratorIn;
 }
 
-/// Proof that the caller has the scope of `N`, for all that the request is about.
+/// Proof that the caller has the scope of `N` for everything that the request concerns.
 #[derive(Clone, Debug)]
 pub struct Authorised<N>(pub Caller, PhantomData<N>);
 
-/// Proof that the caller has the scope of `N`, for the collections that its reach includes: whoever takes this asks it.
+/// Proof that the caller has the scope of `N` for the collections of its reach. The handler must check the reach.
 #[derive(Clone, Debug)]
 pub struct AuthorisedIn<N>(pub Caller, PhantomData<N>);
 
@@ -73,7 +72,7 @@ fn caller(parts: &Parts, app: &App, scope: Scope) -> Result<Caller, Problem> {
     caller
 }
 
-/// Refuses a request that is not about one of the collections of `reach`. A name that no collection can have is told where it is read.
+/// Refuses a request whose path names no collection of `reach`. A name that is not valid is not refused here, but by the code that reads it.
 ///
 /// # Errors
 /// 403 `not_this_collection`.

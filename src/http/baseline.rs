@@ -1,5 +1,4 @@
-//! What any HTTP service costs: handlers that parse a JSON body and answer, with nothing of ours in between. Only for
-//! measuring; no route of the service leads here.
+//! Handlers that only parse a JSON body and answer, to measure the cost of any HTTP service. No route of the service uses them.
 
 use std::io;
 use std::net::TcpListener;
@@ -22,11 +21,11 @@ use crate::http::server::accept;
 /// Makes bytes durable before it returns.
 pub type Append = Arc<dyn Fn(Bytes) -> BoxFuture<'static, io::Result<()>> + Send + Sync>;
 
-/// Serves any path on `listener` for ever: parses the body, makes it durable if `append` is given, and answers about 200
-/// bytes of JSON.
+/// Serves all paths on `listener` forever. It parses the body, makes it durable if `append` is given, and answers with about 200 bytes of
+/// JSON.
 ///
 /// # Errors
-/// When the listener is none that can be served.
+/// The listener cannot be used.
 pub async fn serve(listener: TcpListener, append: Option<Append>) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let router = match append {

@@ -1,4 +1,4 @@
-//! Reads request bodies within a size and a time, both small and both the client's fault when exceeded.
+//! Reads request bodies. Their size and the time for reading them are limited.
 
 use std::error::Error;
 use std::time::Duration;
@@ -12,19 +12,19 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use crate::http::coding::expand::{CompressedLimit, Trouble};
 use crate::http::problem::Problem;
 
-/// How many times the limit is read and thrown away before the connection is given up: a client that is still sending when
-/// the answer comes usually never sees it, only a reset.
+/// Multiple of the limit that is read and discarded before the connection is closed. A client that is still sending when the connection closes usually sees a
+/// reset instead of the response.
 const DISCARD_FACTOR: usize = 16;
 
-/// So many bytes of a body over the limit, or of one that is not wanted, are thrown away.
+/// Returns the largest number of bytes that are read and discarded of a body that is too large or not needed.
 pub fn most_discarded(max: usize) -> usize {
     max.saturating_mul(DISCARD_FACTOR)
 }
 
-/// Reads the whole body, at most `max` bytes, compressed or not, within `time` from now.
+/// Reads the whole body within `time` from now. Both the body and its compressed form may have at most `max` bytes.
 ///
 /// # Errors
-/// 413 over the limit, 408 when the client is too slow, 400 when the body breaks off or cannot be expanded.
+/// 413 above the limit, 408 if the client is too slow, 400 if the body is incomplete or cannot be decompressed.
 pub async fn read(request: Request, max: usize, time: Duration) -> Result<Bytes, Problem> {
     let declared = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     if declared.is_some_and(|length: u64| length > max as u64) {
@@ -46,10 +46,10 @@ pub async fn read(request: Request, max: usize, time: Duration) -> Result<Bytes,
     }
 }
 
-/// The next piece of a body, `None` at its end.
+/// Reads the next piece of a body; `None` at its end.
 ///
 /// # Errors
-/// 400 when the body breaks off or cannot be expanded, 413 where it expands without measure or to nothing.
+/// 400 if the body is incomplete or cannot be decompressed, 413 if it expands too much or gives no content.
 pub async fn next_chunk(body: &mut Body) -> Result<Option<Bytes>, Problem> {
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| broken(&error))?;
@@ -61,7 +61,7 @@ pub async fn next_chunk(body: &mut Body) -> Result<Option<Bytes>, Problem> {
     Ok(None)
 }
 
-/// What is told of a body that cannot be read on.
+/// Makes the problem for a body that cannot be read to its end.
 fn broken(error: &(dyn Error + 'static)) -> Problem {
     match Trouble::in_error(error) {
         None => Problem::at(StatusCode::BAD_REQUEST, "malformed_body", "", "the body broke off before its end"),

@@ -1,7 +1,7 @@
-//! A connection that gives up on a client that takes nothing.
+//! A connection that is closed if the client does not read its response.
 //!
-//! Reads are bounded elsewhere (head, body); a client that stops reading its answer would otherwise hold its place and its
-//! buffers for ever. The clock runs only while a write is waiting for the client.
+//! Without it, such a client would hold a connection and its buffers forever. The time runs only while a write waits for the client.
+//! Reads of the head and of the body have their own time limits elsewhere.
 
 use std::io;
 use std::pin::Pin;
@@ -19,7 +19,7 @@ pub struct Connection<S> {
     stream: S,
     timeout: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
-    /// What is written in the place of an answer of the server below, and how much of it has been.
+    /// A response that replaces the one of the HTTP library, and the number of bytes of it that were written.
     instead: Option<(Vec<u8>, usize)>,
 }
 
@@ -48,7 +48,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
 }
 
 impl<S: AsyncWrite + Unpin> Connection<S> {
-    /// Writes a problem where the server below would write an answer of its own without a body; `None` where it does not.
+    /// If the HTTP library writes a response of its own, which has no body, writes a problem instead. Otherwise returns `None`.
     fn poll_write_instead(&mut self, cx: &mut Context<'_>, answer: &[u8]) -> Option<Poll<io::Result<()>>> {
         if self.instead.is_none() {
             self.instead = Some((problem_instead_of(answer)?, 0));
@@ -70,7 +70,8 @@ impl<S: AsyncWrite + Unpin> Connection<S> {
     }
 }
 
-/// The problem in the place of an answer that the server below gives to a head that it cannot read. All of ours have a body.
+/// Returns the problem for a response of the HTTP library, which it sends if it cannot read the head of a request. Such a response has no
+/// body. All error responses of this service have a body.
 fn problem_instead_of(answer: &[u8]) -> Option<Vec<u8>> {
     let head = std::str::from_utf8(answer.strip_prefix(b"HTTP/1.1 4")?).ok()?.split_once("\r\n\r\n")?.0;
     if !head.contains("content-length: 0") {
@@ -87,9 +88,10 @@ fn problem_instead_of(answer: &[u8]) -> Option<Vec<u8>> {
     whole_answer(&Problem::new(status, code, detail))
 }
 
-/// A problem as the bytes of an answer that ends the connection: for what no request could be read of.
+/// Returns a problem as the bytes of a response that ends the connection. It is used if no request could be read.
 pub fn whole_answer(problem: &Problem) -> Option<Vec<u8>> {
-    let (status, body) = (problem.status(), serde_json::to_string(&problem.body("")).ok()?);
+    let status = problem.status();
+    let body = serde_json::to_string(&problem.body("")).ok()?;
     let head = format!(
         "HTTP/1.1 {} {}\r\ncontent-type: {MEDIA_TYPE}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
         status.as_u16(),
@@ -134,7 +136,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        // TLS says goodbye, which takes a client that reads.
+        // TLS sends a closing message, and the client may not read it.
         let shut = Pin::new(&mut this.stream).poll_shutdown(cx);
         this.bounded(cx, shut)
     }

@@ -1,8 +1,8 @@
-//! Places in lists, as clients see them: opaque, versioned, and refused when they are not ours.
+//! Cursors: positions in lists, encoded for clients. A cursor has a version. A text that is not a cursor of this service is refused.
 
 use doppel_store::Seq;
 
-/// The version of the format; a later one can tell old cursors and refuse them with a reason.
+/// The version of the format. With it, a later version of the program can recognise and refuse old cursors.
 const VERSION: u8 = 1;
 
 /// The cursor that continues after `seq`.
@@ -10,19 +10,19 @@ pub fn encode(seq: Seq) -> String {
     format!("{VERSION:02x}{:016x}", seq.0)
 }
 
-/// Whether a text is made of the digits that cursors are made of.
+/// True if a text consists of the digits of cursors.
 fn is_hex(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// The seq in a cursor, if it is one of ours.
+/// Returns the seq in a cursor; `None` if it is not a cursor of this service.
 pub fn decode(text: &str) -> Option<Seq> {
     let digits = text.len() == 18 && is_hex(text);
     let version = digits.then(|| u8::from_str_radix(&text[..2], 16).ok()).flatten()?;
     (version == VERSION).then(|| u64::from_str_radix(&text[2..], 16).map(Seq).ok()).flatten()
 }
 
-/// The cursor that is made of numbers.
+/// Makes a cursor from numbers.
 pub fn encode_numbers<const N: usize>(numbers: [u64; N]) -> String {
     let hex = numbers.iter().map(|number| format!("{number:016x}")).collect::<String>();
     format!("{VERSION:02x}{hex}")
@@ -36,7 +36,7 @@ pub fn decode_numbers<const N: usize>(text: &str) -> Option<[u64; N]> {
     numbers.iter().all(Result::is_ok).then(|| numbers.map(|number| number.unwrap_or_default()))
 }
 
-/// The cursor that continues after two texts, neither empty.
+/// Makes the cursor that continues after two texts. Neither may be empty.
 pub fn encode_texts(first: &str, second: &str) -> String {
     let hex = |text: &str| text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
     format!("{VERSION:02x}{}00{}", hex(first), hex(second))

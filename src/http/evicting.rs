@@ -1,5 +1,5 @@
-//! A bounded number of places of which the oldest is taken from its holder when a newer one comes: whoever needs a place for a
-//! moment gets it, however many hold theirs for long.
+//! A bounded number of places. When a new holder needs a place and all are taken, the oldest holder loses its place. A request that needs a place for a
+//! moment therefore gets one, even if many others hold theirs for long.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,21 +17,23 @@ pub struct EvictingPlaces {
 }
 
 impl EvictingPlaces {
-    /// At most so many.
+    /// Makes this number of places.
     pub fn new(most: usize) -> Self {
         Self { most: Arc::new(most.into()), held: Arc::default() }
     }
 
-    /// Changes how many. Of fewer, each that comes takes the oldest one's, so that those there are too many go on until they end.
+    /// Changes the number of places. If more places are taken than this number, the holders keep them until they end or until a new
+    /// holder takes the oldest place.
     pub fn set_most(&self, most: usize) {
         self.most.store(most, Ordering::Relaxed);
     }
 
-    /// A place; whether another was taken from its holder for it. A holder cancels the token to give the place back, and has lost it
-    /// when the token is cancelled. O(places).
+    /// Takes a place. Also returns whether another holder lost its place for it. A holder cancels the token to give the place back. If the
+    /// token is cancelled by another, the holder has lost the place. O(places).
     pub fn enter(&self) -> (CancellationToken, bool) {
-        let (own, mut held) = (CancellationToken::new(), self.held.lock());
-        // Those that were given back.
+        let own = CancellationToken::new();
+        let mut held = self.held.lock();
+        // Places that were given back are removed.
         held.retain(|place| !place.is_cancelled());
         let oldest = if held.len() >= self.most.load(Ordering::Relaxed) { held.pop_front() } else { None };
         if let Some(oldest) = &oldest {

@@ -1,6 +1,7 @@
-//! From bytes of a request to validated types: names in the path, parameters, media types, rows.
+//! Reads and checks the parts of a request: names in the path, parameters, media types, rows.
 //!
-//! Every rejection is a [`Problem`] that names the place. Nothing here repeats what the client sent.
+//! If a part is not valid, the request is answered with a [`Problem`] that names the part. A problem never contains values that the client
+//! sent.
 
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::request::Parts;
@@ -60,7 +61,7 @@ fn collection(path: &[(String, String)]) -> Result<CollectionName, Problem> {
 /// Reads the id in a path.
 ///
 /// # Errors
-/// 422 when it is none.
+/// 422 if it is not a valid id.
 pub fn record_id(text: &str) -> Result<RecordId, Problem> {
     RecordId::new(text).map_err(|reason| Problem::invalid(vec![Violation::new("/path/id", "invalid_id", reason)]))
 }
@@ -130,10 +131,11 @@ impl FromRequestParts<App> for InKey {
     }
 }
 
-/// Longest idempotency key: room for any UUID, hash or path.
+/// Longest idempotency key in bytes. Any UUID, hash or path fits.
 const MAX_KEY_BYTES: usize = 255;
 
-/// The `Idempotency-Key` of a request. Written behind the authorisation, whose caller is part of it.
+/// The `Idempotency-Key` of a request, together with the caller. In the arguments of a handler it must follow the authorisation, which
+/// determines the caller.
 #[derive(Clone, Debug)]
 pub struct Idempotent(pub Option<IdempotencyKey>);
 
@@ -152,7 +154,7 @@ impl FromRequestParts<App> for Idempotent {
     }
 }
 
-/// Media types of the bodies we take.
+/// The media types of request bodies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Media {
     /// `application/json`.
@@ -174,11 +176,11 @@ impl Media {
     }
 }
 
-/// Refuses a body that says it is something else. Whether it says what it is [`check_body`] looks at; one that came compressed is
-/// expanded before ([`crate::http::coding`]).
+/// Refuses a body with another media type. A missing `Content-Type` is allowed here; [`check_body`] checks it. Compressed bodies were
+/// decompressed before ([`crate::http::coding`]).
 ///
 /// # Errors
-/// 415 that says what to send.
+/// 415. It says which media type to send.
 pub fn check_media(headers: &HeaderMap, wanted: Media) -> Result<(), Problem> {
     let name = wanted.name();
     if let Some(value) = headers.get(header::CONTENT_TYPE) {
@@ -194,7 +196,7 @@ pub fn check_media(headers: &HeaderMap, wanted: Media) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The bytes of a JSON body, within the limit and the time for it.
+/// The bytes of a JSON body. Its size and the time for reading it are limited.
 #[derive(Clone, Debug)]
 pub struct JsonBytes(pub Bytes);
 
@@ -205,7 +207,7 @@ impl FromRequest<App> for JsonBytes {
     }
 }
 
-/// The bytes of a body of type `media`, within the limit and the time for it.
+/// Reads the bytes of a body of type `media`. Its size and the time for reading it are limited.
 ///
 /// # Errors
 /// 408, 413 or 415.
@@ -219,7 +221,7 @@ pub async fn body_of(request: Request, app: &App, media: Media) -> Result<Bytes,
     Ok(bytes)
 }
 
-/// A body that is a record: a flat JSON object of its fields.
+/// The row in a body: a flat JSON object with the fields of a record.
 #[derive(Clone, Debug)]
 pub struct RowBody(pub Row);
 
@@ -231,8 +233,8 @@ impl FromRequest<App> for RowBody {
     }
 }
 
-/// Reads a row. A `fingerprint` given as a number is refused wherever it comes: JSON numbers lose digits above 2^53, and
-/// a petition whose fingerprint was silently rounded would be found by nobody.
+/// Reads a row. A `fingerprint` must not be a number, because many programs round JSON numbers above 2^53. A lookup would never find a
+/// record with a rounded fingerprint.
 ///
 /// # Errors
 /// 400 or 422.

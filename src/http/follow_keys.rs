@@ -1,21 +1,22 @@
-//! Keeps the keys in step with the store: what another instance made or revoked counts here within about a second, and the store
-//! learns when keys were last used. Neither is on the way of a request.
+//! Reads the keys from the store again and again, so that changes by other instances take effect within about a second. Also stores the
+//! times of the last uses. No request waits for this.
 
 use std::time::Duration;
 
 use crate::http::state::App;
 use crate::shutdown::Phase;
 
-/// How often the store is asked: as long as a revoked key may go on at another instance.
+/// Interval at which the keys are read from the store. A revoked key may work for this time at another instance.
 const ASK_EVERY: Duration = Duration::from_secs(1);
-/// How often uses are noted, in rounds of asking: a write a minute at most.
+/// Number of reads after which the last uses of keys are stored, so that there is at most one write a minute.
 const NOTE_EVERY: u32 = 60;
 
-/// Follows until the service has drained; uses are noted once more then.
+/// Runs until the service has drained, and then stores the last uses once more.
 pub async fn follow(app: App) {
     let mut asks = tokio::time::interval(ASK_EVERY);
     asks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let (mut is_away, mut was_older) = (false, false);
+    let mut is_away = false;
+    let mut was_older = false;
     for round in 1u32.. {
         tokio::select! {
             _ = asks.tick() => {}
@@ -26,14 +27,14 @@ pub async fn follow(app: App) {
                 let known = app.keys.managed().version;
                 let is_older = ring.version < known;
                 match (is_older, was_older) {
-                    // Once it may be an answer that was overtaken by a change made here.
+                    // A single answer may be older than a change that this instance made.
                     (true, true) => app.keys.manage_anew(&ring),
                     (false, _) if ring.version != known => app.keys.manage(&ring),
                     _ => {}
                 }
                 (is_away, was_older) = (false, is_older);
             }
-            // What is known goes on to count, and is said once.
+            // The known keys remain valid. The error is logged once.
             Err(error) if !is_away => {
                 tracing::warn!(%error, "the keys in the store cannot be read; those known last go on to count");
                 is_away = true;
@@ -54,7 +55,7 @@ async fn note_uses(app: &App) {
     }
     match app.engine.note_key_uses(&uses).await {
         Ok(ring) => app.keys.manage(&ring),
-        // Noted the next time.
+        // The next attempt stores them.
         Err(error) => tracing::debug!(%error, "when keys were last used cannot be noted"),
     }
 }

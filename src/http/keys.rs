@@ -1,8 +1,7 @@
-//! The keys that are known now: those of the configuration, and those that were made while the service ran.
+//! The present keys: the keys of the configuration, and the keys that were created while the service runs.
 //!
-//! Both can be changed at any time: what is asked next is answered by the keys as they are then. A key's secret is compared by its
-//! SHA-256 in constant time. Without any key everyone may do everything; the configuration allows that on loopback only. Of two keys
-//! with one name that of the configuration counts.
+//! Both can change at any time; the next request uses the changed keys. The SHA-256 of a secret is compared in constant time. Without any key everyone may do
+//! everything, which the configuration allows only on loopback. If two keys have the same name, the key of the configuration is used.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -34,17 +33,17 @@ impl Reach {
         Self(None)
     }
 
-    /// These and no others.
+    /// Only these collections.
     pub fn only(collections: &[CollectionName]) -> Self {
         Self(Some(collections.into()))
     }
 
-    /// Whether all collections, and with them what belongs to none.
+    /// True if it includes all collections, and also routes that belong to no collection.
     pub fn is_everything(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Whether this collection.
+    /// True if it includes this collection.
     pub fn includes(&self, collection: &CollectionName) -> bool {
         self.0.as_ref().is_none_or(|only| only.contains(collection))
     }
@@ -52,20 +51,20 @@ impl Reach {
     /// Refuses another collection.
     ///
     /// # Errors
-    /// 403 `not_this_collection`. It does not say whether there is one of that name.
+    /// 403 `not_this_collection`. The error does not tell whether the collection exists.
     pub fn check(&self, collection: &CollectionName) -> Result<(), Problem> {
         if self.includes(collection) { Ok(()) } else { Err(not_this_collection()) }
     }
 }
 
-/// A key that is limited to collections asks about another one, or about what belongs to none.
+/// Makes the problem for a key that is limited to some collections and is used for another collection, or for a route of no collection.
 pub fn not_this_collection() -> Problem {
     let detail =
         "the key is limited to some collections, and this is about another one or about all of them; use another key";
     Problem::new(StatusCode::FORBIDDEN, "not_this_collection", detail)
 }
 
-/// What was begun with a key goes on no longer.
+/// Makes the problem that ends a response because its key is no longer valid.
 pub fn no_longer() -> Problem {
     let detail = "the key was revoked or has expired since this was begun; ask the service's operator for another";
     unauthenticated("invalid_key", detail, ", error=\"invalid_token\"")
@@ -76,23 +75,25 @@ struct Key {
     hash: [u8; 32],
     scopes: Vec<Scope>,
     reach: Reach,
-    /// Microseconds since 1970 from which on it opens nothing.
+    /// The time at which the key expires, in microseconds since 1970.
     expires: Option<u64>,
-    /// The minute since 1970 in which it was last used, where that is noted; 0 for none.
+    /// The minute since 1970 of the last use; 0 if the key was not used. `None` if uses are not recorded.
     used: Option<Arc<AtomicU64>>,
 }
 
 impl Key {
     fn configured(key: &crate::config::auth::Key) -> Option<Self> {
         let name = key.name.as_str().into();
-        let (reach, expires, used) = (Reach::everything(), None, None);
+        let reach = Reach::everything();
+        let expires = None;
+        let used = None;
         Some(Self { name, hash: decode(&key.sha256)?, scopes: key.scopes.clone(), reach, expires, used })
     }
 
-    /// A key that was made while the service ran. What of it this version does not know opens nothing.
+    /// Makes the key from a key that was created while the service runs. Permissions that this version does not know are ignored.
     fn managed(key: &ManagedKey, before: Option<&Self>) -> Option<Self> {
         let hash = decode(&key.sha256)?;
-        // One that cannot be read has expired.
+        // A key whose time cannot be read counts as expired.
         let micros =
             |at: &String| at.parse::<jiff::Timestamp>().map_or(0, |at| u64::try_from(at.as_microsecond()).unwrap_or(0));
         let expires = key.expires_at.as_ref().map(micros);
@@ -114,7 +115,7 @@ impl Key {
     fn note_use(&self) {
         let Some(used) = &self.used else { return };
         let minute = crate::clock::micros() / MICROS_A_MINUTE;
-        // A read, but for one write a minute.
+        // At most one write a minute.
         if used.load(Ordering::Relaxed) < minute {
             used.store(minute, Ordering::Relaxed);
         }
@@ -128,7 +129,7 @@ struct Known(HashMap<Arc<str>, Key>);
 /// The keys, and their rates.
 pub struct Keys {
     known: ArcSwap<Known>,
-    /// What they are made of. Held by whoever changes them.
+    /// The keys of the configuration and of the store. A thread that changes the keys holds this lock.
     sources: Mutex<(Auth, KeyRing)>,
     rate: ArcSwapOption<DefaultKeyedRateLimiter<Arc<str>>>,
 }
@@ -141,7 +142,7 @@ pub struct ShownKey {
     hash: [u8; 32],
 }
 
-/// Who calls, and what about.
+/// The caller of a request, with the collections that it may use.
 #[derive(Clone, Debug)]
 pub struct Caller {
     /// The name of the key; empty where there are none.
@@ -167,7 +168,7 @@ impl Keys {
         self.change(|(before, _)| before.clone_from(auth));
     }
 
-    /// Takes what the store keeps, unless that is older than what is known.
+    /// Uses the keys of the store, unless they are older than the present ones.
     pub fn manage(&self, ring: &KeyRing) {
         self.change(|(_, before)| {
             if ring.version >= before.version {
@@ -176,7 +177,7 @@ impl Keys {
         });
     }
 
-    /// Takes what the store keeps although it is older than what is known: the store itself went back, to a backup.
+    /// Uses the keys of the store although they are older than the present ones, because the store was restored from a backup.
     pub fn manage_anew(&self, ring: &KeyRing) {
         self.change(|(_, before)| before.clone_from(ring));
     }
@@ -193,17 +194,17 @@ impl Keys {
         self.sources.lock().1.clone()
     }
 
-    /// Whether the configuration has a key of this name.
+    /// True if the configuration has a key with this name.
     pub fn is_configured(&self, name: &str) -> bool {
         self.sources.lock().0.keys.iter().any(|key| key.name == name)
     }
 
-    /// Whether the configuration has keys at all.
+    /// True if the configuration has at least one key.
     pub fn has_configured(&self) -> bool {
         !self.sources.lock().0.keys.is_empty()
     }
 
-    /// Another rate for each key. What was counted is forgotten.
+    /// Sets the rate for each key. The counts of requests start again.
     pub fn set_rate(&self, per_second: u32) {
         let rate = NonZeroU32::new(per_second).map(|rate| Arc::new(RateLimiter::keyed(Quota::per_second(rate))));
         self.rate.store(rate);
@@ -220,7 +221,7 @@ impl Keys {
         self.known.store(Arc::new(Known(keys.map(|key| (key.name.clone(), key)).collect())));
     }
 
-    /// Who calls with `authorization`, if that key has `scope`, has not expired and is within its rate.
+    /// Returns the caller with the header `authorization`, if its key has `scope`, has not expired and is within its rate.
     ///
     /// # Errors
     /// 401, 403 or 429.
@@ -255,19 +256,19 @@ impl Keys {
         self.known.load().0.get(name).map(|key| key.name.clone())
     }
 
-    /// Whether there are keys; otherwise everyone may do everything. Those that have expired count: nothing opens by itself.
+    /// True if there are keys; otherwise everyone may do everything. Expired keys count, so that the service never becomes open by itself.
     pub fn are_there(&self) -> bool {
         !self.known.load().0.is_empty()
     }
 
-    /// Which key `key` is (`dpl_<name>_<secret>`), if it is one of these and has not expired.
+    /// Returns the known key for the text `key` (`dpl_<name>_<secret>`), if it has not expired.
     pub fn recognise(&self, key: &str) -> Option<ShownKey> {
         let known = self.known.load();
         let key = find(&known, key).filter(|key| !key.has_expired())?;
         Some(ShownKey { name: key.name.clone(), hash: key.hash })
     }
 
-    /// What a key that was shown earlier may do, and what about; `None` where it is not known any more or has expired.
+    /// Returns the scopes and the reach of a key that was recognised earlier; `None` if it was revoked or has expired.
     pub fn rights_of(&self, shown: &ShownKey) -> Option<(Vec<Scope>, Reach)> {
         let known = self.known.load();
         let is_shown = |key: &&Key| bool::from(key.hash.ct_eq(&shown.hash)) && !key.has_expired();
@@ -276,7 +277,7 @@ impl Keys {
         Some((key.scopes.clone(), key.reach.clone()))
     }
 
-    /// Whether what was begun with a key may go on: it still has that scope.
+    /// True if the key still has the scope, so that a running response may continue.
     pub fn still_allows(&self, key: Option<&ShownKey>, scope: Scope) -> bool {
         match key {
             Some(key) => self.rights_of(key).is_some_and(|(scopes, _)| scopes.contains(&scope)),

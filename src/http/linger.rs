@@ -1,8 +1,8 @@
-//! Bodies that nobody wants: read to their end all the same, for a while.
+//! Reads the rest of the body of a refused request for a while.
 //!
-//! Many requests are refused before their body is read. The server below then closes the connection, unless the body has come by
-//! then; a client that is still sending sees a reset instead of the answer, and one that keeps the connection for the next
-//! request sees that fail. So what is left of a body goes on being read and thrown away, beside the answer.
+//! Many requests are refused before their body is read. The HTTP library then closes the connection unless the whole body has arrived. A client that is still sending
+//! would see a reset instead of the response, and its next request on the same connection would fail. The rest of the body is therefore read and discarded
+//! while the response is sent.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -13,16 +13,16 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Frame, SizeHint};
 
-/// Time for what is left of a body. A client sees its answer at once; one that sends for longer is cut off.
+/// Time for the rest of a body. The client gets its response at once. If it sends for longer, the connection is closed.
 const TIME: Duration = Duration::from_secs(3);
 
-/// A body that is read to its end, or for [`TIME`] and some bytes more, when it is dropped.
+/// A body whose rest is read when it is dropped. Reading ends at the end of the body, after [`TIME`], or after a number of bytes.
 struct Lingering {
     body: Body,
     most_bytes: usize,
 }
 
-/// Makes `body` be read on when it is dropped, at most `most_bytes` of it.
+/// Returns a body whose rest is read when it is dropped, up to `most_bytes`.
 pub fn lingering(body: Body, most_bytes: usize) -> Body {
     if body.is_end_stream() { body } else { Body::new(Lingering { body, most_bytes }) }
 }
@@ -34,7 +34,7 @@ impl HttpBody for Lingering {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let polled = Pin::new(&mut self.body).poll_frame(cx);
         if matches!(polled, Poll::Ready(Some(Err(_)) | None)) {
-            // Nothing more will come.
+            // The body is complete.
             self.body = Body::empty();
         }
         polled
@@ -51,7 +51,8 @@ impl HttpBody for Lingering {
 
 impl Drop for Lingering {
     fn drop(&mut self) {
-        let (mut body, most) = (std::mem::take(&mut self.body), self.most_bytes);
+        let mut body = std::mem::take(&mut self.body);
+        let most = self.most_bytes;
         if body.is_end_stream() {
             return;
         }

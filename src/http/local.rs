@@ -1,4 +1,4 @@
-//! The same answers without a connection: a command that works on a data directory itself sends its requests here.
+//! Answers requests without a connection. Commands that open a data directory themselves use it.
 
 use axum::Router;
 use axum::body::Body;
@@ -27,22 +27,22 @@ impl Local {
         Self { router: router::router(app.clone()), app }
     }
 
-    /// Answers one request as a connection would be answered.
+    /// Answers one request, as if it had arrived on a connection.
     pub async fn call(&self, mut request: Request<Full<Bytes>>) -> Response<LocalBody> {
         request.headers_mut().insert(header::HOST, HeaderValue::from_static("localhost"));
         let answer = self.router.clone().oneshot(request.map(Body::new)).await;
         answer.unwrap_or_else(|never| match never {})
     }
 
-    /// What answers.
+    /// The engine that answers the requests.
     pub fn engine(&self) -> &doppel_engine::Engine {
         &self.app.engine
     }
 
-    /// Waits for writes under way and closes the store. Nothing may be called afterwards.
+    /// Waits for writes in progress and closes the store. Do not call anything afterwards.
     ///
     /// # Errors
-    /// When the store cannot be closed in order.
+    /// The store cannot be closed.
     pub async fn close(&self) -> doppel_engine::Result<()> {
         self.app.writes.close();
         self.app.writes.wait().await;

@@ -1,7 +1,7 @@
-//! The HTTP interface: what a request means, who may make it, how much is taken at once, and how answers look.
+//! The HTTP interface: routes, authorisation, limits and responses.
 //!
-//! It holds no rule of the domain: a handler extracts, authorises, makes one call of the engine and answers. The whole
-//! surface is one list in [`router`]; the OpenAPI document falls out of it.
+//! It contains no rule of the domain. A handler extracts its arguments, authorises the caller, makes one call to the engine and answers. [`router`] lists all
+//! routes, and the OpenAPI document is made from this list.
 
 pub mod audit;
 pub mod auth;

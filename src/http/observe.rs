@@ -1,6 +1,7 @@
-//! Around every request: its id, its permit, its deadline, a net under panics, one log line, its numbers.
+//! The middleware around every request. It sets the request id and the deadline, takes a permit, catches panics, and writes one log line and
+//! the metrics.
 //!
-//! The route's template is logged and counted, never the path: ids may be personal.
+//! The log and the metrics contain the template of the route and never the path, because ids may be personal data.
 
 use std::cell::Cell;
 use std::panic::AssertUnwindSafe;
@@ -32,16 +33,16 @@ use doppel_store::stages::Span;
 
 /// The header of the request id, in requests and answers.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// Longest request id taken from a client.
+/// Longest request id that is accepted from a client.
 const MAX_REQUEST_ID_BYTES: usize = 128;
-/// What is noted of a request whose client hung up before it was answered; nobody is answered so. Other servers note the same.
+/// The status in log and metrics of a request whose client hung up before the response. It is never sent. Other servers use the same number.
 const HUNG_UP: u16 = 499;
 
 /// The id of a request, in its extensions.
 #[derive(Clone, Debug)]
 pub struct RequestId(pub Arc<str>);
 
-/// Where authorising leaves the name of the key for the log line.
+/// A place into which authorisation writes the name of the key, for the log line.
 #[derive(Clone, Debug, Default)]
 pub struct CallerSlot(Arc<OnceLock<Arc<str>>>);
 
@@ -51,22 +52,22 @@ impl CallerSlot {
         let _ = self.0.set(name);
     }
 
-    /// The caller's name; empty where nobody is named.
+    /// The name of the caller; empty if there is none.
     pub fn name(&self) -> &str {
         self.0.get().map_or("", |name| name)
     }
 }
 
-/// A permit: one of the `max_in_flight`. Held while a request, or a line of a stream, is worked on, and by writes that outlive
-/// it until they end; not while a body is awaited ([`arrival`]).
+/// One of the `max_in_flight` permits. A request, or a line of a stream, holds it while the service works on it, but not while the service
+/// waits for a body ([`arrival`]). A write that continues after its request holds it until the write ends.
 #[derive(Clone, Debug)]
 pub struct Permit(Arc<Held>);
 
-/// What a permit holds.
+/// The resources that a permit holds.
 #[derive(Debug)]
 struct Held {
     _permit: OwnedSemaphorePermit,
-    /// Of the bytes in work.
+    /// The permit for the bytes of the request.
     work: OnceLock<OwnedSemaphorePermit>,
 }
 
@@ -76,10 +77,11 @@ impl Permit {
     }
 }
 
-/// Waits until `bytes`, which have been read, may be worked on, within the request's time; the permit holds them until it ends.
+/// Waits until the service may work on a body of `bytes` bytes that has been read. The permit of the request holds this work until the
+/// permit is dropped.
 ///
 /// # Errors
-/// 503 when the service has drained.
+/// 503 if the service has drained.
 pub async fn work_on(app: &App, bytes: usize) -> Result<(), Problem> {
     let Some(Permit(held)) = current_permit() else { return Ok(()) };
     let work = app.work_on(bytes).await.ok_or_else(Problem::shutting_down)?;
@@ -92,12 +94,11 @@ tokio::task_local! {
     static PERMIT: Cell<Option<Permit>>;
 }
 
-/// Waits for what the client still has to send. What is there already is taken at once; while it is not, the request gives its permit
-/// back, so that clients which dawdle keep nobody from being served. Of bodies that are still arriving there are as many as there
-/// are permits: the oldest is given up for the next.
+/// Waits for data that the client still has to send. Data that has arrived is returned at once. While the request waits, it gives its permit back, so that a slow
+/// client does not block others. The number of bodies that are still arriving is limited to the number of permits; beyond it, the oldest one is ended.
 ///
 /// # Errors
-/// Those of `arrives`; 408 for the oldest of too many; 503 when too many requests wait for a permit.
+/// The errors of `arrives`; 408 for the oldest of too many bodies; 503 if too many requests wait for a permit.
 pub async fn arrival<T>(app: &App, arrives: impl Future<Output = Result<T, Problem>>) -> Result<T, Problem> {
     let mut arrives = pin!(arrives);
     if let Poll::Ready(arrived) = poll!(arrives.as_mut()) {
@@ -127,17 +128,17 @@ pub async fn arrival<T>(app: &App, arrives: impl Future<Output = Result<T, Probl
     Ok(arrived)
 }
 
-/// A permit for a piece of a stream, of `bytes`, after those who wait already; also while the service drains, `None` after that.
+/// Waits for a permit for a piece of a stream of `bytes` bytes, in turn with other requests. Also returns one while the service drains, and `None` after that.
 pub async fn next_permit(app: App, bytes: usize) -> Option<Permit> {
     let permit = Permit::new(app.permits.enter(1).await?);
     let _ = permit.0.work.set(app.work_on(bytes).await?);
     Some(permit)
 }
 
-/// A place for a stream, which lasts as long as its client likes and so holds no permit.
+/// Takes a place for a stream. A stream holds no permit, because its client determines how long it takes.
 ///
 /// # Errors
-/// 503 when there are as many as may be.
+/// 503 if all places are taken.
 pub fn stream_place(app: &App) -> Result<OwnedSemaphorePermit, Problem> {
     app.streams.try_enter().map_err(|_| {
         metrics::counter!("doppel_http_requests_rejected_total", "reason" => "too_many_streams").increment(1);
@@ -146,12 +147,12 @@ pub fn stream_place(app: &App) -> Result<OwnedSemaphorePermit, Problem> {
     })
 }
 
-/// Gives the request's permit back: from here on it only waits.
+/// Gives the permit of the request back. Call it before the request only waits.
 pub fn give_permit_back() {
     drop(PERMIT.try_with(Cell::take));
 }
 
-/// The permit of the request that this task works on, for work that outlives it.
+/// Returns the permit of the present request, for work that may continue after the request.
 pub fn current_permit() -> Option<Permit> {
     PERMIT
         .try_with(|slot| {
@@ -163,7 +164,8 @@ pub fn current_permit() -> Option<Permit> {
         .flatten()
 }
 
-/// Marks requests on a connection beyond the limit: only probes and numbers are answered there, one a connection.
+/// Marks a request on a connection beyond the limit of connections. Such a connection answers only one request, for a probe or for the
+/// metrics.
 #[derive(Clone, Copy, Debug)]
 pub struct Reserved;
 
@@ -178,7 +180,7 @@ pub async fn around(State(app): State<App>, mut request: Request, next: Next) ->
     let asked = audit::Asked::of(&method, route.as_ref().map(MatchedPath::as_str), path, request.headers());
     request.extensions_mut().insert(RequestId(request_id.clone()));
     request.extensions_mut().insert(caller.clone());
-    // Who asked before sending is not asked to send what nobody wants.
+    // A client with `Expect: 100-continue` has not sent the body yet and must not send it.
     if !request.headers().contains_key(header::EXPECT) {
         let most = body::most_discarded(app.limits().max_body_bytes);
         request = request.map(|body| linger::lingering(body, most));
@@ -233,18 +235,18 @@ pub async fn around(State(app): State<App>, mut request: Request, next: Next) ->
     response
 }
 
-/// What a route is to the limits.
+/// The kind of a route. It determines the limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// A call of the API: has a permit and a deadline, and is answered in JSON.
     Call,
-    /// A call whose body is read line by line, as long as it is.
+    /// A call with a body of any length, which is read line by line.
     Stream,
     /// A page for people: has a permit and a deadline.
     Page,
-    /// A page that takes a file: has a permit, and so long as a file may take to come.
+    /// A page that receives a file. It has a permit, and this time for the file.
     Upload(Duration),
-    /// Probes, numbers, descriptions, files: answered whatever else goes on.
+    /// Probes, metrics, documentation, and files. They are always answered.
     Other,
 }
 
@@ -273,7 +275,7 @@ impl Kind {
     }
 }
 
-/// Whether what is at `path` is a description that is part of the program.
+/// True if the path belongs to the API documentation, which is a static part of the program.
 fn is_description(path: &str) -> bool {
     path == "/openapi.yaml" || path.starts_with("/docs/")
 }
@@ -296,7 +298,7 @@ async fn work(
     let asked = (request.method(), request.uri(), request.headers());
     let only = Restrictions { loopback_only: !app.keys.are_there(), own_pages_only: page.is_some() };
     app.origins.check(only, asked)?;
-    // Of a body without a length whoever reads it says so.
+    // The reader of a body without a length checks the length.
     origin::check_body(request.headers(), request.body().size_hint().lower())?;
     if request.extensions().get::<Reserved>().is_some() && kind != Kind::Other {
         metrics::counter!("doppel_http_requests_rejected_total", "reason" => "too_many_connections").increment(1);
@@ -340,7 +342,7 @@ async fn work(
     })
 }
 
-/// Headers of which a second one would leave open which of them counts: a proxy before us might read the other.
+/// Headers that may occur only once. If there were two, a proxy could use one of them and this service the other.
 const ONCE: [HeaderName; 7] = [
     HeaderName::from_static("sec-fetch-site"),
     HeaderName::from_static("idempotency-key"),
@@ -361,7 +363,7 @@ fn check_once(headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
-/// The one expectation that there is (RFC 9110) is `100-continue`.
+/// Refuses all expectations except `100-continue`, the only one in RFC 9110.
 fn check_expectation(headers: &HeaderMap) -> Result<(), Problem> {
     match headers.get(header::EXPECT) {
         Some(expected) if !expected.as_bytes().eq_ignore_ascii_case(b"100-continue") => {
@@ -372,7 +374,7 @@ fn check_expectation(headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
-/// Counts a request as being worked on, also until its client hangs up.
+/// Counts a request as in progress until it is dropped, which also happens if the client closes the connection.
 struct InFlight(metrics::Gauge);
 
 impl InFlight {
@@ -389,7 +391,7 @@ impl Drop for InFlight {
     }
 }
 
-/// Waits for a permit, unless too many wait already.
+/// Waits for a permit, unless too many requests are already waiting.
 async fn permit(app: &App) -> Result<Permit, Problem> {
     match app.permits.try_enter() {
         Ok(permit) => return Ok(Permit::new(permit)),
@@ -409,7 +411,7 @@ async fn permit(app: &App) -> Result<Permit, Problem> {
     Ok(Permit::new(permit))
 }
 
-/// Counts down also when the client hangs up while waiting.
+/// Counts a waiting request until it is dropped, which also happens if the client closes the connection.
 struct Waiting<'a>(&'a App, metrics::Gauge);
 
 impl Drop for Waiting<'_> {
@@ -419,18 +421,18 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// The client's own id if it is printable ASCII of a sane length, otherwise a new one.
+/// Returns the request id of the client if it is printable ASCII and not too long, otherwise a new one.
 fn request_id(headers: &HeaderMap) -> Arc<str> {
     let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
     let sane = |id: &&str| (1..=MAX_REQUEST_ID_BYTES).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic());
     given.filter(sane).map_or_else(|| crate::clock::unique_id().into(), Into::into)
 }
 
-/// Routes that answer something else than JSON or lines of it.
+/// The routes whose responses are not JSON or lines of JSON.
 const OTHER_MEDIA: [(&str, &str); 2] =
     [("/v1/admin/snapshots/stream", "application/octet-stream"), ("/v1/tasks/{task}/events", "text/event-stream")];
 
-/// Everything else is answered in JSON or lines of it; a client that does not take what its route answers is told so.
+/// Refuses a request if its client does not accept the media type of the route. It is JSON or lines of JSON, except for [`OTHER_MEDIA`].
 fn check_accept(headers: &HeaderMap, route: &str) -> Result<(), Problem> {
     let other = OTHER_MEDIA.iter().find(|(of, _)| *of == route).map(|(_, media)| *media);
 
@@ -447,8 +449,8 @@ fn check_accept(headers: &HeaderMap, route: &str) -> Result<(), Problem> {
     Err(Problem::new(StatusCode::NOT_ACCEPTABLE, "not_acceptable", detail))
 }
 
-/// A request as it is noted: when it is answered or, by whoever drops what works on it, when its client hung up before. What it began
-/// ([`App::detached`]) goes on then, so that somebody must be able to read who began it.
+/// The data of a request for log and metrics. They are written when the request is answered, or when it is dropped because its client has hung up. Work that the
+/// request has begun ([`App::detached`]) continues then, so that the log must show its caller.
 struct Seen {
     app: App,
     method: Method,
@@ -458,7 +460,7 @@ struct Seen {
     request_id: Arc<str>,
     caller: CallerSlot,
     asked: audit::Asked,
-    /// Where it is followed, its stages.
+    /// The stages of the request, if it is traced.
     followed: Option<Followed>,
 }
 
@@ -476,7 +478,8 @@ impl Drop for Seen {
 
 fn note(seen: &Seen) {
     let Seen { app, method, route, status, started, request_id, caller, asked, followed } = seen;
-    let (took, status) = (started.elapsed(), *status);
+    let took = started.elapsed();
+    let status = *status;
     let route = route.as_ref().map_or("(none)", MatchedPath::as_str);
     let method = known_method(method);
     metrics::counter!("doppel_http_requests_total", "method" => method, "route" => route.to_owned(),
@@ -496,7 +499,8 @@ fn note(seen: &Seen) {
             stages: followed.take(),
         })
     });
-    let (request_id, key) = (&**request_id, caller.name());
+    let request_id = &**request_id;
+    let key = caller.name();
     if app.log_requests.load(Ordering::Relaxed) {
         let took_us = took.as_micros() as u64;
         let trace_id = sent.as_deref().unwrap_or(&asked.trace_id);
@@ -505,7 +509,7 @@ fn note(seen: &Seen) {
     asked.note(&audit::Outcome { method, route, status, request_id, key });
 }
 
-/// Methods are the client's invention; only known ones become labels.
+/// Returns the label for a method. A client may send any text as method, so unknown methods share one label.
 fn known_method(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" => "GET",

@@ -1,7 +1,7 @@
-//! The API's own description: made from the routes, completed with what holds for all of them.
+//! Makes the OpenAPI document from the routes, and adds the common parts.
 //!
-//! Which errors an operation can give follows from what it is (has a body, needs a key, writes), so they are added by rule
-//! rather than by hand at each handler.
+//! The possible errors of an operation follow from its properties: whether it has a body, needs a key, or writes. They are added by rules,
+//! not at each handler.
 
 mod particular;
 mod refine;
@@ -24,7 +24,7 @@ use crate::http::router;
 use crate::http::state::App;
 use doppel_core::violation::Violation;
 
-/// What the description says before the routes.
+/// The head of the OpenAPI document.
 pub fn head() -> OpenApi {
     let description = "Tells, for every petition that comes in, whether the same matter was submitted before, and where.\n\n\
         The body of a record request is the row itself: a flat JSON object of its fields. Options go in the query string; \
@@ -51,12 +51,12 @@ pub fn head() -> OpenApi {
     OpenApiBuilder::new().info(info).components(Some(components.build())).build()
 }
 
-/// The description.
+/// Returns the OpenAPI document.
 pub fn document() -> Value {
     described().0
 }
 
-/// The description, and what of `overlay.yaml` has no place in it: nothing, unless something was renamed.
+/// Returns the OpenAPI document, and the parts of `overlay.yaml` that fit nowhere. There are none, unless something was renamed.
 fn described() -> (Value, Vec<String>) {
     let mut document = router::routes().into_openapi();
     for (path, item) in &mut document.paths.paths {
@@ -73,10 +73,10 @@ fn described() -> (Value, Vec<String>) {
     (document, lost)
 }
 
-/// The description as YAML, made once.
+/// Returns the OpenAPI document as YAML. It is made once.
 ///
 /// # Errors
-/// Never for what [`document`] gives.
+/// The document cannot be written as YAML. This does not happen with the result of [`document`].
 pub fn yaml() -> anyhow::Result<&'static str> {
     static MADE: OnceLock<String> = OnceLock::new();
     if MADE.get().is_none() {
@@ -86,7 +86,7 @@ pub fn yaml() -> anyhow::Result<&'static str> {
     Ok(MADE.get().map_or("", String::as_str))
 }
 
-/// A line whose value is a time, in quotes: readers of YAML 1.1 take it for something else than text.
+/// Puts the value of a line in quotes if it is a time, because readers of YAML 1.1 would not read it as text.
 fn quoted(line: &str) -> Cow<'_, str> {
     let is_time = |value: &str| {
         let digits =
@@ -161,7 +161,7 @@ fn complete(path: &str, method: &HttpMethod, operation: &mut Operation) {
     }
 }
 
-/// Headers by status; what is answered instead of the thing asked for is a problem.
+/// Adds the headers of a status. The body of an error is a problem.
 fn finish(status: &str, response: &mut Response) {
     const HEADERS: &[(&str, &str, &str)] = &[
         ("201", "Location", "the path of what was created"),
@@ -182,7 +182,7 @@ fn finish(status: &str, response: &mut Response) {
     }
 }
 
-/// The description for people, from files inside the program: no network needed.
+/// The routes of the documentation for people. Its files are part of the program, so that it needs no network.
 pub fn pages() -> Router<App> {
     utoipa_swagger_ui::SwaggerUi::new("/docs")
         .config(utoipa_swagger_ui::Config::from("/openapi.yaml").validator_url("none"))

@@ -1,14 +1,14 @@
 //! Requests that a web page sends without its reader's knowledge.
 //!
-//! A browser lets any page send requests to any address that the reader's machine reaches, this service on loopback included; the
-//! page cannot read the answer, but what it asked for is done. Three rules, for every route:
+//! A browser allows every page to send requests to every address that the reader's machine can reach, including this service on loopback.
+//! The page cannot read the response, but the service would execute the request. Three rules prevent this on every route:
 //!
-//! * **Another site's page** is refused, but for a link to `/docs` and the like that a person follows: browsers name the site that asks in `Sec-Fetch-Site` and `Origin`, and no page can
-//!   forge either.
-//! * **A foreign host name** is refused where the service has no keys. A page whose name resolves to loopback (DNS rebinding) is
-//!   this service's own site to the browser; only the `Host` tells.
-//! * **A body says what it is** ([`check_body`]): a page may send what it likes as `text/plain` or as nothing at all without
-//!   asking first, but not as JSON.
+//! * **Requests from pages of other sites** are refused, except when a person follows a link, for example to `/docs`. Browsers name the
+//!   requesting site in `Sec-Fetch-Site` and `Origin`, and a page cannot forge these headers.
+//! * **Foreign host names** are refused if the service has no keys. If the name of a page resolves to loopback (DNS rebinding), the browser
+//!   takes the page for a page of this service, and only the header `Host` shows the difference.
+//! * **A body must have a media type** ([`check_body`]). Without asking the service first, a page can send a body as `text/plain` or without
+//!   a media type, but not as JSON.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -22,29 +22,29 @@ use crate::http::problem::Problem;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// What a request must keep to, besides what all do.
+/// Additional restrictions for a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Restrictions {
-    /// Nothing else says who asks: it names this machine as localhost.
+    /// The service has no keys, so that a request must name this machine as its host.
     pub loopback_only: bool,
-    /// It is for a page for people, who are asked by those alone: who may call the API has no business in their forms.
+    /// The request is for a page of the desk. Only the pages of the desk may send forms to it, not other origins that may call the API.
     pub own_pages_only: bool,
 }
 
-/// From where requests are taken.
+/// The origins from which requests are accepted.
 #[derive(Clone, Debug)]
 pub struct Origins {
-    /// Origins besides our own whose pages may ask.
+    /// Other origins whose pages may send requests.
     also: Vec<String>,
 }
 
 impl Origins {
-    /// `also` are origins besides our own (`https://desk.example`).
+    /// Accepts the own origin and the origins `also` (`https://desk.example`).
     pub fn new(also: &[String]) -> Self {
         Self { also: also.to_vec() }
     }
 
-    /// Refuses what a page of another site sends, and a foreign host name where only loopback is taken.
+    /// Refuses requests from pages of other sites. Also refuses a foreign host name if only loopback is accepted.
     ///
     /// # Errors
     /// 403 `foreign_origin`, 421 `foreign_host`.
@@ -67,7 +67,7 @@ impl Origins {
             {
                 true
             }
-            // Somebody follows a link to a page of ours; the page that has it reads nothing.
+            // A person follows a link to a page of the service. The page with the link cannot read the response.
             (None, Some(_)) if is_followed(method, uri, headers) => true,
             (_, Some(site)) if !matches!(site, "same-origin" | "none") => false,
             (Some(origin), _) => host.flatten().is_some_and(|host| is_of(origin, &host)),
@@ -80,8 +80,8 @@ impl Origins {
         Err(Problem::new(StatusCode::FORBIDDEN, "foreign_origin", detail))
     }
 
-    /// Answers browsers that ask whether a page of another origin may call: those of the origins that were named, and no cookies.
-    /// `None` where none was named.
+    /// Returns the layer that tells browsers that pages of the other origins may send requests, without cookies. `None` if there are no
+    /// other origins.
     pub fn cors(&self) -> Option<CorsLayer> {
         let also: Vec<HeaderValue> = self.also.iter().filter_map(|origin| origin.parse().ok()).collect();
         let asked =
@@ -96,17 +96,17 @@ impl Origins {
     }
 }
 
-/// How long a browser remembers that a page may call.
+/// Time for which a browser may cache the response to a preflight request.
 const PREFLIGHT_AGE: Duration = Duration::from_secs(600);
 
-/// Whether a person follows a link to what is made to be read: nothing changes, and the answer is shown to them alone.
+/// True if a person follows a link to a page. The request changes nothing, and only this person sees the response.
 fn is_followed(method: &Method, uri: &Uri, headers: &HeaderMap) -> bool {
     let navigates = headers.get("sec-fetch-mode").is_some_and(|mode| mode == "navigate");
     let on_top = headers.get("sec-fetch-dest").is_some_and(|dest| dest == "document");
     *method == Method::GET && navigates && on_top && !uri.path().starts_with("/v1/")
 }
 
-/// The host that the request is for: `None` where it names none, `Some(None)` where that cannot be read.
+/// Returns the host that the request names. `None` if it names none, `Some(None)` if it cannot be read.
 fn host(uri: &Uri, headers: &HeaderMap) -> Option<Option<Authority>> {
     if let Some(authority) = uri.authority() {
         return Some(Some(authority.clone()));
@@ -114,7 +114,7 @@ fn host(uri: &Uri, headers: &HeaderMap) -> Option<Option<Authority>> {
     headers.get(header::HOST).map(|value| value.to_str().ok()?.parse().ok())
 }
 
-/// Whether a host is a name of the machine itself.
+/// True if a host means this machine.
 fn is_loopback(authority: &Authority) -> bool {
     let host = authority.host();
     let address = host.trim_start_matches('[').trim_end_matches(']');
@@ -123,7 +123,7 @@ fn is_loopback(authority: &Authority) -> bool {
         || address.parse::<Ipv6Addr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Whether an origin is the host's, whatever the scheme: a proxy before us may speak TLS.
+/// True if an origin has this host. The scheme may differ, because a proxy may use TLS.
 fn is_of(origin: &str, host: &Authority) -> bool {
     let Ok(uri) = origin.parse::<Uri>() else { return false };
     let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else { return false };
@@ -140,10 +140,10 @@ fn is_of(origin: &str, host: &Authority) -> bool {
     authority.host().eq_ignore_ascii_case(host.host()) && port(authority) == port(host)
 }
 
-/// Refuses a body of `bytes` bytes that does not say what it is.
+/// Refuses a body without a media type.
 ///
 /// # Errors
-/// 415 that says what to send.
+/// 415. It says which media type to send.
 pub fn check_body(headers: &HeaderMap, bytes: u64) -> Result<(), Problem> {
     if bytes == 0 || headers.contains_key(header::CONTENT_TYPE) {
         return Ok(());

@@ -1,6 +1,6 @@
-//! Pages for people, as the service knows them: where they are, how long they may take, and who words their errors.
+//! The interface to the pages of the desk: their paths, their time limits and their error pages.
 //!
-//! Nothing here depends on a page. Whoever starts the service gives it some, or none ([`Parts`](crate::http::state::Parts)).
+//! This module does not depend on a page. The code that starts the service passes the pages, or none ([`Parts`](crate::http::state::Parts)).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,31 +11,31 @@ use axum::response::Response;
 
 use crate::http::state::App;
 
-/// Pages for people, beside the API.
+/// The pages for people.
 pub trait Pages: Send + Sync {
     /// All their routes.
     fn routes(self: Arc<Self>, app: &App) -> Router<App>;
 
-    /// What is at a path, or at the template of a route; `None` where that is none of theirs.
+    /// Returns the kind of page at a path or at the template of a route; `None` if it is no page.
     fn kind(&self, path: &str) -> Option<PageKind>;
 
-    /// Words the answer to a request that is theirs.
+    /// Returns the writer of the response to a request for a page.
     fn wording(&self, request: &Request) -> Box<dyn Wording>;
 }
 
-/// What is at a path of the pages.
+/// The kind of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageKind {
     /// A page.
     Page,
-    /// A page that takes a file, which may be so long in coming.
+    /// A page that receives a file within this time.
     Upload(Duration),
-    /// A file that pages load: part of the program, and answered whatever else goes on.
+    /// A file that pages load. It is part of the program and is always answered.
     File,
 }
 
-/// Makes an answer one that people read, whatever went wrong.
+/// Makes a response that people can read, also from an error.
 pub trait Wording: Send {
-    /// The answer as it goes out.
+    /// Returns the response to send.
     fn finish(self: Box<Self>, response: Response, request_id: &str) -> Response;
 }

@@ -1,20 +1,20 @@
-//! Every error an HTTP client sees: RFC 9457 `application/problem+json`, one shape, made in one place.
+//! All errors that an HTTP client can see: RFC 9457 `application/problem+json`, made in one place.
 //!
-//! Which error belongs where:
-//! * **The request cannot be read** (not JSON, not UTF-8, a broken URL): 400.
-//! * **It can be read but not accepted** (a wrong value, an unknown parameter or key): 422, and `errors` lists every
-//!   violation found with a JSON pointer, `?name` for a query parameter, `/path/name` for a part of the URL.
-//! * **Who asks**: 401 no or a wrong key, 403 the key lacks a scope (named).
-//! * **What is asked about**: 404 it does not exist, 405 not with this method (`Allow` says which), 409 its state forbids it, 410 it
-//!   is not kept any more.
-//! * **How it is sent**: 406, 408 body too slow, 413 over a limit (named; a line of a bulk body has `line_too_large`), 415.
-//! * **Not now**: 429 over the key's rate, 503, 507 the disk is full; `Retry-After` on the first two. `retryable` is true:
-//!   the same request may succeed later. Of a 507 nothing was written; of a 503 `outcome_unknown` all or nothing, and repeating tells
-//!   (the disk filled up during the write, or the database did not confirm it).
-//! * **A bug**: 500, and nothing else is 500. The cause goes to the log under the request id, never to the client.
+//! The status of an error:
+//! * **The request cannot be parsed** (not JSON, not UTF-8, a broken URL): 400.
+//! * **The request is not valid** (a wrong value, an unknown parameter or key): 422. `errors` lists every violation with a JSON pointer, `?name` for a query
+//!   parameter, or `/path/name` for a part of the URL.
+//! * **The caller is not allowed**: 401 for a missing or wrong key, 403 if the key lacks a scope, which the error names.
+//! * **The resource is not available**: 404 it does not exist, 405 it does not support the method (`Allow` lists the supported ones), 409 its state does not
+//!   allow the request, 410 it is no longer kept.
+//! * **The transfer failed**: 406, 408 for a slow body, 413 above a limit, which the error names (a line of a bulk body has `line_too_large`), 415.
+//! * **The service cannot do it now**: 429 above the rate of the key, 503, 507 for a full disk; the first two have `Retry-After`. `retryable` is true: the same
+//!   request may succeed later. After a 507 nothing was written. After a 503 `outcome_unknown` the whole request was done or nothing, and repeating the request
+//!   shows which (the disk became full during the write, or the database did not confirm it).
+//! * **There is a bug**: 500, and only then. The cause is logged under the request id and never sent to the client.
 //!
-//! A handler returns a [`Problem`]; it travels in the response's extensions until [`finish`] writes the body, because only
-//! there the request id is known, and because there axum's own rejections are turned into the same shape.
+//! A handler returns a [`Problem`]. It is in the extensions of the response until [`finish`] writes the body, because only `finish` knows the request id, and
+//! because `finish` also converts the rejections of axum.
 
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
@@ -30,10 +30,10 @@ use doppel_store::{Seq, StoreError};
 /// The media type of all problems.
 pub const MEDIA_TYPE: &str = "application/problem+json";
 
-/// Most things that are told to be wrong with a request: who mends so many sees the others next, and an answer stays small.
+/// Largest number of mistakes in one answer, so that the answer is small. A client that corrects them gets the others with its next request.
 pub const MOST_VIOLATIONS: usize = 20;
 
-/// Why a request was not done.
+/// An error of a request.
 #[derive(Clone, Debug)]
 pub struct Problem(Box<Facts>);
 
@@ -54,27 +54,27 @@ struct Facts {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Problem)]
 pub struct ProblemBody<'a> {
-    /// Always `about:blank`: `code` says more than a link would.
+    /// Always `about:blank`. Use `code` instead.
     #[serde(rename = "type")]
     pub kind: &'static str,
     /// The status in words.
     pub title: &'static str,
     /// The status.
     pub status: u16,
-    /// A stable reason, in snake case; programs look at this.
+    /// The reason for programs, in snake case. It does not change between versions.
     pub code: &'static str,
-    /// What happened and what to do, for people.
+    /// The error and its remedy, for people.
     pub detail: &'a str,
-    /// Names this request in the service's log.
+    /// The id of this request in the log of the service.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub request_id: &'a str,
-    /// Whether the same request may succeed later.
+    /// True if the same request may succeed later.
     pub retryable: bool,
-    /// What exactly is wrong with the request, where it is.
+    /// The violations of the request.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     #[schema(value_type = Vec<Violation>)]
     pub errors: &'a [Violation],
-    /// Of `changes_forgotten`: the `since` to go on from for who has read all records and decisions after this answer.
+    /// For `changes_forgotten`: the value of `since` from which a client can continue after it has read all records and decisions.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     pub begin_at: Option<Seq>,
@@ -111,8 +111,8 @@ impl Problem {
         problem
     }
 
-    /// 422 for `errors`, of which at most [`MOST_VIOLATIONS`] are told: the code is theirs when they agree, `invalid_request`
-    /// otherwise.
+    /// Makes a 422 for `errors`. It shows at most [`MOST_VIOLATIONS`] of them. If all have the same code, it is the code of the problem;
+    /// otherwise the code is `invalid_request`.
     pub fn invalid(mut errors: Vec<Violation>) -> Self {
         let code = match errors.as_slice() {
             [first, rest @ ..] if rest.iter().all(|other| other.code == first.code) => first.code,
@@ -131,7 +131,7 @@ impl Problem {
         problem
     }
 
-    /// 500, with the cause for the log only.
+    /// Makes a 500. The cause is only logged.
     pub fn internal(cause: impl Into<String>) -> Self {
         let detail = "the service failed; its log has the cause under this request_id";
         let mut problem = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail);
@@ -181,17 +181,17 @@ impl Problem {
         self.0.code
     }
 
-    /// What happened and what to do, in English, for people.
+    /// Returns the error and its remedy, in English.
     pub fn detail(&self) -> &str {
         &self.0.detail
     }
 
-    /// What exactly is wrong with the request.
+    /// Returns the violations of the request.
     pub fn errors(&self) -> &[Violation] {
         &self.0.errors
     }
 
-    /// What is for the log only.
+    /// Returns the cause, which is only logged.
     pub fn cause(&self) -> Option<&str> {
         self.0.cause.as_deref()
     }
@@ -222,7 +222,7 @@ impl IntoResponse for Problem {
     }
 }
 
-/// Writes the body of a problem, also of those that axum made. Answers below 400 pass unchanged.
+/// Writes the body of a problem, also for rejections of axum. Responses with a status below 400 stay unchanged.
 pub fn finish(mut response: Response, request_id: &str) -> Response {
     if let Some(problem) = take(&mut response) {
         let body = serde_json::to_vec(&problem.body(request_id)).unwrap_or_default();
@@ -376,7 +376,8 @@ mod tests {
     fn of_many_violations_the_first_are_told_and_that_there_are_more() {
         let many =
             |count: usize| (0..count).map(|n| Violation::new(format!("/{n}"), "x", "detail")).collect::<Vec<_>>();
-        let (all, cut) = (Problem::invalid(many(MOST_VIOLATIONS)), Problem::invalid(many(MOST_VIOLATIONS + 1)));
+        let all = Problem::invalid(many(MOST_VIOLATIONS));
+        let cut = Problem::invalid(many(MOST_VIOLATIONS + 1));
         assert_eq!((all.body("").errors.len(), cut.body("").errors.len()), (MOST_VIOLATIONS, MOST_VIOLATIONS));
         assert!(cut.body("").detail.starts_with("more is wrong") && !all.body("").detail.starts_with("more"));
     }

@@ -1,6 +1,6 @@
-//! Query parameters, read strictly: an unknown, repeated or unreadable one is an error that names it.
+//! Reads query parameters. An unknown or repeated parameter, or a value that cannot be read, is an error that names the parameter.
 //!
-//! A misspelt `if_duplicate` that is silently ignored would store what the client wanted skipped.
+//! If a misspelt `if_duplicate` was ignored, the service would store a record that the client did not want to store.
 
 use std::str::FromStr;
 
@@ -13,7 +13,7 @@ use crate::http::problem::{MOST_VIOLATIONS, Problem};
 use crate::http::state::App;
 use doppel_core::violation::Violation;
 
-/// Parameters that are looked at: more than any route has, and enough to show that there are too many.
+/// Largest number of parameters that are read. No route has so many, and the error shows at most [`MOST_VIOLATIONS`].
 const MOST_PARAMETERS: usize = MOST_VIOLATIONS + 12;
 
 /// The parameters of a request, taken one by one by [`Parameters::read`].
@@ -25,17 +25,18 @@ pub struct Query {
 
 /// A set of parameters.
 pub trait Parameters: Sized {
-    /// Takes the parameters it knows from `query`; those left over are unknown.
+    /// Takes the known parameters from `query`. The others are unknown.
     fn read(query: &mut Query) -> Self;
 }
 
 impl Query {
     fn parse(text: &str) -> Result<Self, Problem> {
         let mut query = Self::default();
-        // Nobody needs so many; what comes behind is not even looked at.
+        // No request needs more parameters. The rest is ignored.
         for pair in text.split('&').filter(|pair| !pair.is_empty()).take(MOST_PARAMETERS) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let (name, value) = (decode(name)?, decode(value)?);
+            let name = decode(name)?;
+            let value = decode(value)?;
             if value.contains('\0') {
                 query.refuse(&name, "nul_character", "leave out U+0000");
             } else if query.pairs.iter().any(|(earlier, _)| *earlier == name) {
@@ -53,7 +54,7 @@ impl Query {
         Some(self.pairs.swap_remove(at).1)
     }
 
-    /// Takes and reads the parameter `name`; one that cannot be read is refused with `expected`.
+    /// Takes and parses the parameter `name`. If the value cannot be parsed, it is refused with the text `expected`.
     pub fn parsed<T: FromStr>(&mut self, name: &str, code: &'static str, expected: &str) -> Option<T> {
         let value = self.take(name)?.parse().ok();
         if value.is_none() {
@@ -62,7 +63,7 @@ impl Query {
         value
     }
 
-    /// Takes a number within bounds.
+    /// Takes a number from `least` to `most`.
     pub fn number(&mut self, name: &str, least: u64, most: u64) -> Option<u64> {
         let expected = format!("give a whole number from {least} to {most}");
         let value = self.parsed::<u64>(name, "invalid_parameter", &expected)?;
@@ -73,7 +74,7 @@ impl Query {
         Some(value)
     }
 
-    /// Takes the `cursor` of an earlier answer, which `decode` reads; one that it does not read is refused.
+    /// Takes the `cursor` of an earlier answer and decodes it with `decode`. A cursor that cannot be decoded is refused.
     pub fn cursor<T>(&mut self, decode: impl FnOnce(&str) -> Option<T>) -> Option<T> {
         let cursor = decode(&self.take("cursor")?);
         if cursor.is_none() {
@@ -82,12 +83,12 @@ impl Query {
         cursor
     }
 
-    /// Whether the parameter `name` is given and not taken yet.
+    /// True if the parameter `name` is given and was not read yet.
     pub fn holds(&self, name: &str) -> bool {
         self.pairs.iter().any(|(given, _)| given == name)
     }
 
-    /// Notes that the parameter `name` is wrong.
+    /// Records a mistake in the parameter `name`.
     pub fn refuse(&mut self, name: &str, code: &'static str, detail: &str) {
         self.violations.push(Violation::new(format!("?{name}"), code, detail));
     }
@@ -105,7 +106,7 @@ impl Query {
 /// One name or value of a query or a form, decoded.
 ///
 /// # Errors
-/// 400 where it is not UTF-8.
+/// 400 if it is not UTF-8.
 pub fn decode(text: &str) -> Result<String, Problem> {
     let spaced = text.replace('+', " ");
     percent_decode_str(&spaced).decode_utf8().map(|text| text.into_owned()).map_err(|_| {
@@ -114,7 +115,7 @@ pub fn decode(text: &str) -> Result<String, Problem> {
     })
 }
 
-/// Extracts `T`; every handler has one, so that no route swallows a parameter it does not know.
+/// Extracts the parameters `T`. Every handler has it, so that every route refuses unknown parameters.
 #[derive(Clone, Debug)]
 pub struct Params<T>(pub T);
 
@@ -129,10 +130,10 @@ fn read<T: Parameters>(text: &str) -> Result<T, Problem> {
     read_all(Query::parse(text)?)
 }
 
-/// Reads what a form of a page sends: a field that was left blank is as one that is not there.
+/// Reads the parameters of a form. An empty field counts as a missing field.
 ///
 /// # Errors
-/// As [`Params`].
+/// The same as for [`Params`].
 pub fn read_filled<T: Parameters>(text: &str) -> Result<T, Problem> {
     let mut query = Query::parse(text)?;
     query.pairs.retain(|(_, value)| !value.trim().is_empty());

@@ -1,6 +1,6 @@
-//! A number of places that can be changed while some of them are held.
+//! A semaphore whose number of places can change while some of them are held.
 //!
-//! More places are there at once. Of fewer, those that are held go as they are given back: nothing under way is stopped.
+//! Additional places are available at once. If the number is lowered, held places disappear when they are given back; no running work is stopped.
 
 use std::sync::Arc;
 
@@ -10,29 +10,30 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError, watch};
 #[derive(Debug)]
 pub struct Room {
     places: Arc<Semaphore>,
-    /// As many as there are to be.
+    /// The wanted number of places.
     most: watch::Sender<usize>,
-    /// As many as there are. Held by whoever changes that.
+    /// The present number of places. A task that changes the number holds the lock.
     there: tokio::sync::Mutex<usize>,
 }
 
 impl Room {
-    /// Of so many places, one at least.
+    /// Makes a room with `most` places, at least one.
     pub fn new(most: usize) -> Self {
         let most = bounded(most);
         let places = Arc::new(Semaphore::new(most));
         Self { places, most: watch::Sender::new(most), there: tokio::sync::Mutex::new(most) }
     }
 
-    /// A place that is free now.
+    /// Takes a free place without waiting.
     ///
     /// # Errors
-    /// Where none is, or it is closed.
+    /// No place is free, or the room is closed.
     pub fn try_enter(&self) -> Result<OwnedSemaphorePermit, TryAcquireError> {
         Arc::clone(&self.places).try_acquire_owned()
     }
 
-    /// So many places at once, all of them where there are fewer; waits for them in the order of asking. `None` when it is closed.
+    /// Takes this number of places at once, or all places if there are fewer. Callers wait in the order of their calls. `None` if the room is
+    /// closed.
     pub async fn enter(&self, places: usize) -> Option<OwnedSemaphorePermit> {
         let wanted = |most: usize| u32::try_from(places.clamp(1, most)).unwrap_or(u32::MAX);
         if let Ok(at_once) = Arc::clone(&self.places).try_acquire_many_owned(wanted(*self.most.borrow())) {
@@ -44,28 +45,28 @@ impl Room {
             tokio::select! {
                 biased;
                 entered = Arc::clone(&self.places).acquire_many_owned(wanted) => return entered.ok(),
-                // So many there may never be again.
+                // There may never be so many places again.
                 changed = most.changed() => changed.ok()?,
             }
         }
     }
 
-    /// Places that nobody holds now.
+    /// The number of free places.
     pub fn free(&self) -> usize {
         self.places.available_permits()
     }
 
-    /// Whether nobody enters any more.
+    /// True if the room is closed.
     pub fn is_closed(&self) -> bool {
         self.places.is_closed()
     }
 
-    /// Nobody enters any more.
+    /// Closes the room. No more places are given out.
     pub fn close(&self) {
         self.places.close();
     }
 
-    /// Changes the number of places, beside what goes on.
+    /// Changes the number of places in the background.
     pub fn set_most(self: &Arc<Self>, most: usize) {
         let most = bounded(most);
         let changed = self.most.send_if_modified(|before| std::mem::replace(before, most) != most);
@@ -75,7 +76,7 @@ impl Room {
         }
     }
 
-    /// Makes as many places as there are to be.
+    /// Adds or removes places until their number is the wanted one.
     async fn settle(&self) {
         let mut there = self.there.lock().await;
         let mut most = self.most.subscribe();

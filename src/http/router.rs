@@ -1,4 +1,4 @@
-//! The whole surface, on one page.
+//! The list of all routes.
 
 use axum::Router;
 use axum::http::StatusCode;
@@ -80,7 +80,7 @@ pub fn router(app: App) -> Router {
     }
 }
 
-/// Nothing is at this URL; where it is a record's URL without the id, that is said.
+/// Answers a request to an unknown URL. Gives a hint if the URL is that of a record without its id.
 async fn fallback(uri: Uri) -> Problem {
     if let ["", "v1", "collections", _, "records", ""] = uri.path().split('/').collect::<Vec<_>>().as_slice()
         && let Err(problem) = extract::record_id("")

@@ -25,28 +25,28 @@ use crate::http::state::App;
 use crate::http::tls::{self, Stream};
 use crate::shutdown::Phase;
 
-/// Longest head of a request that is taken for certain: the longest record id, percent-encoded, with generous headers. One of twice
-/// as many bytes is refused for certain; in between it depends on how it arrives.
+/// A head of a request up to this length is always accepted. The longest record id, percent-encoded, and large headers fit. A head of twice
+/// this length is always refused. Between them it depends on the pieces in which the head arrives.
 const MAX_HEAD_BYTES: usize = 64 << 10;
 
-/// How often latencies, noted one by one, are added up. Otherwise they would pile up until somebody reads `/metrics`.
+/// Interval at which recorded latencies are aggregated. Otherwise they would accumulate in memory until a client reads `/metrics`.
 const UPKEEP: Duration = Duration::from_secs(5);
 
-/// Connections beyond the limit that may ask whether the service lives, so that a flood of others does not have it restarted: an
-/// orchestrator and a monitor ask some times a minute each. The next one takes the place of the oldest, so that who asks at once
-/// is answered however many come.
+/// Number of connections beyond the limit that can reach the probes. Without them, too many connections would make an orchestrator restart
+/// the service. An orchestrator and a monitor each send a few requests a minute. The next connection takes the place of the oldest, so that
+/// a client that sends its request at once always gets an answer.
 const RESERVE: usize = 64;
-/// Such a connection is closed after this time, whatever it does: a probe takes milliseconds.
+/// A connection beyond the limit is always closed after this time. A probe takes milliseconds.
 const RESERVED_TIME: Duration = Duration::from_secs(3);
 
-/// Pause after a connection could not be accepted: what is missing, mostly file descriptors, is missing for a while.
+/// Pause after a connection could not be accepted. The usual reason is a lack of file descriptors, which lasts for a while.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves until told to stop, then drains: when it returns, no request and no write is under way, or the time to drain is
-/// over.
+/// Serves until the service stops, and then drains. When it returns, no request and no write is in progress, or the time to drain has
+/// passed.
 ///
 /// # Errors
-/// When the listener is none that can be served.
+/// The listener cannot be used.
 pub async fn serve(app: App, listener: TcpListener, config: &Config) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
@@ -66,7 +66,7 @@ pub async fn serve(app: App, listener: TcpListener, config: &Config) -> io::Resu
     }
     drop(listener);
     connections.drain(drain).await;
-    // Whoever still waits begins nothing more, also where the connection of another is closed before its own.
+    // Requests that wait for a permit are refused, also if the connections of other requests are closed first.
     app.permits.close();
     app.work.close();
     connections.cut().await;
@@ -78,11 +78,11 @@ pub async fn serve(app: App, listener: TcpListener, config: &Config) -> io::Resu
     Ok(())
 }
 
-/// The next connection. What goes wrong with one, or for a while, is no reason to stop.
+/// Waits for the next connection. It continues after errors, because they concern one connection or pass after a while.
 pub(super) async fn accept(listener: &tokio::net::TcpListener) -> TcpStream {
     loop {
         match listener.accept().await {
-            // A client that has gone again is noticed when it is read.
+            // If the client has already closed the connection, reading from it shows it.
             Ok((stream, _)) if stream.set_nodelay(true).is_ok() => return stream,
             Ok(_) => (),
             Err(error) => {
@@ -100,11 +100,11 @@ pub(super) async fn accept(listener: &tokio::net::TcpListener) -> TcpStream {
 struct Connections {
     app: App,
     router: Router,
-    /// Of the connections beyond the limit.
+    /// The places for connections beyond the limit.
     reserve: EvictingPlaces,
-    /// Tells them to end after the request that is under way.
+    /// Makes the connections end after the request in progress.
     graceful: GracefulShutdown,
-    /// Tells them to end.
+    /// Makes the connections end at once.
     cut: CancellationToken,
     open: TaskTracker,
 }
@@ -128,7 +128,7 @@ impl Connections {
         }
     }
 
-    /// Serves a connection, in a task of its own.
+    /// Starts a task that serves a connection.
     fn serve(&self, stream: TcpStream) {
         let place = self.place();
         let service = Marked { service: self.router.clone(), reserved: matches!(place, Place::Reserved(_)) };
@@ -143,7 +143,7 @@ impl Connections {
         });
     }
 
-    /// A free place, or one among those beyond the limit.
+    /// Takes a free place, or else a place beyond the limit.
     fn place(&self) -> Place {
         if let Ok(free) = self.app.connections.try_enter() {
             return Place::Free(free);
@@ -155,7 +155,7 @@ impl Connections {
         Place::Reserved(place)
     }
 
-    /// Waits for requests that are under way, so long.
+    /// Waits for the requests in progress, at most this time.
     async fn drain(&mut self, time: Duration) {
         let graceful = std::mem::take(&mut self.graceful);
         if tokio::time::timeout(time, graceful.shutdown()).await.is_err() {
@@ -163,7 +163,7 @@ impl Connections {
         }
     }
 
-    /// Closes the connections that are left.
+    /// Closes the connections that are still open.
     async fn cut(&self) {
         self.cut.cancel();
         self.open.close();
@@ -171,9 +171,9 @@ impl Connections {
     }
 }
 
-/// Shakes hands, where this is TLS, and answers requests until the connection ends.
+/// Does the TLS handshake, if TLS is on, and answers requests until the connection ends.
 async fn serve_one(app: App, stream: TcpStream, service: TowerToHyperService<Marked<Router>>, watcher: Watcher) {
-    // As they are when it is opened.
+    // The limits at the time at which the connection is opened.
     let limits = app.limits();
     let stream = match &app.tls {
         None => Stream::Plain(stream),
@@ -182,7 +182,7 @@ async fn serve_one(app: App, stream: TcpStream, service: TowerToHyperService<Mar
             let handshake = tokio::time::timeout(within, certificates.shake_hands(stream));
             let shaken = tokio::select! {
                 shaken = handshake => shaken.inspect_err(|_| tls::failed("timeout")).ok().flatten(),
-                // Nothing was asked for yet.
+                // The connection has not sent a request yet.
                 () = app.shutdown.reached(Phase::Draining) => None,
             };
             let Some(stream) = shaken else { return };
@@ -192,11 +192,11 @@ async fn serve_one(app: App, stream: TcpStream, service: TowerToHyperService<Mar
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(limits.header_timeout()).max_buf_size(MAX_HEAD_BYTES);
     let stream = TokioIo::new(Connection::new(stream, limits.write_timeout()));
-    // What went wrong is the client's, and was told to it if it can be told.
+    // An error here is an error of the client, which got a response if that was possible.
     let _ = watcher.watch(http.serve_connection(stream, service)).await;
 }
 
-/// What a connection holds as long as it lives.
+/// The place that a connection holds until it is closed.
 enum Place {
     Free(#[expect(dead_code, reason = "held, not read")] OwnedSemaphorePermit),
     Reserved(CancellationToken),
@@ -208,7 +208,7 @@ impl Place {
         match self {
             Self::Free(_) => std::future::pending().await,
             Self::Reserved(place) => {
-                // Late or cancelled, it is lost.
+                // The place is lost in both cases: another took it, or the time has passed.
                 let _ = tokio::time::timeout(RESERVED_TIME, place.cancelled()).await;
             }
         }
@@ -216,7 +216,7 @@ impl Place {
 }
 
 impl Drop for Place {
-    /// Gives it back.
+    /// Gives the place back.
     fn drop(&mut self) {
         if let Self::Reserved(place) = self {
             place.cancel();

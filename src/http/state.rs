@@ -1,4 +1,4 @@
-//! What every handler shares.
+//! The state that all handlers share.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use doppel_engine::Engine;
 use doppel_engine::stages::Followed;
 use doppel_search::service::SearchService;
 
-/// Bytes of a unit of work.
+/// Number of bytes in one unit of work.
 const WORK_UNIT: usize = 1 << 10;
 
 /// The application: cheap to clone.
@@ -36,23 +36,23 @@ pub struct App(Arc<Shared>);
 pub struct Shared {
     /// The use cases.
     pub engine: Engine,
-    /// Related cases and search, unless that is turned off.
+    /// Related cases and search; `None` if search is off.
     pub search: Option<SearchService>,
-    /// Who may call.
+    /// The keys of callers.
     pub keys: Keys,
-    /// Backups of what the engine keeps.
+    /// The snapshots of the data.
     pub snapshots: Snapshots,
-    /// The pages for people, where there are some.
+    /// The pages for people, if there are any.
     pub pages: Option<Arc<dyn Pages>>,
-    /// From where.
+    /// The origins from which requests are accepted.
     pub origins: Origins,
-    /// How much at once; see [`App::limits`].
+    /// The limits; see [`App::limits`].
     limits: ArcSwap<Limits>,
     /// Places for connections.
     pub connections: Arc<Room>,
     /// Permits for requests.
     pub permits: Arc<Room>,
-    /// Kibibytes that may be worked on.
+    /// Kibibytes of bodies that the service may work on at the same time.
     pub work: Arc<Room>,
     /// Places for streams.
     pub streams: Arc<Room>,
@@ -60,19 +60,19 @@ pub struct Shared {
     pub arriving: EvictingPlaces,
     /// Requests waiting for a permit.
     pub waiting: AtomicUsize,
-    /// State-changing work under way.
+    /// Writes in progress.
     pub writes: TaskTracker,
-    /// Databases that are read.
+    /// The databases that are followed or imported.
     pub sources: Sources,
-    /// Whether the service is stopping.
+    /// The phases of stopping the service.
     pub shutdown: Shutdown,
-    /// Where `/metrics` reads.
+    /// The source of `/metrics`.
     pub metrics: PrometheusHandle,
-    /// Where requests' spans go.
+    /// The destination of the spans of requests.
     pub traces: Traces,
-    /// Whether every request gets a line in the log.
+    /// True to log a line for every request.
     pub log_requests: AtomicBool,
-    /// The certificates, where the service speaks TLS itself.
+    /// The certificates, if the service uses TLS itself.
     pub tls: Option<Arc<Certificates>>,
 }
 
@@ -83,12 +83,12 @@ impl std::ops::Deref for App {
     }
 }
 
-/// Units of work there are at once, of 1 KiB each.
+/// The number of units of work ([`WORK_UNIT`]) at the same time.
 fn work_units(limits: &Limits) -> usize {
     limits.max_bytes_in_work.div_ceil(WORK_UNIT)
 }
 
-/// What an application may do without.
+/// The optional parts of the application.
 #[derive(Default)]
 pub struct Parts {
     /// Related cases and search.
@@ -99,11 +99,11 @@ pub struct Parts {
     pub tls: Option<Arc<Certificates>>,
 }
 
-/// Whom the application tells what it does.
+/// The destinations of metrics and traces.
 pub struct Told {
-    /// Where `/metrics` reads.
+    /// The source of `/metrics`.
     pub metrics: PrometheusHandle,
-    /// Where requests' spans go.
+    /// The destination of the spans of requests.
     pub traces: Traces,
 }
 
@@ -114,24 +114,24 @@ impl From<PrometheusHandle> for Told {
 }
 
 impl App {
-    /// Waits until `bytes` may be worked on; one that is longer than all that may be is worked on alone. In the order of asking.
-    /// `None` when the service has drained.
+    /// Waits until the service may work on a body of `bytes` bytes. A body above the limit waits until no other is worked on. Callers wait in
+    /// the order of their calls. `None` if the service has drained.
     pub async fn work_on(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         self.work.enter(bytes.div_ceil(WORK_UNIT)).await
     }
 
-    /// What page for people is at a path or a template of a route.
+    /// Returns the kind of desk page at a path or at the template of a route.
     pub fn page_at(&self, path: &str) -> Option<PageKind> {
         self.pages.as_ref()?.kind(path)
     }
 
-    /// The limits as they are now.
+    /// Returns the present limits.
     pub fn limits(&self) -> Arc<Limits> {
         self.limits.load_full()
     }
 
-    /// Takes other limits. Numbers of what may be at once count from now on, and nothing that is under way is stopped; sizes and
-    /// times count for requests and connections that begin from now on.
+    /// Changes the limits. Limits of simultaneous work apply at once, but no running work is stopped. Limits of sizes and times apply to new requests and
+    /// connections.
     pub fn set_limits(&self, limits: &Limits) {
         self.limits.store(Arc::new(limits.clone()));
         self.connections.set_most(limits.max_connections);
@@ -176,9 +176,9 @@ impl App {
         }))
     }
 
-    /// Runs state-changing work apart from the request: a client that hangs up, or a request that runs out of time, does
-    /// not stop it half-way, and the service does not exit before it is done. The work keeps the request's permit, so
-    /// that clients which hang up and try again cannot pile up more of it than `max_in_flight`.
+    /// Runs a write in its own task. The write continues if the client closes the connection or if the time of the request is over, and the
+    /// service does not exit before it is done. The write keeps the permit of the request. Clients that close connections and try again can
+    /// therefore not cause more than `max_in_flight` writes.
     pub async fn detached<T, F>(&self, work: F) -> Result<T, Problem>
     where
         F: Future<Output = Result<T, doppel_engine::Error>> + Send + 'static,

@@ -1,7 +1,7 @@
-//! Snapshots that nobody asks for: taken when the latest in the directory is older than the configuration wants.
+//! Scheduled snapshots: a snapshot is taken when the latest one in the directory is older than the configured interval.
 //!
-//! The clock may be wrong, now or when a snapshot was written. A time that is yet to come counts for nothing here: else one such
-//! snapshot would keep all others from being taken, or have one taken at every look.
+//! The clock may be wrong now, or may have been wrong when a snapshot was written. Snapshots with a time in the future are ignored here. Otherwise one such snapshot
+//! would prevent all others, or cause one at every check.
 
 use std::time::Duration;
 
@@ -9,16 +9,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Kept, Refusal, RunStatus, Snapshots};
 
-/// How often to look whether the next is due, and how long to wait after one that failed.
+/// Interval of the check whether a snapshot is due.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
+/// Pause after a snapshot that failed.
 const AGAIN_AFTER: Duration = Duration::from_secs(600);
-/// What the alert for backups that have stopped asks for.
+// The metrics of the alert for missing backups.
 const LAST_SUCCESS: &str = "doppel_snapshot_last_success_seconds";
 const INTERVAL: &str = "doppel_snapshot_interval_seconds";
 
 impl Snapshots {
-    /// Takes one whenever the latest in the directory is older than the configuration wants, until `stopped`; then the one that is being
-    /// taken, for whomever, is stopped, and none is begun any more.
+    /// Takes a snapshot whenever the latest one in the directory is older than the configured interval, until `stopped`. Then cancels the snapshot that is being
+    /// taken, also one that a client requested, and begins no other.
     pub async fn keep_schedule(self, stopped: CancellationToken) {
         tokio::select! {
             () = self.follow_schedule() => {}
@@ -47,7 +48,7 @@ impl Snapshots {
         }
     }
 
-    /// What there is. Shows it, and warns once of what is not as it should be.
+    /// Reads the times of the existing snapshots and sets the metrics. Warns once about a snapshot with a time in the future.
     async fn look(&self, told: &mut Option<String>) -> Times {
         let times = Times::of(&self.read_kept().await, crate::clock::timestamp());
         metrics::gauge!(LAST_SUCCESS).set(times.latest.map_or(0.0, |latest| latest.as_second() as f64));
@@ -64,11 +65,11 @@ impl Snapshots {
 
     async fn read_kept(&self) -> Vec<Kept> {
         let snapshots = self.clone();
-        // A directory that cannot be read is told of by whoever writes into it.
+        // If the directory cannot be read, taking the next snapshot reports the error.
         tokio::task::spawn_blocking(move || snapshots.kept().unwrap_or_default()).await.unwrap_or_default()
     }
 
-    /// Takes one; how long to wait before the next look.
+    /// Takes a snapshot and returns the pause before the next check.
     async fn scheduled(&self, every: Duration) -> Duration {
         match self.begin().await {
             Ok(_) => self.ended().await,
@@ -83,22 +84,22 @@ impl Snapshots {
     }
 }
 
-/// How long to wait before the next look, after one that ended so.
+/// Returns the pause before the next check after a snapshot with this status.
 fn pause_after(status: RunStatus, every: Duration) -> Duration {
     match status {
         RunStatus::Failed => AGAIN_AFTER,
-        // Whoever stopped it does not want it half a minute later.
+        // The person who cancelled the snapshot does not want another one half a minute later.
         RunStatus::Canceled => every,
         RunStatus::Processing | RunStatus::Succeeded => LOOK_EVERY,
     }
 }
 
-/// What the snapshots that are there say about time.
+/// The times of the existing snapshots.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Times {
-    /// The latest that is past.
+    /// The latest time that is not in the future.
     latest: Option<jiff::Timestamp>,
-    /// The name of the last that is yet to come.
+    /// The name of the last snapshot with a time in the future.
     wrong: Option<String>,
 }
 
@@ -125,7 +126,8 @@ mod tests {
     use super::*;
 
     fn kept(taken_at: &str) -> Kept {
-        let (id, taken_at) = (taken_at.replace(['-', ':'], ""), Some(taken_at.to_owned()));
+        let id = taken_at.replace(['-', ':'], "");
+        let taken_at = Some(taken_at.to_owned());
         Kept { id, taken_at, records: None, collections: Vec::new(), stored_bytes: None, error: None }
     }
 
@@ -134,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_somebody_stopped_waits_for_its_next_interval_and_one_that_failed_does_not() {
+    fn after_a_cancelled_snapshot_the_next_waits_for_the_interval_and_after_a_failed_one_it_does_not() {
         assert_eq!(pause_after(RunStatus::Canceled, DAY), DAY);
         assert!(pause_after(RunStatus::Failed, DAY) < DAY && pause_after(RunStatus::Succeeded, DAY) < DAY);
     }
@@ -142,7 +144,7 @@ mod tests {
     const DAY: Duration = Duration::from_secs(86_400);
 
     #[test]
-    fn the_next_is_due_when_the_latest_is_old_and_when_there_is_none() {
+    fn a_snapshot_is_due_if_the_latest_is_old_or_there_is_none() {
         let now = at("2026-03-02T02:15:00Z");
         let is_due = |kept: &[Kept]| Times::of(kept, now).is_due(DAY, now);
         assert!(is_due(&[]));
@@ -153,8 +155,9 @@ mod tests {
     }
 
     #[test]
-    fn one_with_a_time_to_come_neither_makes_the_next_due_nor_keeps_it_from_being_taken() {
-        let (wrong, now) = (kept("2099-01-01T00:00:00Z"), at("2026-03-02T02:15:00Z"));
+    fn a_snapshot_with_a_time_in_the_future_does_not_affect_the_schedule() {
+        let wrong = kept("2099-01-01T00:00:00Z");
+        let now = at("2026-03-02T02:15:00Z");
         let times = Times::of(&[kept("2026-03-02T01:00:00Z"), wrong.clone()], now);
         assert_eq!(times.wrong.as_deref(), Some("20990101T000000Z"), "it is told of");
         assert_eq!(times.latest, Some(at("2026-03-02T01:00:00Z")));

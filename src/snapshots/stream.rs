@@ -1,6 +1,6 @@
-//! A snapshot on its way to whoever reads it.
+//! A snapshot that is sent to a client.
 //!
-//! It has the only turn, so it may not last as long as its reader likes: each piece must be taken in time, and all of them.
+//! Only one snapshot is taken at a time. The client must therefore read each piece within a time limit, and all pieces within another.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -11,35 +11,37 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Bytes of a stream that are sent at once, and how many of these wait for the connection.
+/// Size in bytes of the pieces of a stream.
 pub(super) const SENT_AT_ONCE: usize = 256 << 10;
+/// Number of pieces that may wait for the connection.
 const AHEAD: usize = 4;
-/// How long a reader may take: a piece waits a minute for one that takes nothing, and all of them may take as long as a hundred gigabytes
-/// need over a line of 20 Mbit/s. Meanwhile no other snapshot is taken.
+/// The time limits for a client: a minute for one piece, and for all pieces the time in which a line of 20 Mbit/s transfers a hundred gigabytes. No other
+/// snapshot is taken during this time.
 pub(super) const LIMITS: Limits = Limits { stalled: Duration::from_secs(60), taken: Duration::from_secs(12 * 3_600) };
 
-/// How long a reader may take.
+/// The time limits for a client.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Over one piece.
+    /// The limit for one piece.
     stalled: Duration,
-    /// Over all of them.
+    /// The limit for all pieces.
     taken: Duration,
 }
 
-/// Both ends of a stream, of which `stopped` ends either.
+/// Makes both ends of a stream. `stopped` ends both.
 pub(super) fn stream(
     stopped: CancellationToken,
     limits: Limits,
 ) -> (Sending, oneshot::Sender<Result<(), String>>, Streamed) {
     let (pieces, received) = mpsc::channel(AHEAD);
     let (say_end, end) = oneshot::channel();
-    let (runtime, until) = (Handle::current(), Instant::now() + limits.taken);
+    let runtime = Handle::current();
+    let until = Instant::now() + limits.taken;
     let sending = Sending { pieces, runtime, stalled: limits.stalled, until, stopped: stopped.clone() };
     (sending, say_end, Streamed { pieces: received, end: Some(end), stopped })
 }
 
-/// Where the bytes of a stream go; waits for who reads them. For a thread that is none of the runtime's.
+/// The writing end of a stream, which waits for the client. It must be used on a thread outside the tokio runtime.
 pub(super) struct Sending {
     pieces: mpsc::Sender<Bytes>,
     runtime: Handle,
@@ -66,17 +68,17 @@ impl Write for Sending {
     }
 }
 
-/// The bytes of a snapshot as they are read.
+/// The reading end of a stream.
 pub struct Streamed {
     pieces: mpsc::Receiver<Bytes>,
-    /// How it ended; taken when that was told.
+    /// Receives the result of the snapshot; `None` after it was received.
     end: Option<oneshot::Receiver<Result<(), String>>>,
     stopped: CancellationToken,
 }
 
 impl Streamed {
-    /// The next piece. `None` is the end of a whole one; one that is not whole ends with an error. Nothing is lost when this is dropped
-    /// before it is done.
+    /// Returns the next piece; `None` at the end of a complete snapshot. An incomplete snapshot ends with an error. Dropping the future before it is ready loses
+    /// nothing.
     pub async fn next(&mut self) -> Option<io::Result<Bytes>> {
         let end = self.end.as_mut()?;
         let ended = tokio::select! {
@@ -96,7 +98,7 @@ impl Streamed {
 mod tests {
     use super::*;
 
-    /// Sends without end, on a thread as it is for a snapshot; why that ended.
+    /// Sends pieces forever, on a thread like that of a snapshot, and returns the error that ended it.
     async fn sent_until_it_ended(mut sending: Sending) -> String {
         let (say, ended) = oneshot::channel();
         std::thread::spawn(move || {
@@ -109,13 +111,13 @@ mod tests {
     const SHORT: Duration = Duration::from_millis(100);
 
     #[tokio::test]
-    async fn a_reader_that_takes_nothing_does_not_hold_it_for_ever() {
+    async fn a_client_that_reads_nothing_does_not_block_the_snapshot_forever() {
         let (sending, _end, _streamed) = stream(CancellationToken::new(), Limits { stalled: SHORT, ..LIMITS });
         assert!(sent_until_it_ended(sending).await.contains("takes too long"));
     }
 
     #[tokio::test]
-    async fn a_reader_that_takes_a_piece_now_and_then_neither() {
+    async fn a_client_that_reads_a_piece_now_and_then_does_not_block_it_forever() {
         let (sending, _end, mut streamed) = stream(CancellationToken::new(), Limits { taken: SHORT, ..LIMITS });
         let reading = async {
             while streamed.next().await.is_some_and(|piece| piece.is_ok()) {
@@ -129,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_ends_for_both_when_it_is_stopped() {
+    async fn stopping_ends_the_stream_for_both_ends() {
         let stopped = CancellationToken::new();
         let (sending, _end, mut streamed) = stream(stopped.clone(), LIMITS);
         stopped.cancel();
@@ -139,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_whose_thread_is_gone_before_it_said_how_it_ended_is_not_whole() {
+    async fn a_stream_whose_thread_ends_without_a_result_is_incomplete() {
         let (sending, end, mut streamed) = stream(CancellationToken::new(), LIMITS);
         drop((sending, end));
         assert!(streamed.next().await.is_some_and(|piece| piece.is_err()));

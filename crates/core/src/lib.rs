@@ -11,6 +11,8 @@
 //! * [`verdict`], [`collection`], [`record`], [`numbers`], [`violation`]: what comes in, by what settings, what comes out, in what order,
 //!   what is wrong with it.
 
+#![warn(missing_docs)]
+
 pub mod collection;
 pub mod evidence;
 pub mod facts;

@@ -11,7 +11,7 @@ use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::profile::Profile;
 use doppel_core::verdict::VerdictKind;
 use doppel_lab::sample::{Options, Sample};
-use doppel_search::index::{Entry, Index, Opened, Progress, Source};
+use doppel_search::index::{Index, IndexEntry, IndexProgress, IndexSource, OpenedIndex};
 use doppel_store::Seq;
 
 fn main() {
@@ -25,26 +25,27 @@ fn main() {
     let settings = Settings::preset(Preset::Default);
     let profile = Profile::compile(&settings, None);
     let folder = std::env::temp_dir().join(format!("doppel-bench-index-{}", std::process::id()));
-    let Opened { index, .. } = Index::open(&folder, Source::of("bench", &settings), &settings).expect("an index");
+    let OpenedIndex { index, .. } =
+        Index::open(&folder, IndexSource::new("bench", &settings), &settings).expect("an index");
 
     let sign = |row: &Row| profile.sign(&profile.read(row).expect("a document")).keys.len();
     black_box((sign(&rows[0]), index.extractor().extract(&rows[0]).is_ok()));
     let (signing, _) = cpu(|| rows.iter().map(|row| black_box(sign(row))).sum::<usize>());
     let (extracting, extracts) =
         cpu(|| rows.iter().map(|row| index.extractor().extract(row).expect("an extract")).collect::<Vec<_>>());
-    let entries = (1..).map(Seq).zip(extracts).map(|(seq, extract)| Entry {
+    let entries = (1..).map(Seq).zip(extracts).map(|(seq, extract)| IndexEntry {
         id: RecordId::new(&format!("letter-{}", seq.0)).expect("an id"),
         seq,
         verdict: VerdictKind::Original,
         extract,
     });
-    let entries: Vec<Entry> = entries.collect();
+    let entries: Vec<IndexEntry> = entries.collect();
     let (writing, ()) = cpu(|| {
         for piece in entries.chunks(between) {
             piece.iter().for_each(|entry| index.add(entry).expect("it is written"));
-            index.commit(Progress::Reached(piece[piece.len() - 1].seq)).expect("it is committed");
+            index.commit(IndexProgress::Reached(piece[piece.len() - 1].seq)).expect("it is committed");
         }
-        index.rest();
+        index.release_writer();
     });
     println!(
         "{records} records, a commit every {between}, {:.2} kB a record on disk",

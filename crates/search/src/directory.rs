@@ -1,8 +1,8 @@
 //! The folder of an index, written without waiting for the disk.
 //!
-//! An index is derived, and opening one reads all of it and compares checksums: what a power failure tears is seen and made anew. So
-//! nothing is gained by having the disk confirm every file, and much is lost: the journal of the records waits for the same disk. A
-//! process that is killed loses nothing, for what it wrote is the system's.
+//! An index is derived data, and opening it reads all files and compares checksums. Damage by a power failure is therefore found, and the index is
+//! built again. Syncing every file would gain nothing and would delay the journal of the records, which uses the same disk. A process that is
+//! killed loses nothing, because the operating system keeps the bytes that the process wrote.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -15,7 +15,7 @@ use tantivy::directory::{
     WatchHandle, WritePtr,
 };
 
-/// See the module. Reading maps files into memory.
+/// A tantivy directory that does not sync files. Reading maps files into memory.
 #[derive(Clone, Debug)]
 pub(crate) struct UnsyncedDirectory {
     folder: PathBuf,
@@ -23,13 +23,13 @@ pub(crate) struct UnsyncedDirectory {
 }
 
 impl UnsyncedDirectory {
-    /// The folder, which is there.
+    /// Opens an existing folder.
     pub(crate) fn open(folder: &Path) -> tantivy::Result<Self> {
         Ok(Self { folder: folder.to_owned(), files: MmapDirectory::open(folder)? })
     }
 }
 
-/// A file that is complete when it is flushed.
+/// A file that counts as complete after it is flushed.
 struct UnsyncedFile(File);
 
 impl Write for UnsyncedFile {
@@ -74,9 +74,10 @@ impl Directory for UnsyncedDirectory {
         self.files.atomic_read(path)
     }
 
-    /// For one writer at a time, as all that is written of an index.
+    /// Only one writer may call this at a time. The lock on the index writer guarantees it.
     fn atomic_write(&self, path: &Path, data: &[u8]) -> io::Result<()> {
-        let (file, new) = (self.folder.join(path), self.folder.join(path).with_extension("new"));
+        let file = self.folder.join(path);
+        let new = file.with_extension("new");
         fs::write(&new, data)?;
         fs::rename(new, file)
     }

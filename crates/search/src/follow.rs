@@ -1,17 +1,16 @@
-//! Follows the change feed of one collection with its index.
+//! Keeps the index of one collection up to date with the change feed.
 //!
-//! It reads changes, applies them, commits at most every [`COMMIT_EVERY`] and at the latest when there is nothing more to read, then
-//! waits for the next change. An error of the store is waited out with the index open; after one of the index its files are looked
-//! through, and it is made anew only where they are damaged. When the service stops, what is not committed is left: the next start
-//! reads it again.
+//! An [`IndexFollower`] reads changes and applies them to the index. It commits every [`COMMIT_INTERVAL`] and when there are no more
+//! changes, and then waits for the next change. After an error of the store it tries again later and keeps the index open. After an error
+//! of the index it checks the files, and builds the index again only if a file is damaged. When the service stops, uncommitted changes are
+//! lost; the next start reads them again.
 //!
-//! While records come in bulk, the index would take from them as much time as they need themselves: who is more than [`FRESH`] changes
-//! behind then works [`SHARE_BESIDE_BULK`] of the time of all cores, in spells that each end with a commit, and catches up afterwards;
-//! not where it would fall so far behind that changes are forgotten which it has not read.
+//! While records arrive in bulk, indexing would slow down their registration by half. An index that is more than [`MAX_CHANGES_BEHIND`]
+//! changes behind then uses only [`CORE_SHARE_DURING_BULK`] of the time of all cores: it works in short spells that each end with a commit, and catches up
+//! later. It does not slow down when it is so far behind that the store could delete changes that it has not read.
 //!
-//! Bounds: of the changes that are read at once there are at most [`MOST_AT_ONCE`], and as few as [`BYTES_AT_ONCE`] asks for once rows
-//! of that length were seen; a writer is given back after [`REST_AFTER`] without changes and merges. Where the store has no room for
-//! anything but registrations, nothing is written.
+//! Bounds: one read takes at most [`MAX_PAGE`] changes, and fewer after long rows were seen ([`PAGE_BYTES`]). The writer is released after
+//! [`WRITER_IDLE`] without changes and merges. While the disk is too full for anything but registrations, the follower writes nothing.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,46 +20,48 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::index::{Entry, Index, IndexError, Opened, Progress, Source};
+use crate::index::{Index, IndexEntry, IndexError, IndexProgress, IndexSource, OpenedIndex};
 use crate::service::{Result, SearchError, SearchService};
 use doppel_store::changes::{Change, ChangeKind};
 use doppel_store::{CollectionState, Seq, Store, StoreError, StoredRecord};
 
-/// What the folder of an index is called, before the collection's number: nothing else is ever removed.
+/// The prefix of the name of an index folder; the number of the collection follows. The service removes only folders with this prefix.
 pub(crate) const FOLDER_PREFIX: &str = "doppel-index-";
-/// Most changes read at once.
-const MOST_AT_ONCE: usize = 256;
-/// Bytes of rows read at once: when there were more, fewer changes are read the next time. Rows may be as long as a megabyte.
-const BYTES_AT_ONCE: usize = 8 << 20;
-/// Changes read at first.
-const FIRST_AT_ONCE: usize = 16;
-/// Time between two commits of a collection while there is more to read. A commit costs some tens of milliseconds.
-const COMMIT_EVERY: Duration = Duration::from_millis(900);
-/// How long a writer is kept when there is nothing to write.
-const REST_AFTER: Duration = Duration::from_secs(5);
-/// How many changes an index may be behind without stepping back: a small series is found at once. With more, an index that kept up with
-/// an import would never be so far behind as to leave the cores to it.
-const FRESH: u64 = 512;
-/// The most of the time of all cores that indexing a collection takes while records come in bulk and more than [`FRESH`] of them wait.
-const SHARE_BESIDE_BULK: f64 = 0.125;
-/// Of the changes that are kept, the part up to which it may step back: the rest is for catching up.
-const LEFT_OF_KEPT: u64 = 4;
-/// Pauses after errors in a row: the first, and the longest. Looking through an index reads all of it.
-const PAUSES: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(60));
+/// Largest number of changes in one read.
+const MAX_PAGE: usize = 256;
+/// Bytes of rows in one read above which the next read takes fewer changes. A row may have a megabyte.
+const PAGE_BYTES: usize = 8 << 20;
+/// Number of changes in the first read.
+const FIRST_PAGE: usize = 16;
+/// Time between two commits of a collection while there is more to read. A commit takes some tens of milliseconds.
+const COMMIT_INTERVAL: Duration = Duration::from_millis(900);
+/// Time without changes after which the writer is released.
+const WRITER_IDLE: Duration = Duration::from_secs(5);
+/// Number of changes that an index may be behind before it slows down during a bulk import. A short series of records is therefore found at
+/// once. With a much larger number an index would keep pace with every import and never leave the cores to it.
+const MAX_CHANGES_BEHIND: u64 = 512;
+/// Largest share of the time of all cores that indexing a collection takes during a bulk import.
+const CORE_SHARE_DURING_BULK: f64 = 0.125;
+/// An index stops slowing down when it is a quarter (1 / 4) of the kept changes behind. The other three quarters leave time to catch up.
+const KEPT_CHANGES_DIVISOR: u64 = 4;
+/// The first pause after an error. Each further error in a row doubles the pause.
+const FIRST_PAUSE: Duration = Duration::from_secs(2);
+/// The longest pause after an error. It is long because checking an index reads all its files.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// The index of a collection under its settings of today.
-pub(crate) struct Followed {
+/// The index of a collection, with the settings under which the index was made.
+pub(crate) struct FollowedIndex {
     pub(crate) state: Arc<CollectionState>,
     pub(crate) index: Arc<Index>,
-    is_suspect: AtomicBool,
-    suspected: Notify,
+    needs_check: AtomicBool,
+    check_requested: Notify,
 }
 
-impl Followed {
-    /// Has its follower look through the files.
-    pub(crate) fn suspect(&self) {
-        self.is_suspect.store(true, Ordering::Release);
-        self.suspected.notify_one();
+impl FollowedIndex {
+    /// Requests that the follower checks the files for damage.
+    pub(crate) fn request_check(&self) {
+        self.needs_check.store(true, Ordering::Release);
+        self.check_requested.notify_one();
     }
 
     fn apply(&self, change: Change) -> std::result::Result<(), IndexError> {
@@ -76,53 +77,60 @@ impl Followed {
         self.index.put(&self.entry(record))
     }
 
-    fn entry(&self, record: &StoredRecord) -> Entry {
+    fn entry(&self, record: &StoredRecord) -> IndexEntry {
         let row = record.content.read();
-        // Under settings of today a row may be unreadable that was stored under others: it is found by its verdict, and without a question.
+        // A row that was stored under other settings may be unreadable under the present ones. Such a record can be found by its verdict and
+        // by a search without words.
         let extract = row.and_then(|row| self.index.extractor().extract(&row).ok()).unwrap_or_default();
-        let (id, seq, verdict) = (record.id.clone(), record.seq, record.verdict.kind);
-        Entry { id, seq, verdict, extract }
+        IndexEntry { id: record.id.clone(), seq: record.seq, verdict: record.verdict.kind, extract }
     }
 }
 
-/// How following a collection ended.
-enum Ended {
-    /// It is gone, or another one has its name.
+/// The reason why a follower stopped using an index.
+enum FollowEnd {
+    /// The collection was dropped, and perhaps created again under the same name.
     Dropped,
-    /// Its settings read texts otherwise.
+    /// The settings that determine the content of the index have changed.
     Changed,
     Stopped,
 }
 
-/// See the module.
-pub(crate) struct Follower {
+/// The task that keeps the index of one collection up to date.
+pub(crate) struct IndexFollower {
     service: SearchService,
+    /// The collection as it was when the task began.
     first: Arc<CollectionState>,
     stopping: CancellationToken,
-    /// How many changes are read at once.
-    at_once: usize,
-    committed: Instant,
-    /// How long the last changes and the commit behind them took.
-    committing: Duration,
+    /// Number of changes in the next read.
+    page_size: usize,
+    last_commit: Instant,
+    /// Duration of the last write with its commit.
+    commit_duration: Duration,
 }
 
-impl Follower {
-    /// For a collection, until it is gone or the service stops.
+impl IndexFollower {
     pub(crate) fn new(service: SearchService, first: Arc<CollectionState>, stopping: CancellationToken) -> Self {
-        Self { service, first, stopping, at_once: FIRST_AT_ONCE, committed: Instant::now(), committing: Duration::ZERO }
+        Self {
+            service,
+            first,
+            stopping,
+            page_size: FIRST_PAGE,
+            last_commit: Instant::now(),
+            commit_duration: Duration::ZERO,
+        }
     }
 
-    /// Follows the collection until it is gone, then removes its index; or until the service stops.
+    /// Follows the collection until it is dropped or the service stops. Removes the index of a dropped collection.
     pub(crate) async fn run(mut self) {
-        let mut pauses = Pauses::default();
+        let mut pauses = RetryPauses::default();
         loop {
-            match self.begin(&mut pauses).await {
-                Ok(Ended::Dropped) => break,
-                Ok(Ended::Changed) => {}
-                Ok(Ended::Stopped) => return,
+            match self.open_and_follow(&mut pauses).await {
+                Ok(FollowEnd::Dropped) => break,
+                Ok(FollowEnd::Changed) => {}
+                Ok(FollowEnd::Stopped) => return,
                 Err(error) => {
-                    tracing::warn!(%error, collection = %self.first.name, "the search index cannot be opened; trying again");
-                    pauses.pass(&self.stopping).await;
+                    tracing::warn!(%error, collection = %self.first.name, "cannot open the search index; trying again");
+                    pauses.wait(&self.stopping).await;
                 }
             }
             if self.stopping.is_cancelled() {
@@ -131,75 +139,77 @@ impl Follower {
         }
         self.close().await;
         let folder = self.folder();
-        // Where it cannot be removed now, the next look does.
+        // If the folder cannot be removed now, the service removes it later.
         let _ = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(folder)).await;
     }
 
-    /// Opens the index under the settings of today as soon as there is something to put into it, and follows.
-    async fn begin(&mut self, pauses: &mut Pauses) -> Result<Ended> {
+    /// Waits for the first change of the collection, opens the index under the present settings and follows the feed.
+    async fn open_and_follow(&mut self, pauses: &mut RetryPauses) -> Result<FollowEnd> {
         let name = self.first.name.clone();
         let state = match self.store().collection(&name).await? {
             Some(state) if state.number == self.first.number => state,
-            _ => return Ok(Ended::Dropped),
+            _ => return Ok(FollowEnd::Dropped),
         };
         if self.store().last_change(&name).await? == Seq(0) {
             tokio::select! {
                 changed = self.service.store().changed(&name, Seq(0)) => changed?,
-                () = self.stopping.cancelled() => return Ok(Ended::Stopped),
+                () = self.stopping.cancelled() => return Ok(FollowEnd::Stopped),
             }
-            // Under the settings of then.
-            return Ok(Ended::Changed);
+            // The settings may have changed while the collection was empty, so that they are read again.
+            return Ok(FollowEnd::Changed);
         }
         let followed = self.open(&state).await?;
-        *pauses = Pauses::default();
+        *pauses = RetryPauses::default();
         loop {
             match self.step(&followed).await {
                 Ok(Some(ended)) => return Ok(ended),
-                Ok(None) => *pauses = Pauses::default(),
+                Ok(None) => *pauses = RetryPauses::default(),
                 Err(error) => {
-                    tracing::warn!(%error, collection = %name, "the search index cannot follow; trying again");
+                    tracing::warn!(%error, collection = %name, "cannot update the search index; trying again");
                     if matches!(error, SearchError::Index(_)) {
-                        followed.suspect();
+                        followed.request_check();
                     }
-                    pauses.pass(&self.stopping).await;
+                    pauses.wait(&self.stopping).await;
                 }
             }
         }
     }
 
-    /// Does what there is to do, or waits for it.
-    async fn step(&mut self, followed: &Arc<Followed>) -> Result<Option<Ended>> {
+    /// Applies the next changes, or waits for a change.
+    async fn step(&mut self, followed: &Arc<FollowedIndex>) -> Result<Option<FollowEnd>> {
         if self.stopping.is_cancelled() {
-            return Ok(Some(Ended::Stopped));
+            return Ok(Some(FollowEnd::Stopped));
         }
-        if let Some(ended) = self.ended(followed).await? {
-            return Ok(Some(ended));
+        if let Some(end) = self.end_of(followed).await? {
+            return Ok(Some(end));
         }
-        if followed.is_suspect.load(Ordering::Acquire) {
-            self.look_through(followed).await?;
+        if followed.needs_check.load(Ordering::Acquire) {
+            self.check_files(followed).await?;
         }
         let last = self.store().last_change(&followed.state.name).await?;
-        let (begun, spell) = (Instant::now(), self.spell(followed.index.progress(), last));
-        if let Progress::Filling { after, last } = followed.index.progress() {
-            self.fill(followed, (after, last), spell).await?;
+        let begun = Instant::now();
+        let spell = self.spell(followed.index.progress(), last);
+        if let IndexProgress::Filling { after, last } = followed.index.progress() {
+            self.fill(followed, after, last, spell).await?;
         } else if last != followed.index.reached() {
             self.catch_up(followed, spell).await?;
         } else {
             self.wait(followed).await?;
             return Ok(None);
         }
-        if spell < COMMIT_EVERY {
-            self.pause(COMMIT_EVERY.saturating_sub(begun.elapsed())).await;
+        if spell < COMMIT_INTERVAL {
+            self.pause(COMMIT_INTERVAL.saturating_sub(begun.elapsed())).await;
         }
         Ok(None)
     }
 
-    /// How long to work until the next commit, of each [`COMMIT_EVERY`].
-    fn spell(&self, progress: Progress, last: Seq) -> Duration {
+    /// Returns the working time within the next [`COMMIT_INTERVAL`].
+    fn spell(&self, progress: IndexProgress, last: Seq) -> Duration {
         let is_taking_series = self.service.0.engine.is_taking_series();
-        match is_taking_series && steps_back(progress, last, self.service.0.options.changes_kept) {
-            true => COMMIT_EVERY.mul_f64((SHARE_BESIDE_BULK * self.service.0.cores as f64).min(1.0)),
-            false => COMMIT_EVERY,
+        if is_taking_series && yields_to_bulk(progress, last, self.service.0.options.changes_kept) {
+            COMMIT_INTERVAL.mul_f64((CORE_SHARE_DURING_BULK * self.service.0.cores as f64).min(1.0))
+        } else {
+            COMMIT_INTERVAL
         }
     }
 
@@ -210,65 +220,67 @@ impl Follower {
         }
     }
 
-    /// Waits for the next change.
-    async fn wait(&self, followed: &Arc<Followed>) -> Result<()> {
+    /// Waits for the next change, or for a request to check the files.
+    async fn wait(&self, followed: &Arc<FollowedIndex>) -> Result<()> {
         let changed = self.service.store().changed(&followed.state.name, followed.index.reached());
         tokio::select! {
             changed = changed => changed?,
-            () = followed.suspected.notified() => return Ok(()),
-            () = tokio::time::sleep(REST_AFTER) => {
-                // To its end: a writer that is given back later would take along what is written meanwhile. While segments are merged
-                // that would be long.
+            () = followed.check_requested.notified() => return Ok(()),
+            () = tokio::time::sleep(WRITER_IDLE) => {
+                // This waits until the writer is released, because a later release would drop changes written in between. It does not begin
+                // while segments are merged, because it would wait for the merge.
                 if followed.index.memory_bytes() > 0 && !followed.index.is_merging() {
-                    self.rest(followed).await;
+                    self.release_writer(followed).await;
                 }
                 return Ok(());
             }
             () = self.stopping.cancelled() => return Ok(()),
         }
-        // Those that come together are committed together.
-        self.pause(COMMIT_EVERY.saturating_sub(self.committed.elapsed())).await;
+        // The pause collects changes that arrive shortly after each other into one commit.
+        self.pause(COMMIT_INTERVAL.saturating_sub(self.last_commit.elapsed())).await;
         Ok(())
     }
 
-    /// Gives the writer back at once where many collections have one.
-    async fn rest_among_many(&self, followed: &Arc<Followed>) {
+    /// Releases the writer if too many collections have one.
+    async fn release_surplus_writer(&self, followed: &Arc<FollowedIndex>) {
         if self.service.has_too_many_writers() {
-            self.rest(followed).await;
+            self.release_writer(followed).await;
         }
     }
 
-    async fn rest(&self, followed: &Arc<Followed>) {
+    async fn release_writer(&self, followed: &Arc<FollowedIndex>) {
         let index = Arc::clone(&followed.index);
-        // A panic would be a bug of the library; the next write shows it.
-        let _ = self.service.0.writers.run(move || index.rest()).await;
+        // A panic is a bug of tantivy; the next write reports it as an error.
+        let _ = self.service.0.writers.run(move || index.release_writer()).await;
     }
 
-    /// Applies the changes there are, up to the next commit.
-    async fn catch_up(&mut self, followed: &Arc<Followed>, spell: Duration) -> Result<()> {
+    /// Applies changes of the feed up to the next commit.
+    async fn catch_up(&mut self, followed: &Arc<FollowedIndex>, spell: Duration) -> Result<()> {
         self.store().check_room().await?;
         let service = self.service.clone();
         let _turn = service.0.turns.acquire().await;
-        let (name, begun) = (&followed.state.name, Instant::now());
+        let name = &followed.state.name;
+        let begun = Instant::now();
         let mut after = followed.index.reached();
         loop {
-            let page = match self.store().changes(name, after, self.at_once).await {
+            let page = match self.store().changes(name, after, self.page_size).await {
                 Err(StoreError::ChangesForgotten { last, .. }) => return self.begin_filling(followed, last).await,
                 page => page?,
             };
             let records = page.changes.iter().filter_map(|change| change.kind.record());
-            self.adapt_to(records.map(|record| record.content.bytes()).sum());
+            self.adapt_page_size(records.map(|record| record.content.bytes()).sum());
             let is_due = !page.more || self.is_due(begun, spell);
             after = page.next;
             let writing = Instant::now();
             self.write(followed, move |followed| {
                 page.changes.into_iter().try_for_each(|change| followed.apply(change))?;
-                if is_due { followed.index.commit(Progress::Reached(after)) } else { Ok(()) }
+                if is_due { followed.index.commit(IndexProgress::Reached(after)) } else { Ok(()) }
             })
             .await?;
             if is_due {
-                (self.committed, self.committing) = (Instant::now(), writing.elapsed());
-                self.rest_among_many(followed).await;
+                self.last_commit = Instant::now();
+                self.commit_duration = writing.elapsed();
+                self.release_surplus_writer(followed).await;
             }
             if is_due || self.stopping.is_cancelled() {
                 return Ok(());
@@ -276,28 +288,28 @@ impl Follower {
         }
     }
 
-    /// Throws away what there is, to index all records anew; from then on changes after `last` are followed.
-    async fn begin_filling(&self, followed: &Arc<Followed>, last: Seq) -> Result<()> {
-        tracing::info!(collection = %followed.state.name, "the search index is made anew: changes that it does not know of are not logged any more");
+    /// Empties the index to index all records again. When all records are indexed, the follower continues with the changes after `last`.
+    async fn begin_filling(&self, followed: &Arc<FollowedIndex>, last: Seq) -> Result<()> {
+        tracing::info!(collection = %followed.state.name, "building the search index again, because the change feed no longer has all changes that it has not read");
         self.write(followed, move |followed| {
             followed.index.reset()?;
-            followed.index.commit(Progress::Filling { after: Seq(0), last })
+            followed.index.commit(IndexProgress::Filling { after: Seq(0), last })
         })
         .await
     }
 
-    /// Indexes records after `after`, up to the next commit.
-    async fn fill(&mut self, followed: &Arc<Followed>, (mut after, last): (Seq, Seq), spell: Duration) -> Result<()> {
+    /// Indexes the records after the seq `after`, up to the next commit. `last` is the last change when filling began.
+    async fn fill(&mut self, followed: &Arc<FollowedIndex>, mut after: Seq, last: Seq, spell: Duration) -> Result<()> {
         self.store().check_room().await?;
         let service = self.service.clone();
         let _turn = service.0.turns.acquire().await;
         let begun = Instant::now();
         loop {
-            let records = self.store().records(&followed.state.name, after, self.at_once).await?;
-            self.adapt_to(records.iter().map(|record| record.content.bytes()).sum());
+            let records = self.store().records(&followed.state.name, after, self.page_size).await?;
+            self.adapt_page_size(records.iter().map(|record| record.content.bytes()).sum());
             let progress = match records.last() {
-                Some(record) => Progress::Filling { after: record.seq, last },
-                None => Progress::Reached(last),
+                Some(record) => IndexProgress::Filling { after: record.seq, last },
+                None => IndexProgress::Reached(last),
             };
             let is_due = records.is_empty() || self.is_due(begun, spell);
             after = records.last().map_or(after, |record| record.seq);
@@ -308,8 +320,9 @@ impl Follower {
             })
             .await?;
             if is_due {
-                (self.committed, self.committing) = (Instant::now(), writing.elapsed());
-                self.rest_among_many(followed).await;
+                self.last_commit = Instant::now();
+                self.commit_duration = writing.elapsed();
+                self.release_surplus_writer(followed).await;
             }
             if is_due || self.stopping.is_cancelled() {
                 return Ok(());
@@ -317,78 +330,83 @@ impl Follower {
         }
     }
 
-    /// Whether to commit now: with that a spell that was begun then is over; or the last commit is long ago.
+    /// True if a commit now ends the spell that began at `begun` in time, or if the last commit is a full interval ago.
     fn is_due(&self, begun: Instant, spell: Duration) -> bool {
-        match spell < COMMIT_EVERY {
-            true => begun.elapsed() + self.committing >= spell,
-            false => self.committed.elapsed() >= COMMIT_EVERY,
+        if spell < COMMIT_INTERVAL {
+            begun.elapsed() + self.commit_duration >= spell
+        } else {
+            self.last_commit.elapsed() >= COMMIT_INTERVAL
         }
     }
 
-    /// Reads more or fewer the next time, as these were short or long.
-    fn adapt_to(&mut self, bytes: usize) {
-        self.at_once = match bytes {
-            bytes if bytes > BYTES_AT_ONCE => (self.at_once / 2).max(1),
-            bytes if bytes < BYTES_AT_ONCE / 4 => (self.at_once * 2).min(MOST_AT_ONCE),
-            _ => self.at_once,
+    /// Sets the number of changes in the next read, after a read of `bytes` bytes.
+    fn adapt_page_size(&mut self, bytes: usize) {
+        self.page_size = match bytes {
+            bytes if bytes > PAGE_BYTES => (self.page_size / 2).max(1),
+            bytes if bytes < PAGE_BYTES / 4 => (self.page_size * 2).min(MAX_PAGE),
+            _ => self.page_size,
         };
     }
 
-    /// Writes on one of the writers.
+    /// Runs `work` on a writer thread.
     async fn write(
         &self,
-        followed: &Arc<Followed>,
-        work: impl FnOnce(&Followed) -> std::result::Result<(), IndexError> + Send + 'static,
+        followed: &Arc<FollowedIndex>,
+        work: impl FnOnce(&FollowedIndex) -> std::result::Result<(), IndexError> + Send + 'static,
     ) -> Result<()> {
         let written = Arc::clone(followed);
-        let crashed = || IndexError::Io("writing it ended abnormally".into());
-        Ok(self.service.0.writers.run(move || work(&written)).await.unwrap_or_else(|| Err(crashed()))?)
+        let result = self.service.0.writers.run(move || work(&written)).await;
+        Ok(result.unwrap_or_else(|| Err(panicked("writing")))?)
     }
 
-    /// Opens the index of the collection and shows it.
-    async fn open(&self, state: &Arc<CollectionState>) -> Result<Arc<Followed>> {
+    /// Opens the index of the collection and offers it to searches.
+    async fn open(&self, state: &Arc<CollectionState>) -> Result<Arc<FollowedIndex>> {
         self.close().await;
-        let (folder, source, owned) = (self.folder(), source(state), Arc::clone(state));
-        let opening = self.service.0.writers.run(move || Index::open(&folder, source, &owned.settings));
-        let opened = opening.await.unwrap_or_else(|| Err(IndexError::Io("opening it ended abnormally".into())));
-        let Opened { index, fresh } = opened?;
-        if let Some(reason) = fresh {
-            tracing::info!(collection = %state.name, reason, "the search index is made");
+        let folder = self.folder();
+        let source = source(state);
+        let owned = Arc::clone(state);
+        let opened = self.service.0.writers.run(move || Index::open(&folder, source, &owned.settings)).await;
+        let OpenedIndex { index, created_because } = opened.unwrap_or_else(|| Err(panicked("opening")))?;
+        if let Some(reason) = created_because {
+            tracing::info!(collection = %state.name, reason, "created an empty search index");
         }
-        let (state, index) = (Arc::clone(state), Arc::new(index));
-        let followed = Arc::new(Followed { state, index, is_suspect: AtomicBool::default(), suspected: Notify::new() });
+        let followed = Arc::new(FollowedIndex {
+            state: Arc::clone(state),
+            index: Arc::new(index),
+            needs_check: AtomicBool::default(),
+            check_requested: Notify::new(),
+        });
         self.service.0.indexes.write().insert(self.first.name.clone(), Arc::clone(&followed));
         self.service.0.opened.notify_waiters();
         Ok(followed)
     }
 
-    /// Shows the index no more and ends its writing.
+    /// Withdraws the index from searches and releases its writer.
     async fn close(&self) {
-        let shown = self.service.0.indexes.write().remove(&self.first.name);
-        if let Some(shown) = shown {
-            let _ = self.service.0.writers.run(move || shown.index.rest()).await;
+        let followed = self.service.0.indexes.write().remove(&self.first.name);
+        if let Some(followed) = followed {
+            let _ = self.service.0.writers.run(move || followed.index.release_writer()).await;
         }
     }
 
-    /// Looks through the files of the index, which is made anew where they are damaged.
-    async fn look_through(&self, followed: &Arc<Followed>) -> Result<()> {
-        followed.is_suspect.store(false, Ordering::Release);
+    /// Checks the files of the index for damage. A damaged index is replaced with an empty one.
+    async fn check_files(&self, followed: &Arc<FollowedIndex>) -> Result<()> {
+        followed.needs_check.store(false, Ordering::Release);
         let index = Arc::clone(&followed.index);
-        let crashed = || IndexError::Io("looking through it ended abnormally".into());
-        let looked = self.service.0.writers.run(move || index.reopen()).await.unwrap_or_else(|| Err(crashed()));
-        if let Some(reason) = looked? {
-            tracing::warn!(collection = %followed.state.name, reason, "the search index is made anew");
+        let checked = self.service.0.writers.run(move || index.reopen()).await;
+        if let Some(reason) = checked.unwrap_or_else(|| Err(panicked("checking")))? {
+            tracing::warn!(collection = %followed.state.name, reason, "building the search index again");
         }
         Ok(())
     }
 
-    /// Whether the collection is gone, or its settings read texts otherwise.
-    async fn ended(&self, followed: &Followed) -> Result<Option<Ended>> {
+    /// Returns the reason to stop using the index, if the collection was dropped or its settings changed.
+    async fn end_of(&self, followed: &FollowedIndex) -> Result<Option<FollowEnd>> {
         match self.store().collection(&followed.state.name).await? {
-            Some(state) if state.number != followed.state.number => Ok(Some(Ended::Dropped)),
-            Some(state) if !followed.index.is_of(&source(&state)) => Ok(Some(Ended::Changed)),
+            Some(state) if state.number != followed.state.number => Ok(Some(FollowEnd::Dropped)),
+            Some(state) if !followed.index.has_source(&source(&state)) => Ok(Some(FollowEnd::Changed)),
             Some(_) => Ok(None),
-            None => Ok(Some(Ended::Dropped)),
+            None => Ok(Some(FollowEnd::Dropped)),
         }
     }
 
@@ -401,38 +419,46 @@ impl Follower {
     }
 }
 
-/// Of what an index is made: names the collection for ever, also among those of other stores.
-fn source(state: &CollectionState) -> Source {
-    Source::of(&format!("{};{};{}", state.number, state.name, state.created_at), &state.settings)
+/// The error of a writer thread that panicked.
+fn panicked(work: &str) -> IndexError {
+    IndexError::Io(format!("{work} the index ended with a panic; this is a bug"))
 }
 
-/// Pauses after errors, each twice as long as the one before.
-struct Pauses(Duration);
+/// Returns the source of the index of a collection. The name in the source is unique also among the collections of other stores.
+fn source(state: &CollectionState) -> IndexSource {
+    IndexSource::new(&format!("{};{};{}", state.number, state.name, state.created_at), &state.settings)
+}
 
-impl Default for Pauses {
+/// The pauses after errors. Each pause is twice as long as the one before.
+struct RetryPauses(Duration);
+
+impl Default for RetryPauses {
     fn default() -> Self {
-        Self(PAUSES.0)
+        Self(FIRST_PAUSE)
     }
 }
 
-impl Pauses {
-    async fn pass(&mut self, stopping: &CancellationToken) {
+impl RetryPauses {
+    async fn wait(&mut self, stopping: &CancellationToken) {
         tokio::select! {
             () = tokio::time::sleep(self.0) => {}
             () = stopping.cancelled() => {}
         }
-        self.0 = (self.0 * 2).min(PAUSES.1);
+        self.0 = (self.0 * 2).min(LONGEST_PAUSE);
     }
 }
 
-/// Whether an index that has come so far leaves the cores to others while the last change is `last`: far enough behind to be no use
-/// to who waits for a letter, and near enough that nothing is forgotten before it is read, of which `changes_kept` are kept.
-fn steps_back(progress: Progress, last: Seq, changes_kept: u64) -> bool {
-    let (behind, at) = match progress {
-        Progress::Filling { after, last: at } => (last.0.saturating_sub(after.0), at),
-        Progress::Reached(at) => (last.0.saturating_sub(at.0), at),
+/// True if an index at `progress` leaves the cores to a bulk import while `last` is the last change of the collection. The index must be
+/// more than [`MAX_CHANGES_BEHIND`] behind, and the changes that it has not read must be far from deletion: the store keeps
+/// `changes_kept` changes.
+fn yields_to_bulk(progress: IndexProgress, last: Seq, changes_kept: u64) -> bool {
+    let (indexed, read) = match progress {
+        IndexProgress::Filling { after, last } => (after, last),
+        IndexProgress::Reached(number) => (number, number),
     };
-    behind > FRESH && last.0.saturating_sub(at.0) < changes_kept / LEFT_OF_KEPT
+    let behind = last.0.saturating_sub(indexed.0);
+    let unread = last.0.saturating_sub(read.0);
+    behind > MAX_CHANGES_BEHIND && unread < changes_kept / KEPT_CHANGES_DIVISOR
 }
 
 #[cfg(test)]
@@ -440,17 +466,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_index_steps_back_where_it_is_behind_and_nothing_is_forgotten_before_it_is_read() {
-        let kept = 100_000;
-        let reached = |number| Progress::Reached(Seq(number));
-        let filling = |after, last| Progress::Filling { after: Seq(after), last: Seq(last) };
-        let steps_back = |progress, last| steps_back(progress, Seq(last), kept);
-        assert!(!steps_back(reached(10_000), 10_000 + FRESH), "fresh");
-        assert!(steps_back(reached(10_000), 10_001 + FRESH));
-        assert!(!steps_back(reached(10_000), 10_000 + kept / LEFT_OF_KEPT), "changes would be forgotten");
-        assert!(steps_back(filling(0, 200_000), 200_000));
-        assert!(!steps_back(filling(199_900, 200_000), 200_000), "nearly filled");
-        assert!(!steps_back(filling(0, 200_000), 200_000 + kept / LEFT_OF_KEPT), "filling would have to begin again");
-        assert!(!steps_back(reached(20_000), 10_000), "a backup was restored");
+    fn an_index_yields_to_bulk_only_if_it_is_behind_and_no_unread_change_is_deleted_soon() {
+        assert!(!yields(reached(10_000), 10_000 + MAX_CHANGES_BEHIND), "nearly up to date");
+        assert!(yields(reached(10_000), 10_001 + MAX_CHANGES_BEHIND));
+        assert!(!yields(reached(10_000), 10_000 + KEPT / KEPT_CHANGES_DIVISOR), "changes would be deleted unread");
+        assert!(yields(filling(0, 200_000), 200_000));
+        assert!(!yields(filling(199_900, 200_000), 200_000), "nearly filled");
+        assert!(!yields(filling(0, 200_000), 200_000 + KEPT / KEPT_CHANGES_DIVISOR), "filling would begin again");
+        assert!(!yields(reached(20_000), 10_000), "a backup was restored");
+    }
+
+    /// Number of changes that the store keeps.
+    const KEPT: u64 = 100_000;
+
+    fn yields(progress: IndexProgress, last: u64) -> bool {
+        yields_to_bulk(progress, Seq(last), KEPT)
+    }
+
+    fn reached(number: u64) -> IndexProgress {
+        IndexProgress::Reached(Seq(number))
+    }
+
+    fn filling(after: u64, last: u64) -> IndexProgress {
+        IndexProgress::Filling { after: Seq(after), last: Seq(last) }
     }
 }

@@ -1,12 +1,12 @@
 //! The full-text index of one collection, in a folder of its own.
 //!
-//! It is derived and disposable: whatever is in the folder, opening gives an index that can be used, one that is empty where there was
-//! none, or it was damaged, or made of other settings or by other rules ([`Opened::fresh`] says which). Only where the system refuses to
-//! read it - no right, too many open files - it is left as it is. Each commit stores how far it has come ([`Progress`]), so that whoever
-//! opens it knows where to go on.
+//! An index is derived data. Opening a folder always gives a usable index: an empty one if the folder had no index, a damaged one, or one made
+//! with other settings or by other rules ([`OpenedIndex::created_because`] gives the reason). Only if the system refuses to read the folder,
+//! for example because too many files are open, opening fails and the folder stays unchanged. Each commit stores the progress
+//! ([`IndexProgress`]), from which the next process continues.
 //!
-//! Writing takes a writer of [`WRITER_BYTES`], which is there only while there is something to write ([`Index::rest`]). Reading maps
-//! the files into memory. A record takes about a kilobyte on disk, as much as its text.
+//! Writing needs a writer with [`WRITER_BYTES`] of memory, which exists only while there is something to write
+//! ([`Index::release_writer`]). Reading maps the files into memory. A record takes about a kilobyte on disk, as much as its text.
 
 use std::fs;
 use std::io;
@@ -24,7 +24,7 @@ use tantivy::{
 };
 
 use crate::directory::UnsyncedDirectory;
-use crate::extract::{Extract, Extractor};
+use crate::extract::{Extractor, RowExtract};
 use crate::tokens;
 use doppel_core::collection::Settings;
 use doppel_core::record::RecordId;
@@ -32,21 +32,22 @@ use doppel_core::text;
 use doppel_core::verdict::VerdictKind;
 use doppel_store::Seq;
 
-/// Version of what is indexed and how. Raised with every change that makes another index of the same records.
+/// Version of the content of an index. It must rise with every change that makes a different index of the same records.
 const FORMAT: u32 = 5;
-/// Memory of a writer. With the smallest that the library takes (15 MB) some hundred letters are a segment of their own, and merging
+/// Memory of a writer in bytes. With the smallest value that tantivy accepts (15 MB) a segment holds only some hundred letters, and merging
 /// segments costs more than making them.
 pub const WRITER_BYTES: usize = 64_000_000;
-/// The share of a segment's documents that may be removed before it is written anew without them.
-const REMOVED_BEFORE_MERGE: f32 = 0.1;
+/// The share of removed documents in a segment above which the segment is written again without them.
+const MAX_REMOVED_SHARE: f32 = 0.1;
 
-/// Why an index cannot be used.
+/// The reasons why an index cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
-    /// The system refuses to write or read its files: no room, no right, too many of them open. It may pass.
+    /// The system refuses to read or write the files, for example because the disk is full or too many files are open. The next attempt may
+    /// succeed.
     #[error("the search index cannot be read or written: {0}")]
     Io(String),
-    /// Its files are damaged; [`Index::reopen`] makes it anew.
+    /// A file is damaged; [`Index::reopen`] replaces the index with an empty one.
     #[error("the search index is damaged: {0}")]
     Damaged(String),
 }
@@ -65,7 +66,7 @@ impl From<TantivyError> for IndexError {
     }
 }
 
-/// Whether the system refused something; otherwise the file is missing, or what is in it is wrong.
+/// True if the system refused an operation. False if a file is missing or its content is wrong.
 fn may_pass(error: &io::Error) -> bool {
     error.raw_os_error().is_some() && error.kind() != io::ErrorKind::NotFound
 }
@@ -76,16 +77,15 @@ impl From<io::Error> for IndexError {
     }
 }
 
-/// Shorthand.
 pub type Result<T> = std::result::Result<T, IndexError>;
 
-/// Of which collection and by which rules an index was made.
+/// A digest of the collection, the settings and the rules by which an index was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Source(String);
+pub struct IndexSource(String);
 
-impl Source {
-    /// Of the collection that `name` names for ever, under `settings`.
-    pub fn of(name: &str, settings: &Settings) -> Self {
+impl IndexSource {
+    /// Makes the source of a collection with these settings. No other collection may ever have the same `name`.
+    pub fn new(name: &str, settings: &Settings) -> Self {
         let mut digest = Sha256::new();
         digest.update(format!("{FORMAT};{name};{}", text::version(&settings.text)));
         digest.update(serde_json::to_vec(&(&settings.fields, &settings.text, &settings.time_zone)).unwrap_or_default());
@@ -93,33 +93,32 @@ impl Source {
     }
 }
 
-/// How far an index has come.
+/// The progress of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Progress {
-    /// All records are put into it one after the other: those up to the seq `after` are there. When the last one is, it has reached the
-    /// change `last`.
+pub enum IndexProgress {
+    /// The records are being indexed in the order of their seq. After the last record, the index has reached the change `last`.
     Filling {
-        /// Seq of the last record that is there.
+        /// Seq of the last indexed record.
         after: Seq,
-        /// The last change when filling began.
+        /// Number of the last change when filling began.
         last: Seq,
     },
-    /// Everything up to this change is in it.
+    /// The index contains all changes up to this number.
     Reached(Seq),
 }
 
-/// What a commit carries besides its documents.
+/// The data that tantivy stores with a commit.
 #[derive(Serialize, Deserialize)]
-struct Stamp {
-    source: Source,
-    progress: Progress,
-    /// See [`Index::add`].
+struct CommitStamp {
+    source: IndexSource,
+    progress: IndexProgress,
+    /// The highest seq that was put; see [`Index::add`].
     highest: Seq,
 }
 
 /// The fields of a document.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Fields {
+pub(crate) struct IndexFields {
     pub(crate) id: Field,
     pub(crate) seq: Field,
     pub(crate) time: Field,
@@ -132,83 +131,85 @@ pub(crate) struct Fields {
     pub(crate) pairs: Field,
 }
 
-/// Names of fields whose values are read by documents.
+// The names of the fields that tantivy stores as columns.
 pub(crate) const SEQ: &str = "seq";
 pub(crate) const TIME: &str = "time";
 pub(crate) const IDENTITY: &str = "identity";
 
-fn schema() -> (Schema, Fields) {
+fn schema() -> (Schema, IndexFields) {
     let mut builder = Schema::builder();
-    let raw = || TextFieldIndexing::default().set_tokenizer("raw").set_fieldnorms(false);
-    let raw = || TextOptions::default().set_indexing_options(raw().set_index_option(IndexRecordOption::Basic));
-    let by = |tokenizer, option| {
-        let indexing = TextFieldIndexing::default().set_tokenizer(tokenizer).set_index_option(option);
-        TextOptions::default().set_indexing_options(indexing)
-    };
-    let fields = Fields {
-        id: builder.add_text_field("id", raw().set_stored()),
+    let words = text_options(tokens::WORDS, IndexRecordOption::WithFreqs);
+    let pairs = text_options(tokens::PAIRS, IndexRecordOption::WithFreqsAndPositions);
+    let fields = IndexFields {
+        id: builder.add_text_field("id", value_options().set_stored()),
         seq: builder.add_u64_field(SEQ, FAST),
         time: builder.add_i64_field(TIME, FAST | INDEXED),
         identity: builder.add_u64_field(IDENTITY, FAST),
         petitioners: builder.add_u64_field("petitioners", INDEXED),
         verdict: builder.add_u64_field("verdict", INDEXED),
-        category: builder.add_text_field("category", raw()),
-        objects: builder.add_text_field("objects", raw()),
-        words: builder.add_text_field("words", by(tokens::WORDS, IndexRecordOption::WithFreqs)),
-        pairs: builder.add_text_field("pairs", by(tokens::PAIRS, IndexRecordOption::WithFreqsAndPositions)),
+        category: builder.add_text_field("category", value_options()),
+        objects: builder.add_text_field("objects", value_options()),
+        words: builder.add_text_field("words", words),
+        pairs: builder.add_text_field("pairs", pairs),
     };
     (builder.build(), fields)
 }
 
-/// What is stored under an id.
-#[derive(Clone, Debug)]
-pub struct Entry {
-    /// The id.
-    pub id: RecordId,
-    /// The record's seq.
-    pub seq: Seq,
-    /// The verdict that it was given.
-    pub verdict: VerdictKind,
-    /// What it says.
-    pub extract: Extract,
+/// The options of a field whose values are terms as a whole.
+fn value_options() -> TextOptions {
+    let indexing = TextFieldIndexing::default().set_tokenizer("raw").set_fieldnorms(false);
+    TextOptions::default().set_indexing_options(indexing.set_index_option(IndexRecordOption::Basic))
 }
 
-/// See the module.
+fn text_options(tokenizer: &str, option: IndexRecordOption) -> TextOptions {
+    let indexing = TextFieldIndexing::default().set_tokenizer(tokenizer).set_index_option(option);
+    TextOptions::default().set_indexing_options(indexing)
+}
+
+/// A record in the form in which it is indexed.
+#[derive(Clone, Debug)]
+pub struct IndexEntry {
+    pub id: RecordId,
+    pub seq: Seq,
+    pub verdict: VerdictKind,
+    pub extract: RowExtract,
+}
+
+/// The full-text index of one collection.
 pub struct Index {
     folder: PathBuf,
-    source: Source,
-    pub(crate) fields: Fields,
+    source: IndexSource,
+    pub(crate) fields: IndexFields,
     extractor: Extractor,
-    files: Mutex<Files>,
+    files: Mutex<IndexFiles>,
     writer: Mutex<Option<IndexWriter>>,
-    /// The highest seq that was put, also of what is not committed or gone again.
+    /// The highest seq that was ever put, including records that are uncommitted or removed.
     highest: AtomicU64,
 }
 
-/// What is open of an index.
-struct Files {
+/// The open files of an index.
+struct IndexFiles {
     index: tantivy::Index,
     reader: IndexReader,
-    progress: Progress,
-    /// When it was opened.
+    progress: IndexProgress,
+    /// The highest seq that was put before the index was opened.
     highest: Seq,
 }
 
-/// An opened index.
-pub struct Opened {
-    /// The index.
+/// The result of [`Index::open`].
+pub struct OpenedIndex {
     pub index: Index,
-    /// Why it is empty, where it was begun anew.
-    pub fresh: Option<String>,
+    /// The reason why a new, empty index was created; `None` if the existing one is used.
+    pub created_because: Option<String>,
 }
 
 impl Index {
-    /// Opens the index in `folder`, which is made if it is not there, in one that is. Reads all its files once.
+    /// Opens the index in `folder` and reads all its files once. Creates the folder if it is missing, but not its parent folder.
     ///
     /// # Errors
-    /// [`IndexError::Io`] where the folder cannot be read or written.
-    pub fn open(folder: &Path, source: Source, settings: &Settings) -> Result<Opened> {
-        let (files, fresh) = open_or_create(folder, &source)?;
+    /// [`IndexError::Io`] if the folder cannot be read or written.
+    pub fn open(folder: &Path, source: IndexSource, settings: &Settings) -> Result<OpenedIndex> {
+        let (files, created_because) = open_or_create(folder, &source)?;
         let highest = AtomicU64::new(files.highest.0);
         let index = Self {
             folder: folder.to_owned(),
@@ -219,61 +220,60 @@ impl Index {
             writer: Mutex::new(None),
             highest,
         };
-        Ok(Opened { index, fresh })
+        Ok(OpenedIndex { index, created_because })
     }
 
-    /// Opens it again as [`Index::open`] does, without what was not committed; why it is empty, where it was begun anew.
+    /// Opens the index again like [`Index::open`] and forgets uncommitted changes. Returns the reason if the index had to be replaced with an
+    /// empty one.
     ///
     /// # Errors
-    /// [`IndexError::Io`] where the folder cannot be read or written. It answers as before.
+    /// [`IndexError::Io`] if the folder cannot be read or written. Searches then use the files that were open before.
     pub fn reopen(&self) -> Result<Option<String>> {
-        self.rest();
-        let (files, fresh) = open_or_create(&self.folder, &self.source)?;
+        self.release_writer();
+        let (files, created_because) = open_or_create(&self.folder, &self.source)?;
         *self.files.lock() = files;
-        // On a full volume: files of what could not be committed.
+        // Removes files that a failed commit left, for example on a full disk.
         self.write(|writer| writer.garbage_collect_files().wait().map(drop))?;
-        self.rest();
-        Ok(fresh)
+        self.release_writer();
+        Ok(created_because)
     }
 
-    /// Throws everything away and begins anew.
+    /// Replaces the index with an empty one.
     ///
     /// # Errors
-    /// [`IndexError::Io`] where the folder cannot be written.
+    /// [`IndexError::Io`] if the folder cannot be written.
     pub fn reset(&self) -> Result<()> {
-        self.rest();
+        self.release_writer();
         *self.files.lock() = create(&self.folder)?;
         Ok(())
     }
 
-    /// Reads rows as the index does.
+    /// Returns the extractor with the settings of the index.
     pub fn extractor(&self) -> &Extractor {
         &self.extractor
     }
 
-    /// How far it has come.
-    pub fn progress(&self) -> Progress {
+    pub fn progress(&self) -> IndexProgress {
         self.files.lock().progress
     }
 
-    /// Up to which number of the change feed everything can be found: 0 while it is being filled.
+    /// Returns the number of the last change that searches find; 0 while the index is being filled.
     pub fn reached(&self) -> Seq {
         match self.progress() {
-            Progress::Filling { .. } => Seq(0),
-            Progress::Reached(number) => number,
+            IndexProgress::Filling { .. } => Seq(0),
+            IndexProgress::Reached(number) => number,
         }
     }
 
-    /// Whether it is of this source.
-    pub fn is_of(&self, source: &Source) -> bool {
+    pub fn has_source(&self, source: &IndexSource) -> bool {
         self.source == *source
     }
 
-    /// Adds a record, in the place of an earlier one with its id. Found after the next [`Index::commit`].
+    /// Adds a record and replaces an earlier one with the same id. Searches find it after the next [`Index::commit`].
     ///
     /// # Errors
-    /// [`IndexError::Io`] where nothing can be written; then nothing more can, before [`Index::reopen`].
-    pub fn put(&self, entry: &Entry) -> Result<()> {
+    /// [`IndexError::Io`] if the files cannot be written. All further writes then fail until [`Index::reopen`] is called.
+    pub fn put(&self, entry: &IndexEntry) -> Result<()> {
         self.highest.fetch_max(entry.seq.0, Ordering::AcqRel);
         self.write(|writer| {
             writer.delete_term(self.id_term(&entry.id));
@@ -281,13 +281,13 @@ impl Index {
         })
     }
 
-    /// Adds a record that is in nobody's place: when it was stored there was none with its id, and every change before that is in the index.
-    /// As [`Index::put`], but cheaper: each commit looks for what is to be replaced in every segment. One that may have been put before,
-    /// by its seq, is put.
+    /// Adds a record that replaces no other record. The caller guarantees that the record was new when it was stored, and that the index contains every
+    /// earlier change. This is cheaper than [`Index::put`], for which each commit searches all segments for the replaced record. If the
+    /// seq shows that the record may have been added before, this calls [`Index::put`].
     ///
     /// # Errors
     /// As [`Index::put`].
-    pub fn add(&self, entry: &Entry) -> Result<()> {
+    pub fn add(&self, entry: &IndexEntry) -> Result<()> {
         if self.highest.fetch_max(entry.seq.0, Ordering::AcqRel) >= entry.seq.0 {
             return self.put(entry);
         }
@@ -305,62 +305,61 @@ impl Index {
         })
     }
 
-    /// Lets everything be found that was put and removed so far, also after the process was killed, with how far it has come by that.
-    /// A power failure may cost the index: see [`UnsyncedDirectory`].
+    /// Commits all changes with the progress that the index has reached with them. Searches find the changes from now on, also after the process is
+    /// killed. A power failure may destroy the index; see [`UnsyncedDirectory`].
     ///
     /// # Errors
     /// As [`Index::put`].
-    pub fn commit(&self, progress: Progress) -> Result<()> {
+    pub fn commit(&self, progress: IndexProgress) -> Result<()> {
         let highest = Seq(self.highest.load(Ordering::Acquire));
-        let stamp = Stamp { source: self.source.clone(), progress, highest };
+        let stamp = CommitStamp { source: self.source.clone(), progress, highest };
         let stamp = serde_json::to_string(&stamp).map_err(|error| IndexError::Io(error.to_string()))?;
         self.write(|writer| {
             let mut prepared = writer.prepare_commit()?;
             prepared.set_payload(&stamp);
             prepared.commit().map(drop)
         })?;
-        // Not under the lock, for which questions would wait.
+        // `reload` runs without the lock, because searches need the lock.
         let reader = self.files.lock().reader.clone();
         reader.reload()?;
         self.files.lock().progress = progress;
         Ok(())
     }
 
-    /// Gives the writer's memory back until something is to be written again. What is not committed is forgotten. Waits for merges that
-    /// are under way.
-    pub fn rest(&self) {
+    /// Releases the writer and its memory. The next write makes a new writer. Forgets uncommitted changes and waits for merges that are running.
+    pub fn release_writer(&self) {
         if let Some(writer) = self.writer.lock().take() {
-            // A merge that fails leaves the segments as they were.
+            // If a merge fails, the segments stay as they were.
             let _ = writer.wait_merging_threads();
         }
     }
 
-    /// Whether segments are being merged, or are to be: the library begins with that after a commit.
+    /// True if segments are being merged or will be merged. Tantivy begins a merge after a commit.
     pub fn is_merging(&self) -> bool {
         let index = self.files.lock().index.clone();
-        // Where they cannot be read now, the next write says so.
-        index.searchable_segment_metas().is_ok_and(|segments| !merges().compute_merge_candidates(&segments).is_empty())
+        // If the segments cannot be read now, the next write reports the error.
+        let segments = index.searchable_segment_metas();
+        segments.is_ok_and(|segments| !merge_policy().compute_merge_candidates(&segments).is_empty())
     }
 
-    /// Records in it.
+    /// Number of records in the index.
     pub fn len(&self) -> u64 {
         self.searcher().num_docs()
     }
 
-    /// Whether nothing is in it.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes of its files.
+    /// Size of the files in bytes.
     pub fn disk_bytes(&self) -> u64 {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         entries.filter_map(|entry| entry.metadata().ok()).map(|file| file.len()).sum()
     }
 
-    /// Bytes of memory besides mapped files: those of the writer.
+    /// Memory in bytes without mapped files: the memory of the writer, if there is a writer.
     pub fn memory_bytes(&self) -> u64 {
-        // Whoever holds the lock writes.
+        // A locked writer is writing at this moment.
         let is_writing = self.writer.try_lock().is_none_or(|writer| writer.is_some());
         if is_writing { WRITER_BYTES as u64 } else { 0 }
     }
@@ -369,7 +368,7 @@ impl Index {
         self.files.lock().reader.searcher()
     }
 
-    /// The id of a document that was found.
+    /// Returns the record id of a document.
     pub(crate) fn id(&self, searcher: &Searcher, at: DocAddress) -> Result<RecordId> {
         let document: TantivyDocument = searcher.doc(at)?;
         let id = document.get_first(self.fields.id).and_then(|value| value.as_str());
@@ -381,7 +380,7 @@ impl Index {
         let mut writer = self.writer.lock();
         if writer.is_none() {
             let opened: IndexWriter = self.files.lock().index.writer_with_num_threads(1, WRITER_BYTES)?;
-            opened.set_merge_policy(Box::new(merges()));
+            opened.set_merge_policy(Box::new(merge_policy()));
             *writer = Some(opened);
         }
         let Some(writer) = writer.as_mut() else { return Ok(()) };
@@ -392,8 +391,8 @@ impl Index {
         Term::from_field_text(self.fields.id, id.as_str())
     }
 
-    fn document(&self, entry: &Entry) -> TantivyDocument {
-        let Entry { id, seq, verdict, extract } = entry;
+    fn document(&self, entry: &IndexEntry) -> TantivyDocument {
+        let IndexEntry { id, seq, verdict, extract } = entry;
         let fields = &self.fields;
         let mut document = TantivyDocument::new();
         document.add_text(fields.id, id.as_str());
@@ -412,16 +411,16 @@ impl Index {
 
 impl Drop for Index {
     fn drop(&mut self) {
-        // A merge that goes on would write beside whoever opens the folder next.
-        self.rest();
+        // A merge that continues would write to the folder while the next owner has it open.
+        self.release_writer();
     }
 }
 
-/// When segments are merged: eight or more of a size, and one by itself of which so much was removed.
-fn merges() -> LogMergePolicy {
-    let mut merges = LogMergePolicy::default();
-    merges.set_del_docs_ratio_before_merge(REMOVED_BEFORE_MERGE);
-    merges
+/// The rule for merging segments: eight or more segments of similar size, or one segment with more than [`MAX_REMOVED_SHARE`] removed documents.
+fn merge_policy() -> LogMergePolicy {
+    let mut policy = LogMergePolicy::default();
+    policy.set_del_docs_ratio_before_merge(MAX_REMOVED_SHARE);
+    policy
 }
 
 /// The number under which a verdict is indexed.
@@ -434,58 +433,59 @@ pub(crate) fn verdict_code(verdict: VerdictKind) -> u64 {
     }
 }
 
-/// The index in a folder, or an empty one in its place; then why.
-fn open_or_create(folder: &Path, source: &Source) -> Result<(Files, Option<String>)> {
-    // The library trusts lengths that it reads.
-    let found = std::panic::catch_unwind(|| existing(folder, source));
-    match found.unwrap_or_else(|_| Err(Unusable::For("it was damaged (reading it ended abnormally)".into()))) {
+/// Opens the index in a folder, or replaces it with an empty one and returns the reason.
+fn open_or_create(folder: &Path, source: &IndexSource) -> Result<(IndexFiles, Option<String>)> {
+    // Tantivy trusts the lengths that it reads, so that damage can cause a panic.
+    let existing = std::panic::catch_unwind(|| open_existing(folder, source));
+    match existing.unwrap_or_else(|_| Err(UnusableIndex::Replace("it was damaged (reading it caused a panic)".into())))
+    {
         Ok(files) => Ok((files, None)),
-        Err(Unusable::Passing(error)) => Err(error),
-        Err(Unusable::For(reason)) => Ok((create(folder)?, Some(reason))),
+        Err(UnusableIndex::Unreadable(error)) => Err(error),
+        Err(UnusableIndex::Replace(reason)) => Ok((create(folder)?, Some(reason))),
     }
 }
 
-/// Why what is in a folder cannot be used.
-enum Unusable {
-    /// It cannot be read now.
-    Passing(IndexError),
-    /// It is none, or no such index; in words.
-    For(String),
+/// The reason why the content of a folder is not a usable index.
+enum UnusableIndex {
+    /// It cannot be read at the moment.
+    Unreadable(IndexError),
+    /// It must be replaced; the text gives the reason.
+    Replace(String),
 }
 
-impl<E: Into<IndexError>> From<E> for Unusable {
+impl<E: Into<IndexError>> From<E> for UnusableIndex {
     fn from(error: E) -> Self {
         match error.into() {
-            IndexError::Damaged(why) => Self::For(format!("it was damaged ({why})")),
-            error @ IndexError::Io(_) => Self::Passing(error),
+            IndexError::Damaged(damage) => Self::Replace(format!("it was damaged ({damage})")),
+            error @ IndexError::Io(_) => Self::Unreadable(error),
         }
     }
 }
 
-/// The index that is there, whole and of this source.
-fn existing(folder: &Path, source: &Source) -> std::result::Result<Files, Unusable> {
+/// Opens an existing index if it is undamaged and has this source.
+fn open_existing(folder: &Path, source: &IndexSource) -> std::result::Result<IndexFiles, UnusableIndex> {
     if !folder.join("meta.json").try_exists()? {
-        return Err(Unusable::For("there was none".into()));
+        return Err(UnusableIndex::Replace("there was none".into()));
     }
     let index = tantivy::Index::open(UnsyncedDirectory::open(folder)?)?;
     let metas = index.load_metas()?;
-    let stamp = metas.payload.as_deref().and_then(|payload| serde_json::from_str::<Stamp>(payload).ok());
+    let stamp = metas.payload.as_deref().and_then(|payload| serde_json::from_str::<CommitStamp>(payload).ok());
     let stamp = stamp.filter(|_| index.schema() == schema().0);
-    let stamp = stamp.ok_or_else(|| Unusable::For("it was not finished, or of another version".into()))?;
+    let stamp = stamp.ok_or_else(|| UnusableIndex::Replace("it was unfinished, or made by another version".into()))?;
     if stamp.source != *source {
-        return Err(Unusable::For("it was of other settings, or of another collection".into()));
+        return Err(UnusableIndex::Replace("it was made with other settings, or for another collection".into()));
     }
     if let Some(file) = index.validate_checksum()?.into_iter().next() {
         return Err(IndexError::Damaged(file.display().to_string()).into());
     }
     tokens::register(index.tokenizers());
     let reader = open_reader(&index)?;
-    Ok(Files { index, reader, progress: stamp.progress, highest: stamp.highest })
+    Ok(IndexFiles { index, reader, progress: stamp.progress, highest: stamp.highest })
 }
 
-/// An empty index in the place of whatever is in the folder. The folder it is in is not made: where that was moved away, nothing is put
-/// in its place.
-fn create(folder: &Path) -> Result<Files> {
+/// Replaces the content of the folder with an empty index. Does not create the parent folder, so that nothing appears in the place of a data
+/// directory that was moved away.
+fn create(folder: &Path) -> Result<IndexFiles> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
         _ => {}
@@ -494,7 +494,7 @@ fn create(folder: &Path) -> Result<Files> {
     let index = tantivy::Index::create(UnsyncedDirectory::open(folder)?, schema().0, IndexSettings::default())?;
     tokens::register(index.tokenizers());
     let reader = open_reader(&index)?;
-    Ok(Files { index, reader, progress: Progress::Reached(Seq(0)), highest: Seq(0) })
+    Ok(IndexFiles { index, reader, progress: IndexProgress::Reached(Seq(0)), highest: Seq(0) })
 }
 
 fn open_reader(index: &tantivy::Index) -> tantivy::Result<IndexReader> {

@@ -1,8 +1,8 @@
-//! Finding records by words: related cases, search.
+//! Full-text search and related records.
 //!
-//! Every collection has a full-text index of its own, on [`tantivy`], in a folder of this instance. It follows the change feed of the
-//! store ([`service`]), is thrown away and made anew whenever it is missing, damaged or of other rules ([`index`]), and is in nobody's
-//! way: a registration does not wait for it, and answers say how far it is behind.
+//! Each collection has a full-text index on [`tantivy`], in a folder of this instance. The index follows the change feed of the store
+//! ([`service`]). If an index is missing, damaged or made by other rules, the service builds it again ([`index`]). A registration never
+//! waits for an index; each answer states how many changes its index is behind.
 
 mod directory;
 pub mod extract;

@@ -1,8 +1,8 @@
-//! Search: records that have certain words.
+//! Full-text search.
 //!
-//! A question is a list of words and of phrases in quotes, each of which a record must have; one behind a minus it must not have.
-//! Words are found as words and as runs of characters, so that what the segmenter cuts otherwise is found all the same. Answers
-//! are ranked, or the newest come first; either way a cursor leads on behind the last one.
+//! A question is a list of words and of phrases in quotes. A record must contain each of them, and must not contain a word or phrase after a
+//! minus sign. A word is searched as a word and as a run of characters, so that it is found even if the segmenter cut the text of the record
+//! in another way. The hits are ordered by score or by time; a cursor leads from one page to the next.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -17,7 +17,7 @@ use tantivy::query::{
 use tantivy::schema::IndexRecordOption;
 use tantivy::{DocAddress, DocId, Score, SegmentOrdinal, SegmentReader, Term};
 
-use crate::extract::{Extractor, Placed, is_single, run_terms};
+use crate::extract::{Extractor, is_single, run_terms};
 use crate::index::{Index, Result, SEQ, TIME, verdict_code};
 use doppel_core::collection::Settings;
 use doppel_core::record::RecordId;
@@ -25,113 +25,106 @@ use doppel_core::text::shingles::counts;
 use doppel_core::verdict::VerdictKind;
 use doppel_store::Seq;
 
-/// Longest question, in characters.
+/// Largest length of a question in characters.
 pub const MAX_QUESTION_CHARS: usize = 1_000;
-/// Most words and phrases of a question.
+/// Largest number of words and phrases in a question.
 pub const MAX_PARTS: usize = 32;
-/// How far matches are counted exactly.
+/// Largest number of hits that is stated exactly.
 pub const MAX_COUNTED: u64 = 10_000;
-/// Of a record's score, how much character runs count beside words.
-const RUNS: f32 = 0.5;
+/// The weight of a word that is found as a run of characters; a word that is found as a word has weight 1.
+const RUN_WEIGHT: f32 = 0.5;
 
-/// How answers are ordered.
+/// The order of the hits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// Best first.
+    /// The highest score first.
     #[default]
     Ranked,
-    /// Latest first, by the time of the record; those without one come last.
+    /// The latest time first; records without a time last.
     Newest,
 }
 
-/// A place in a list: behind the record with this rank and seq.
+/// A position in the list of hits, after the record with this rank and seq.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct After {
-    /// What the list is ordered by, as a number.
+pub struct HitCursor {
+    /// The score or the time by which the list is ordered, as a number.
     pub rank: u64,
-    /// The record's seq.
     pub seq: Seq,
 }
 
-/// What is searched for.
+/// A search with its filters.
 #[derive(Clone, Debug, Default)]
 pub struct SearchQuery {
-    /// The question, of at most [`MAX_PARTS`] parts; empty for all records.
+    /// The question with at most [`MAX_PARTS`] parts. An empty question finds all records.
     pub text: String,
-    /// Only records from this time on, in microseconds since 1970.
+    /// The earliest time of a record, in microseconds since 1970, inclusive.
     pub from: Option<i64>,
-    /// Only records before this time.
+    /// The latest time of a record, in microseconds since 1970, exclusive.
     pub to: Option<i64>,
-    /// Only those of this petitioner.
+    /// The petitioner.
     pub identity: Option<String>,
-    /// Only those with this value in a field of role `whole`.
+    /// A value in a field of role `whole`.
     pub category: Option<String>,
-    /// Only those with this verdict.
     pub verdict: Option<VerdictKind>,
-    /// In which order.
     pub order: Order,
-    /// At most so many.
+    /// Largest number of hits in the answer.
     pub limit: usize,
-    /// Where an earlier answer ended.
-    pub after: Option<After>,
+    /// The end of an earlier answer, to continue there.
+    pub after: Option<HitCursor>,
 }
 
-/// A record that was found.
+/// A record that a search found.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Hit {
-    /// Its id.
+pub struct SearchHit {
     pub id: RecordId,
-    /// Its seq.
     pub seq: Seq,
-    /// How well it fits; 0 where nothing is ranked.
+    /// The score; 0 if the hits are ordered by time.
     pub score: f32,
-    /// When it was submitted, in microseconds since 1970.
+    /// The time of the record, in microseconds since 1970.
     pub time: Option<i64>,
 }
 
-/// How many records were found.
+/// The number of records that match a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Total {
-    /// So many.
+pub enum HitTotal {
     Exactly(u64),
-    /// So many, or more.
     AtLeast(u64),
 }
 
-impl Default for Total {
+impl Default for HitTotal {
     fn default() -> Self {
         Self::Exactly(0)
     }
 }
 
-/// An answer.
+/// One page of hits.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Hits {
-    /// Records, in order.
-    pub hits: Vec<Hit>,
-    /// How many there are in all.
-    pub total: Total,
-    /// Where the next answer begins; `None` at the end.
-    pub next: Option<After>,
-    /// What may be marked in the texts that were found, normalised.
+pub struct SearchHits {
+    /// The hits in order.
+    pub hits: Vec<SearchHit>,
+    /// The number of matching records on all pages.
+    pub total: HitTotal,
+    /// The beginning of the next page; `None` on the last page.
+    pub next: Option<HitCursor>,
+    /// The normalised words and phrases to mark in the texts of the hits.
     pub marked: Vec<String>,
-    /// Parts of the question that were left out: nothing of them is indexed.
+    /// The parts of the question that the search left out, because they contain no character that is indexed.
     pub ignored: Vec<String>,
 }
 
-/// A part of a question.
+/// A word or phrase of a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
-    /// What is to be there, normalised.
+pub struct QuestionPart {
+    /// The normalised text.
     pub text: String,
-    /// Whether it was in quotes.
+    /// True if the part was in quotes.
     pub is_phrase: bool,
-    /// Whether it must not be there.
+    /// True if matching records must not contain the part.
     pub is_excluded: bool,
 }
 
-/// The parts of a question, in order. A quote that is not closed ends with the question.
-pub fn parts(question: &str, normalise: impl Fn(&str) -> String) -> Vec<Part> {
+/// Splits a question into its parts. A quote that is not closed ends at the end of the question.
+pub fn split_question(question: &str, normalise: impl Fn(&str) -> String) -> Vec<QuestionPart> {
     let mut found = Vec::new();
     let question = question.replace(['“', '”', '＂', '「', '」'], "\"");
     let mut rest = question.as_str();
@@ -154,11 +147,11 @@ pub fn parts(question: &str, normalise: impl Fn(&str) -> String) -> Vec<Part> {
             }
         };
         let normal = normalise(text);
-        // What is left of nothing is told as it was given.
+        // A part that normalises to nothing keeps its original text, so that the answer can name it as ignored.
         let piece = &whole[..whole.len() - behind.len()];
         let text = if normal.trim().is_empty() { piece } else { normal.as_str() }.trim();
         if !text.is_empty() {
-            found.push(Part { text: text.to_owned(), is_phrase, is_excluded });
+            found.push(QuestionPart { text: text.to_owned(), is_phrase, is_excluded });
         }
         if behind.is_empty() {
             return found;
@@ -167,16 +160,16 @@ pub fn parts(question: &str, normalise: impl Fn(&str) -> String) -> Vec<Part> {
     }
 }
 
-/// A question as it is understood.
-struct Question {
-    /// What it asks for.
-    parts: Vec<Part>,
-    /// Parts without a letter, digit or Han character, of which nothing is indexed.
+/// A question, split into parts that can and cannot be searched.
+struct ParsedQuestion {
+    /// The parts to search for.
+    parts: Vec<QuestionPart>,
+    /// The parts without a letter, digit or Han character. The index does not contain such text.
     ignored: Vec<String>,
 }
 
-impl Question {
-    /// What may be marked in the texts that are found: phrases, and the words of all else.
+impl ParsedQuestion {
+    /// Returns the texts to mark in the hits: the phrases, and the words of all other parts.
     fn marked(&self, extractor: &Extractor) -> Vec<String> {
         let wanted = self.parts.iter().filter(|part| !part.is_excluded);
         let words = wanted.flat_map(|part| {
@@ -188,158 +181,170 @@ impl Question {
 }
 
 impl Index {
-    /// What a question asks for, read as texts of the collection are.
-    fn question(&self, text: &str) -> Question {
-        let parts = parts(text, |text| self.extractor().normalise(text));
+    /// Parses a question. Normalises its parts like the texts of the collection.
+    fn parse_question(&self, text: &str) -> ParsedQuestion {
+        let parts = split_question(text, |text| self.extractor().normalise(text));
         let (parts, ignored): (Vec<_>, Vec<_>) = parts.into_iter().partition(|part| part.text.chars().any(counts));
-        Question { parts, ignored: ignored.into_iter().map(|part| part.text).collect() }
+        ParsedQuestion { parts, ignored: ignored.into_iter().map(|part| part.text).collect() }
     }
 
-    /// Finds records; of a question without anything that can be found, none. O(records that have the rarest part, and their filters).
+    /// Finds the records that match a query. A question that has only ignored parts finds nothing. O(records that contain the rarest part,
+    /// and their filters).
     ///
     /// # Errors
-    /// [`IndexError`](crate::index::IndexError) where its files cannot be read.
-    pub fn search(&self, settings: &Settings, wanted: &SearchQuery) -> Result<Hits> {
-        let question = self.question(&wanted.text);
+    /// [`IndexError`](crate::index::IndexError) if the files cannot be read.
+    pub fn search(&self, settings: &Settings, wanted: &SearchQuery) -> Result<SearchHits> {
+        let question = self.parse_question(&wanted.text);
         if question.parts.is_empty() && !question.ignored.is_empty() {
-            return Ok(Hits { ignored: question.ignored, ..Hits::default() });
+            return Ok(SearchHits { ignored: question.ignored, ..SearchHits::default() });
         }
         let searcher = self.searcher();
-        let query = self.query(settings, wanted, &question)?;
+        let query = self.main_query(settings, wanted, &question)?;
         let excluded = question.parts.iter().filter(|part| part.is_excluded);
-        let excluded = excluded.map(|part| self.part(part)).collect::<Result<Vec<_>>>()?;
-        // Found by themselves: the library's own exclusion misplaces phrases.
+        let excluded = excluded.map(|part| self.part_query(part)).collect::<Result<Vec<_>>>()?;
+        // A separate search finds the excluded records, because tantivy's own exclusion does not work for phrases.
         let excluded = match excluded.is_empty() {
-            true => Excluded::default(),
-            false => searcher.search(&BooleanQuery::union(excluded), &Exclusion)?,
+            true => ExcludedRecords::default(),
+            false => searcher.search(&BooleanQuery::union(excluded), &ExclusionCollector)?,
         };
-        let collector = InOrder { order: wanted.order, after: wanted.after, limit: wanted.limit, excluded };
+        let collector = OrderedCollector { order: wanted.order, after: wanted.after, limit: wanted.limit, excluded };
         let found = searcher.search(&query, &collector)?;
         let has_more = found.best.len() > wanted.limit;
         let mut hits = Vec::with_capacity(wanted.limit);
         let mut last = None;
         for place in found.best.into_iter().take(wanted.limit) {
             let score = if wanted.order == Order::Ranked { f32::from_bits(place.rank as u32) } else { 0.0 };
-            last = Some(After { rank: place.rank, seq: place.seq });
+            last = Some(HitCursor { rank: place.rank, seq: place.seq });
             let columns = searcher.segment_reader(place.at.segment_ord).fast_fields();
             let time = columns.i64(TIME)?.first(place.at.doc_id);
-            hits.push(Hit { id: self.id(&searcher, place.at)?, seq: place.seq, score, time });
+            hits.push(SearchHit { id: self.id(&searcher, place.at)?, seq: place.seq, score, time });
         }
-        let total = if found.total > MAX_COUNTED { Total::AtLeast(MAX_COUNTED) } else { Total::Exactly(found.total) };
+        let total =
+            if found.total > MAX_COUNTED { HitTotal::AtLeast(MAX_COUNTED) } else { HitTotal::Exactly(found.total) };
         let marked = question.marked(self.extractor());
-        Ok(Hits { hits, total, next: last.filter(|_| has_more), marked, ignored: question.ignored })
+        Ok(SearchHits { hits, total, next: last.filter(|_| has_more), marked, ignored: question.ignored })
     }
 
-    fn query(&self, settings: &Settings, wanted: &SearchQuery, question: &Question) -> Result<BooleanQuery> {
+    fn main_query(&self, settings: &Settings, wanted: &SearchQuery, question: &ParsedQuestion) -> Result<BooleanQuery> {
         let mut clauses: Vec<(Occur, Box<dyn Query>)> = Vec::new();
         for part in question.parts.iter().filter(|part| !part.is_excluded) {
-            clauses.push((Occur::Must, self.part(part)?));
+            clauses.push((Occur::Must, self.part_query(part)?));
         }
         if clauses.is_empty() {
             clauses.push((Occur::Must, Box::new(ConstScoreQuery::new(Box::new(AllQuery), 0.0))));
         }
-        let filters = self
-            .filters(settings, wanted)
-            .into_iter()
-            .map(|filter| -> (Occur, Box<dyn Query>) { (Occur::Must, Box::new(ConstScoreQuery::new(filter, 0.0))) });
-        clauses.extend(filters);
+        for filter in self.filter_queries(settings, wanted) {
+            clauses.push((Occur::Must, Box::new(ConstScoreQuery::new(filter, 0.0))));
+        }
         Ok(BooleanQuery::new(clauses))
     }
 
-    fn filters(&self, settings: &Settings, wanted: &SearchQuery) -> Vec<Box<dyn Query>> {
-        let term = |term: Term| -> Box<dyn Query> { Box::new(TermQuery::new(term, IndexRecordOption::Basic)) };
+    fn filter_queries(&self, settings: &Settings, wanted: &SearchQuery) -> Vec<Box<dyn Query>> {
         let fields = &self.fields;
         let mut filters: Vec<Box<dyn Query>> = Vec::new();
         if wanted.from.is_some() || wanted.to.is_some() {
-            let at = |time: i64| Term::from_field_i64(fields.time, time);
-            let from = wanted.from.map_or(Bound::Unbounded, |from| Bound::Included(at(from)));
-            let to = wanted.to.map_or(Bound::Unbounded, |to| Bound::Excluded(at(to)));
+            let from = wanted.from.map(|from| Term::from_field_i64(fields.time, from));
+            let to = wanted.to.map(|to| Term::from_field_i64(fields.time, to));
+            let from = from.map_or(Bound::Unbounded, Bound::Included);
+            let to = to.map_or(Bound::Unbounded, Bound::Excluded);
             filters.push(Box::new(RangeQuery::new(from, to)));
         }
         if let Some(identity) = &wanted.identity {
-            filters.push(term(Term::from_field_u64(fields.petitioners, self.extractor().identity(identity))));
+            let hash = self.extractor().identity_hash(identity);
+            filters.push(term_query(Term::from_field_u64(fields.petitioners, hash)));
         }
         if let Some(verdict) = wanted.verdict {
-            filters.push(term(Term::from_field_u64(fields.verdict, verdict_code(verdict))));
+            filters.push(term_query(Term::from_field_u64(fields.verdict, verdict_code(verdict))));
         }
         if let Some(category) = &wanted.category {
             let terms = self.extractor().category_terms(settings, category);
-            let any = terms.iter().map(|value| term(Term::from_field_text(fields.category, value)));
+            let any = terms.iter().map(|value| term_query(Term::from_field_text(fields.category, value)));
             filters.push(Box::new(BooleanQuery::union(any.collect())));
         }
         filters
     }
 
-    /// What finds a part of a question: the whole of it as a run of characters or, unless it is a phrase, all of its words, each as a
-    /// word or as a run.
-    fn part(&self, part: &Part) -> Result<Box<dyn Query>> {
+    /// Returns the query for a part of a question. It matches the part as a run of characters. Unless the part is a phrase, it also matches
+    /// all words of the part, each as a word or as a run.
+    fn part_query(&self, part: &QuestionPart) -> Result<Box<dyn Query>> {
         let words = if part.is_phrase { Vec::new() } else { self.extractor().words(&part.text) };
-        let mut either: Vec<Box<dyn Query>> = self.run(&part.text)?.into_iter().collect();
+        let mut either: Vec<Box<dyn Query>> = self.run_query(&part.text)?.into_iter().collect();
         if !words.is_empty() {
-            let all = words.iter().map(|word| self.word(word)).collect::<Result<_>>()?;
+            let all = words.iter().map(|word| self.word_query(word)).collect::<Result<_>>()?;
             either.push(Box::new(BooleanQuery::intersection(all)));
         }
         Ok(Box::new(BooleanQuery::union(either)))
     }
 
-    fn word(&self, word: &str) -> Result<Box<dyn Query>> {
+    fn word_query(&self, word: &str) -> Result<Box<dyn Query>> {
         let term = Term::from_field_text(self.fields.words, word);
         let mut either: Vec<Box<dyn Query>> = vec![Box::new(TermQuery::new(term, IndexRecordOption::WithFreqs))];
-        let run = self.run(word)?.map(|run| -> Box<dyn Query> { Box::new(BoostQuery::new(run, RUNS)) });
-        either.extend(run);
+        if let Some(run) = self.run_query(word)? {
+            either.push(Box::new(BoostQuery::new(run, RUN_WEIGHT)));
+        }
         Ok(Box::new(BooleanQuery::union(either)))
     }
 
-    /// The query for a text as it stands; `None` where it has no character that is indexed.
-    fn run(&self, text: &str) -> Result<Option<Box<dyn Query>>> {
+    /// Returns the query for a text as a run of characters; `None` if the text has no character that is indexed.
+    fn run_query(&self, text: &str) -> Result<Option<Box<dyn Query>>> {
         let field = self.fields.pairs;
-        let term = |placed: &Placed| Term::from_field_text(field, &placed.term);
         let terms = run_terms(text);
         Ok(match terms.as_slice() {
             [] => None,
             [only] if is_single(&only.term) => {
-                // By itself, or with another behind it. Nothing in a Han character means something in a pattern.
+                // The pattern matches the character alone and the pairs that begin with it. No Han character has a special meaning in a pattern.
                 let pattern = format!("{}.?", only.term);
                 Some(Box::new(RegexQuery::from_pattern(&pattern, field)?))
             }
-            [only] => Some(Box::new(TermQuery::new(term(only), IndexRecordOption::WithFreqs))),
+            [only] => {
+                let term = Term::from_field_text(field, &only.term);
+                Some(Box::new(TermQuery::new(term, IndexRecordOption::WithFreqs)))
+            }
             run => {
-                let run = run.iter().map(|placed| (placed.position, term(placed)));
+                let run = run.iter().map(|placed| (placed.position, Term::from_field_text(field, &placed.term)));
                 Some(Box::new(PhraseQuery::new_with_offset(run.collect())))
             }
         })
     }
 }
 
-/// Records that are left out, by segment: a bit for each of its documents.
-type Excluded = HashMap<SegmentOrdinal, Arc<[u64]>>;
+fn term_query(term: Term) -> Box<dyn Query> {
+    Box::new(TermQuery::new(term, IndexRecordOption::Basic))
+}
 
-/// Collects records that are left out.
-struct Exclusion;
+/// The excluded records: a bit for each document, by segment.
+type ExcludedRecords = HashMap<SegmentOrdinal, Arc<[u64]>>;
 
-struct SegmentExclusion {
+/// Collects the records that match an excluded part.
+struct ExclusionCollector;
+
+struct SegmentExclusionCollector {
     segment: SegmentOrdinal,
     bits: Vec<u64>,
 }
 
-impl Collector for Exclusion {
-    type Fruit = Excluded;
-    type Child = SegmentExclusion;
+impl Collector for ExclusionCollector {
+    type Fruit = ExcludedRecords;
+    type Child = SegmentExclusionCollector;
 
-    fn for_segment(&self, segment: SegmentOrdinal, reader: &SegmentReader) -> tantivy::Result<SegmentExclusion> {
-        Ok(SegmentExclusion { segment, bits: vec![0; reader.max_doc().div_ceil(64) as usize] })
+    fn for_segment(
+        &self,
+        segment: SegmentOrdinal,
+        reader: &SegmentReader,
+    ) -> tantivy::Result<SegmentExclusionCollector> {
+        Ok(SegmentExclusionCollector { segment, bits: vec![0; reader.max_doc().div_ceil(64) as usize] })
     }
 
     fn requires_scoring(&self) -> bool {
         false
     }
 
-    fn merge_fruits(&self, fruits: Vec<(SegmentOrdinal, Vec<u64>)>) -> tantivy::Result<Excluded> {
+    fn merge_fruits(&self, fruits: Vec<(SegmentOrdinal, Vec<u64>)>) -> tantivy::Result<ExcludedRecords> {
         Ok(fruits.into_iter().map(|(segment, bits)| (segment, bits.into())).collect())
     }
 }
 
-impl SegmentCollector for SegmentExclusion {
+impl SegmentCollector for SegmentExclusionCollector {
     type Fruit = (SegmentOrdinal, Vec<u64>);
 
     fn collect(&mut self, doc: DocId, _: Score) {
@@ -351,48 +356,48 @@ impl SegmentCollector for SegmentExclusion {
     }
 }
 
-/// Collects the first records in an order, and counts all.
-struct InOrder {
+/// Collects the first records in an order, and counts all matching records.
+struct OrderedCollector {
     order: Order,
-    after: Option<After>,
+    after: Option<HitCursor>,
     limit: usize,
-    excluded: Excluded,
+    excluded: ExcludedRecords,
 }
 
-/// A record in an order: higher ranks come first, and of equal ones those with higher seqs.
+/// A document with the values that order it. Higher ranks come first; among equal ranks, higher seqs come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct RankedDocument {
     rank: u64,
     seq: Seq,
     at: DocAddress,
 }
 
 #[derive(Default)]
-struct InOrderFruit {
-    /// In order, one more than asked for where there is.
-    best: Vec<Place>,
+struct OrderedHits {
+    /// The first documents in order: one more than requested, if it exists, to show that another page follows.
+    best: Vec<RankedDocument>,
     total: u64,
 }
 
-struct SegmentInOrder {
+struct SegmentOrderedCollector {
     order: Order,
-    after: Option<After>,
+    after: Option<HitCursor>,
     most: usize,
     segment: SegmentOrdinal,
     excluded: Option<Arc<[u64]>>,
     seqs: Column<u64>,
     times: Column<i64>,
-    best: BinaryHeap<Reverse<Place>>,
+    best: BinaryHeap<Reverse<RankedDocument>>,
     total: u64,
 }
 
-impl Collector for InOrder {
-    type Fruit = InOrderFruit;
-    type Child = SegmentInOrder;
+impl Collector for OrderedCollector {
+    type Fruit = OrderedHits;
+    type Child = SegmentOrderedCollector;
 
-    fn for_segment(&self, segment: SegmentOrdinal, reader: &SegmentReader) -> tantivy::Result<SegmentInOrder> {
+    fn for_segment(&self, segment: SegmentOrdinal, reader: &SegmentReader) -> tantivy::Result<SegmentOrderedCollector> {
         let columns = reader.fast_fields();
-        Ok(SegmentInOrder {
+        Ok(SegmentOrderedCollector {
             order: self.order,
             after: self.after,
             most: self.limit + 1,
@@ -409,8 +414,8 @@ impl Collector for InOrder {
         self.order == Order::Ranked
     }
 
-    fn merge_fruits(&self, fruits: Vec<InOrderFruit>) -> tantivy::Result<InOrderFruit> {
-        let mut merged = InOrderFruit::default();
+    fn merge_fruits(&self, fruits: Vec<OrderedHits>) -> tantivy::Result<OrderedHits> {
+        let mut merged = OrderedHits::default();
         for fruit in fruits {
             merged.best.extend(fruit.best);
             merged.total += fruit.total;
@@ -421,8 +426,8 @@ impl Collector for InOrder {
     }
 }
 
-impl SegmentCollector for SegmentInOrder {
-    type Fruit = InOrderFruit;
+impl SegmentCollector for SegmentOrderedCollector {
+    type Fruit = OrderedHits;
 
     fn collect(&mut self, doc: DocId, score: Score) {
         if self.excluded.as_ref().is_some_and(|bits| bits[doc as usize / 64] & 1 << (doc % 64) != 0) {
@@ -430,7 +435,7 @@ impl SegmentCollector for SegmentInOrder {
         }
         self.total += 1;
         let rank = match self.order {
-            // Positive numbers are ordered as their bits are.
+            // The bits of positive floating-point numbers have the same order as the numbers.
             Order::Ranked => u64::from(score.max(0.0).to_bits()),
             Order::Newest => self.times.first(doc).map_or(0, |time| time.abs_diff(i64::MIN)),
         };
@@ -438,7 +443,7 @@ impl SegmentCollector for SegmentInOrder {
         if self.after.is_some_and(|after| (rank, seq) >= (after.rank, after.seq)) {
             return;
         }
-        let place = Place { rank, seq, at: DocAddress::new(self.segment, doc) };
+        let place = RankedDocument { rank, seq, at: DocAddress::new(self.segment, doc) };
         if self.best.len() < self.most {
             self.best.push(Reverse(place));
         } else if self.best.peek().is_some_and(|Reverse(least)| place > *least) {
@@ -447,8 +452,8 @@ impl SegmentCollector for SegmentInOrder {
         }
     }
 
-    fn harvest(self) -> InOrderFruit {
-        InOrderFruit { best: self.best.into_iter().map(|Reverse(place)| place).collect(), total: self.total }
+    fn harvest(self) -> OrderedHits {
+        OrderedHits { best: self.best.into_iter().map(|Reverse(place)| place).collect(), total: self.total }
     }
 }
 
@@ -457,19 +462,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_question_is_cut_into_words_phrases_and_what_must_not_be_there() {
-        let part = |text: &str, is_phrase, is_excluded| Part { text: text.into(), is_phrase, is_excluded };
-        let cut = |question| parts(question, |text| text.to_lowercase());
-        assert_eq!(cut("路灯 LED"), [part("路灯", false, false), part("led", false, false)]);
-        assert_eq!(cut("\"三号路 路灯\" -井盖"), [part("三号路 路灯", true, false), part("井盖", false, true)]);
-        assert_eq!(
-            cut("“路灯不亮” -\"五号 路\"x"),
-            [part("路灯不亮", true, false), part("五号 路", true, true), part("x", false, false)]
-        );
-        assert_eq!(cut("a - b"), [part("a", false, false), part("-", false, false), part("b", false, false)]);
-        assert_eq!(cut("\"offen"), [part("offen", true, false)]);
-        assert_eq!(cut("-- \"\""), [part("--", false, true), part("\"\"", true, false)]);
-        assert!(cut("  ").is_empty());
-        assert!(cut("").is_empty());
+    fn a_question_is_split_into_words_phrases_and_excluded_parts() {
+        assert_eq!(split("路灯 LED"), [word("路灯"), word("led")]);
+        assert_eq!(split("\"三号路 路灯\" -井盖"), [phrase("三号路 路灯"), excluded(word("井盖"))]);
+        assert_eq!(split("“路灯不亮” -\"五号 路\"x"), [phrase("路灯不亮"), excluded(phrase("五号 路")), word("x")]);
+        assert_eq!(split("a - b"), [word("a"), word("-"), word("b")]);
+        assert_eq!(split("\"offen"), [phrase("offen")]);
+        assert_eq!(split("-- \"\""), [excluded(word("--")), phrase("\"\"")]);
+        assert!(split("  ").is_empty());
+        assert!(split("").is_empty());
+    }
+
+    fn split(question: &str) -> Vec<QuestionPart> {
+        split_question(question, str::to_lowercase)
+    }
+
+    fn word(text: &str) -> QuestionPart {
+        QuestionPart { text: text.into(), is_phrase: false, is_excluded: false }
+    }
+
+    fn phrase(text: &str) -> QuestionPart {
+        QuestionPart { is_phrase: true, ..word(text) }
+    }
+
+    fn excluded(part: QuestionPart) -> QuestionPart {
+        QuestionPart { is_excluded: true, ..part }
     }
 }

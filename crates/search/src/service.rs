@@ -1,10 +1,11 @@
-//! Answers from the indexes of all collections, and keeps a [`Follower`](crate::follow) at work for each.
+//! Answers questions from the indexes of all collections, and runs an [`IndexFollower`](crate::follow) for each collection.
 //!
-//! What is asked is answered from what there is, with how far that is behind ([`AsOf`]). A collection without records has no folder
-//! and no index.
+//! An answer comes from the present state of the index and states how far the index is behind ([`AsOf`]). A collection without records has no
+//! folder and no index.
 //!
-//! Bounds: [`WRITERS`] collections are written at the same time, each with a writer of [`WRITER_BYTES`](crate::index::WRITER_BYTES), and
-//! twice as many keep theirs for what comes next; as many questions are worked on at the same time as there are cores.
+//! Bounds: [`MAX_WRITING`] collections are written at the same time, each with a writer of
+//! [`WRITER_BYTES`](crate::index::WRITER_BYTES). Twice as many collections may keep their writer while they wait for changes. The number of
+//! questions that are answered at the same time is the number of cores.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -18,52 +19,46 @@ use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 
-use crate::follow::{FOLDER_PREFIX, Followed, Follower};
+use crate::follow::{FOLDER_PREFIX, FollowedIndex, IndexFollower};
 use crate::index::IndexError;
-use crate::query::{Hits, SearchQuery};
-use crate::related::{Related, Weights};
-use crate::writers::Writers;
+use crate::query::{SearchHits, SearchQuery};
+use crate::related::{RelatedRecord, Weights};
+use crate::writers::WriterPool;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::violation::Violation;
 use doppel_engine::Engine;
 use doppel_store::{CollectionNumber, CollectionState, Seq, Store, StoreError};
 
-/// How often collections are looked for that nobody follows yet.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How long a question waits for an index that is being opened: making one takes some tens of milliseconds, beside other work more.
-const OPENS_WITHIN: Duration = Duration::from_secs(5);
-/// Questions that wait so at the same time: each holds a place among all requests of the service.
-const MOST_WAITING: usize = 16;
-/// How long stopping waits for what is being written, opened or merged.
-const LAST_MERGES: Duration = Duration::from_secs(10);
-/// Collections that are written at the same time.
-const WRITERS: usize = 4;
-/// Collections that keep a writer while nothing is written: each has threads of its own.
-const WRITERS_KEPT: usize = 2 * WRITERS;
+/// Time between two searches for new collections.
+const SCAN_INTERVAL: Duration = Duration::from_millis(500);
+/// Longest time that a question waits for an index that is being opened. Creating an index takes some tens of milliseconds on an idle machine.
+const OPENING_TIMEOUT: Duration = Duration::from_secs(5);
+/// Largest number of questions that wait for an index. Each takes one of the service's places for requests.
+const MAX_WAITING: usize = 16;
+/// Longest time that stopping waits for an index that is being written, opened or merged.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+/// Largest number of collections that are written at the same time.
+const MAX_WRITING: usize = 4;
+/// Largest number of collections that keep a writer while they have nothing to write. Each writer has threads.
+const MAX_KEPT_WRITERS: usize = 2 * MAX_WRITING;
 
-/// Why there is no answer.
+/// The reasons why a question has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum SearchError {
-    /// Search is turned off.
     #[error("search is turned off (search.enabled)")]
     Off,
-    /// There is no such collection.
     #[error("collection {0} does not exist; create it with PUT /v1/collections/{0}")]
     UnknownCollection(CollectionName),
-    /// There is no such record.
     #[error("collection {0} has no record with this id")]
     UnknownRecord(CollectionName, RecordId),
-    /// The row cannot be read.
     #[error("the row cannot be read")]
     Invalid(Vec<Violation>),
-    /// The index of the collection is being made.
-    #[error("the search index of the collection is being opened; ask again in a moment")]
+    /// The index of the collection is being opened or created.
+    #[error("the search index of the collection is being opened; try again in a moment")]
     Opening,
-    /// The index cannot be read.
     #[error(transparent)]
     Index(#[from] IndexError),
-    /// The engine refused.
     #[error(transparent)]
     Engine(#[from] doppel_engine::Error),
 }
@@ -74,7 +69,6 @@ impl From<StoreError> for SearchError {
     }
 }
 
-/// Shorthand.
 pub type Result<T> = std::result::Result<T, SearchError>;
 
 /// How far an answer is up to date.
@@ -88,118 +82,114 @@ pub struct AsOf {
 }
 
 impl AsOf {
-    /// As seen before and after an answer: an index that was made anew meanwhile knows less.
+    /// Lowers the number to `reached`, for an index that was replaced with an empty one while it answered.
     fn at_most(self, reached: Seq) -> Self {
         let number = self.number.min(reached);
         Self { number, behind: self.behind + (self.number.0 - number.0) }
     }
 }
 
-/// What all indexes take together.
+/// The resources that all indexes use together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Bytes of memory besides mapped files.
+pub struct IndexUsage {
+    /// Memory in bytes, without mapped files.
     pub memory_bytes: u64,
-    /// Bytes of their files.
+    /// Size of the files in bytes.
     pub disk_bytes: u64,
-    /// Numbers of the change feeds that they have not reached.
+    /// Number of changes that the indexes have not read.
     pub behind: u64,
 }
 
-/// Where indexes are kept.
+/// The settings of a search service.
 #[derive(Clone, Debug)]
-pub struct Options {
-    /// The folder, in which each collection has one of its own.
+pub struct SearchOptions {
+    /// The folder that contains a folder for each collection.
     pub folder: PathBuf,
-    /// How related records are ranked.
+    /// The weights by which related records are ranked.
     pub weights: Weights,
-    /// How many of the last changes of a collection stay to be read.
+    /// The number of latest changes of a collection that the store keeps.
     pub changes_kept: u64,
 }
 
-/// See the module. Cheap to clone.
+/// Answers questions and keeps the indexes up to date. Cloning it is cheap.
 #[derive(Clone)]
-pub struct SearchService(pub(crate) Arc<Shared>);
+pub struct SearchService(pub(crate) Arc<SharedState>);
 
-pub(crate) struct Shared {
+pub(crate) struct SharedState {
     pub(crate) engine: Engine,
-    pub(crate) options: Options,
-    pub(crate) indexes: RwLock<HashMap<CollectionName, Arc<Followed>>>,
-    /// An index was opened and is among `indexes`.
+    pub(crate) options: SearchOptions,
+    pub(crate) indexes: RwLock<HashMap<CollectionName, Arc<FollowedIndex>>>,
+    /// Notified when a new index was added to `indexes`.
     pub(crate) opened: Notify,
-    /// Somebody asks a collection whose index is not open: perhaps nobody follows it yet.
+    /// Notified when a question needs an index that is not open, because its collection may have no follower yet.
     missed: Notify,
-    /// Cores of the machine.
+    /// Number of cores of the machine.
     pub(crate) cores: usize,
-    /// Who has one may write.
+    /// A permit is needed to write an index.
     pub(crate) turns: Semaphore,
-    pub(crate) writers: Writers,
-    /// Questions that may be worked on: more of them at once would only wait for each other, and each holds memory.
+    pub(crate) writers: WriterPool,
+    /// A permit is needed to answer a question. More questions than cores would only wait for each other and use memory.
     questions: Arc<Semaphore>,
-    /// Questions that may wait for an index that is being opened.
+    /// A permit is needed to wait for an index that is being opened.
     waiting: Semaphore,
 }
 
-/// What was found.
-pub struct Found {
-    /// The records.
-    pub hits: Hits,
-    /// How far the answer is up to date.
+/// The answer to a search.
+pub struct SearchAnswer {
+    pub hits: SearchHits,
     pub as_of: AsOf,
-    /// The collection, with the settings under which its records were read.
+    /// The collection with the settings under which the index was made.
     pub collection: Arc<CollectionState>,
 }
 
 impl SearchService {
-    /// A service that keeps its indexes as `options` say.
-    pub fn new(engine: Engine, options: Options) -> Self {
+    pub fn new(engine: Engine, options: SearchOptions) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Self(Arc::new(Shared {
+        Self(Arc::new(SharedState {
             engine,
             options,
             indexes: RwLock::default(),
             opened: Notify::new(),
             missed: Notify::new(),
-            turns: Semaphore::new(WRITERS),
-            writers: Writers::new(WRITERS),
+            turns: Semaphore::new(MAX_WRITING),
+            writers: WriterPool::new(MAX_WRITING),
             cores,
             questions: Arc::new(Semaphore::new(cores)),
-            waiting: Semaphore::new(MOST_WAITING),
+            waiting: Semaphore::new(MAX_WAITING),
         }))
     }
 
     /// Follows all collections until the service stops.
     pub async fn run(self, stopping: CancellationToken) {
         let mut followed: HashMap<CollectionName, CollectionNumber> = HashMap::new();
-        let (ended, mut ends) = tokio::sync::mpsc::unbounded_channel();
+        let (end_sender, mut ends) = tokio::sync::mpsc::unbounded_channel();
         let mut tasks = tokio::task::JoinSet::new();
         loop {
             let collections = match self.store().collections().await {
                 Ok(collections) => Some(collections),
                 Err(error) => {
-                    tracing::debug!(%error, "the collections cannot be listed for search; trying again");
+                    tracing::debug!(%error, "cannot list the collections for search; trying again");
                     None
                 }
             };
-            // An index is made of words: there is none of a collection that keeps no text.
+            // A collection that keeps no text has no index.
             for state in collections.iter().flatten().filter(|state| state.settings.keeps_text()) {
                 if !followed.contains_key(&state.name) {
                     followed.insert(state.name.clone(), state.number);
-                    let (name, ended) = (state.name.clone(), ended.clone());
-                    let follower = Follower::new(self.clone(), Arc::clone(state), stopping.clone());
-                    let end = TellsItsEnd(name, ended);
+                    let follower = IndexFollower::new(self.clone(), Arc::clone(state), stopping.clone());
+                    let signal = FollowEndSignal(state.name.clone(), end_sender.clone());
                     tasks.spawn(async move {
-                        let _end = end;
+                        let _signal = signal;
                         follower.run().await;
                     });
                 }
             }
             if let Some(collections) = collections {
-                self.sweep(collections, followed.values().copied().collect()).await;
+                self.remove_orphans(collections, followed.values().copied().collect()).await;
             }
             tokio::select! {
                 () = stopping.cancelled() => break,
-                () = tokio::time::sleep(LOOK_EVERY) => {}
+                () = tokio::time::sleep(SCAN_INTERVAL) => {}
                 () = self.0.missed.notified() => {}
             }
             while let Ok(name) = ends.try_recv() {
@@ -207,22 +197,22 @@ impl SearchService {
             }
             while let Some(end) = tasks.try_join_next() {
                 if let Err(error) = end {
-                    tracing::error!(%error, "following a collection for search ended abnormally; it is begun anew");
+                    tracing::error!(%error, "the task that updates a search index panicked; it is started again");
                 }
             }
         }
-        // What is not written or merged by then is at the next start.
+        // The next start writes and merges the rest.
         let ending = async {
             while tasks.join_next().await.is_some() {}
             let indexes = std::mem::take(&mut *self.0.indexes.write());
             self.0.writers.run(move || drop(indexes)).await;
         };
-        if tokio::time::timeout(LAST_MERGES, ending).await.is_err() {
-            tracing::info!("the search index is left in the middle of its work, which is done at the next start");
+        if tokio::time::timeout(STOP_TIMEOUT, ending).await.is_err() {
+            tracing::info!("stopped while a search index was being written or merged; the next start continues");
         }
     }
 
-    /// Related records of a row, best first, and as of when.
+    /// Returns the records that are related to a row, best first.
     ///
     /// # Errors
     /// [`SearchError::UnknownCollection`], [`SearchError::Invalid`], [`SearchError::Opening`], [`SearchError::Index`];
@@ -233,10 +223,10 @@ impl SearchService {
         row: Row,
         except: Option<RecordId>,
         limit: usize,
-    ) -> Result<(Vec<Related>, AsOf)> {
-        let known = self.known(collection).await?;
-        let as_of = self.as_of(&known).await?;
-        let Known::Index(followed) = known else { return Ok((Vec::new(), as_of)) };
+    ) -> Result<(Vec<RelatedRecord>, AsOf)> {
+        let index = self.index_of(collection).await?;
+        let as_of = self.as_of(&index).await?;
+        let CollectionIndex::Index(followed) = index else { return Ok((Vec::new(), as_of)) };
         let weights = self.0.options.weights;
         let related = self.ask(&followed, move |followed| {
             let asked = followed.index.extractor().extract(&row).map_err(SearchError::Invalid)?;
@@ -246,32 +236,34 @@ impl SearchService {
         Ok((related, as_of.at_most(followed.index.reached())))
     }
 
-    /// Records that have what is asked for.
+    /// Finds the records that match a query.
     ///
     /// # Errors
     /// [`SearchError::UnknownCollection`], [`SearchError::Opening`], [`SearchError::Index`]; [`SearchError::Engine`] with `TextNotKept`.
-    pub async fn search(&self, name: &CollectionName, wanted: SearchQuery) -> Result<Found> {
-        let known = self.known(name).await?;
-        let as_of = self.as_of(&known).await?;
-        let collection = Arc::clone(known.state());
-        let Known::Index(followed) = known else { return Ok(Found { hits: Hits::default(), as_of, collection }) };
+    pub async fn search(&self, name: &CollectionName, wanted: SearchQuery) -> Result<SearchAnswer> {
+        let index = self.index_of(name).await?;
+        let as_of = self.as_of(&index).await?;
+        let collection = Arc::clone(index.state());
+        let CollectionIndex::Index(followed) = index else {
+            return Ok(SearchAnswer { hits: SearchHits::default(), as_of, collection });
+        };
         let found =
             self.ask(&followed, move |followed| Ok(followed.index.search(&followed.state.settings, &wanted)?));
         let hits = found.await?;
-        Ok(Found { hits, as_of: as_of.at_most(followed.index.reached()), collection })
+        Ok(SearchAnswer { hits, as_of: as_of.at_most(followed.index.reached()), collection })
     }
 
-    /// What the indexes take, and how far they lag. A read of the store for each collection.
+    /// Returns the resources that the indexes use and how far they are behind. Reads the store once for each collection.
     ///
     /// # Errors
-    /// Those of the store.
-    pub async fn usage(&self) -> Result<Usage> {
-        let mut usage = Usage::default();
+    /// [`SearchError::Engine`] if the store cannot be read.
+    pub async fn usage(&self) -> Result<IndexUsage> {
+        let mut usage = IndexUsage::default();
         for state in self.store().collections().await?.into_iter().filter(|state| state.settings.keeps_text()) {
             let followed =
                 self.0.indexes.read().get(&state.name).filter(|found| found.state.number == state.number).cloned();
             let last = match self.store().last_change(&state.name).await {
-                // It was dropped meanwhile.
+                // The collection was dropped after it was listed.
                 Err(StoreError::UnknownCollection(_)) => continue,
                 last => last?,
             };
@@ -289,29 +281,31 @@ impl SearchService {
         self.0.engine.store()
     }
 
-    /// What is known of a collection, waiting a little for an index that is being opened, where not many wait already.
-    async fn known(&self, collection: &CollectionName) -> Result<Known> {
-        match self.known_now(collection).await {
+    /// Returns the index of a collection. Waits up to [`OPENING_TIMEOUT`] for an index that is being opened, unless [`MAX_WAITING`] questions
+    /// wait already.
+    async fn index_of(&self, collection: &CollectionName) -> Result<CollectionIndex> {
+        match self.open_index_of(collection).await {
             Err(SearchError::Opening) => {}
-            known => return known,
+            index => return index,
         }
         let Ok(_place) = self.0.waiting.try_acquire() else { return Err(SearchError::Opening) };
         let opening = async {
             loop {
                 let mut opened = std::pin::pin!(self.0.opened.notified());
-                // What is opened from here on is not missed.
+                // From here on the notification of an opened index is not lost.
                 opened.as_mut().enable();
-                match self.known_now(collection).await {
+                match self.open_index_of(collection).await {
                     Err(SearchError::Opening) => self.0.missed.notify_one(),
-                    known => return known,
+                    index => return index,
                 }
                 opened.await;
             }
         };
-        tokio::time::timeout(OPENS_WITHIN, opening).await.unwrap_or(Err(SearchError::Opening))
+        tokio::time::timeout(OPENING_TIMEOUT, opening).await.unwrap_or(Err(SearchError::Opening))
     }
 
-    async fn known_now(&self, collection: &CollectionName) -> Result<Known> {
+    /// Returns the index of a collection, or [`SearchError::Opening`] if the index is not open yet.
+    async fn open_index_of(&self, collection: &CollectionName) -> Result<CollectionIndex> {
         let state = self.store().collection(collection).await?;
         let state = state.ok_or_else(|| SearchError::UnknownCollection(collection.clone()))?;
         if !state.settings.keeps_text() {
@@ -320,28 +314,28 @@ impl SearchService {
         }
         let found = self.0.indexes.read().get(collection).cloned();
         match found.filter(|found| found.state.number == state.number) {
-            Some(found) => Ok(Known::Index(found)),
-            None if self.store().last_change(collection).await? == Seq(0) => Ok(Known::Empty(state)),
+            Some(found) => Ok(CollectionIndex::Index(found)),
+            None if self.store().last_change(collection).await? == Seq(0) => Ok(CollectionIndex::Empty(state)),
             None => Err(SearchError::Opening),
         }
     }
 
-    async fn as_of(&self, known: &Known) -> Result<AsOf> {
-        let number = match known {
-            Known::Empty(_) => Seq(0),
-            Known::Index(followed) => followed.index.reached(),
+    async fn as_of(&self, index: &CollectionIndex) -> Result<AsOf> {
+        let number = match index {
+            CollectionIndex::Empty(_) => Seq(0),
+            CollectionIndex::Index(followed) => followed.index.reached(),
         };
-        let last = self.store().last_change(&known.state().name).await?;
+        let last = self.store().last_change(&index.state().name).await?;
         Ok(AsOf { number, behind: last.0.saturating_sub(number.0) })
     }
 
-    /// Asks an index on a thread for what takes time. Where it is damaged, its follower makes it anew.
+    /// Runs `work` on a thread for blocking work. If the index turns out to be damaged, requests that its follower checks it.
     async fn ask<T: Send + 'static>(
         &self,
-        followed: &Arc<Followed>,
-        work: impl FnOnce(&Followed) -> Result<T> + Send + 'static,
+        followed: &Arc<FollowedIndex>,
+        work: impl FnOnce(&FollowedIndex) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        // It is never closed. Who hangs up leaves the work behind, which keeps its turn until it ends.
+        // The semaphore is never closed. If the client hangs up, the work continues and keeps its permit until it ends.
         let turn = Arc::clone(&self.0.questions).acquire_owned().await;
         let asked = Arc::clone(followed);
         let answer = tokio::task::spawn_blocking(move || {
@@ -349,32 +343,32 @@ impl SearchService {
             work(&asked)
         });
         let answer = answer.await;
-        // The library trusts lengths that it reads: what it panics at may be damage.
-        let crashed = IndexError::Damaged("reading it ended abnormally".into());
+        // Tantivy trusts the lengths that it reads, so that a panic may be a sign of damage.
+        let crashed = IndexError::Damaged("reading it caused a panic".into());
         let answer = answer.unwrap_or(Err(crashed.into()));
         if let Err(SearchError::Index(error @ IndexError::Damaged(_))) = &answer {
-            tracing::warn!(%error, collection = %followed.state.name, "the search index is looked through");
-            followed.suspect();
+            tracing::warn!(%error, collection = %followed.state.name, "checking the search index for damage");
+            followed.request_check();
         }
         answer
     }
 
-    /// Whether more collections have a writer than may keep one.
+    /// True if more than [`MAX_KEPT_WRITERS`] collections have a writer.
     pub(crate) fn has_too_many_writers(&self) -> bool {
         let indexes = self.0.indexes.read();
-        indexes.values().filter(|followed| followed.index.memory_bytes() > 0).count() > WRITERS_KEPT
+        indexes.values().filter(|followed| followed.index.memory_bytes() > 0).count() > MAX_KEPT_WRITERS
     }
 
-    /// Removes what is left of collections that are gone, unless somebody still follows them, who removes it in the end.
-    async fn sweep(&self, collections: Vec<Arc<CollectionState>>, followed: Vec<CollectionNumber>) {
+    /// Removes the index folders of dropped collections. A collection that still has a follower is left to the follower.
+    async fn remove_orphans(&self, collections: Vec<Arc<CollectionState>>, followed: Vec<CollectionNumber>) {
         let folder = self.0.options.folder.clone();
-        // What cannot be removed now is the next time.
+        // A folder that cannot be removed now is removed at the next call.
         let _ = tokio::task::spawn_blocking(move || {
             let numbers = collections.iter().map(|state| state.number).chain(followed);
             let numbers: HashSet<String> = numbers.map(|number| format!("{FOLDER_PREFIX}{number}")).collect();
             for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
                 let name = entry.file_name().to_string_lossy().into_owned();
-                // Nothing but what is made here.
+                // Only folders of this service have the prefix.
                 if name.starts_with(FOLDER_PREFIX) && !numbers.contains(&name) {
                     let _ = std::fs::remove_dir_all(entry.path());
                 }
@@ -384,24 +378,24 @@ impl SearchService {
     }
 }
 
-/// Says that a collection is not followed any more, however that ended.
-struct TellsItsEnd(CollectionName, UnboundedSender<CollectionName>);
+/// Sends the name of the collection when the task of its follower ends, also after a panic.
+struct FollowEndSignal(CollectionName, UnboundedSender<CollectionName>);
 
-impl Drop for TellsItsEnd {
+impl Drop for FollowEndSignal {
     fn drop(&mut self) {
-        // The receiver is there as long as tasks are begun.
+        // The receiver exists as long as the service starts tasks.
         let _ = self.1.send(self.0.clone());
     }
 }
 
-/// What is known of a collection.
-enum Known {
-    /// Nothing was ever stored in it.
+/// A collection with its index.
+enum CollectionIndex {
+    /// The collection never had a record, so that it has no index.
     Empty(Arc<CollectionState>),
-    Index(Arc<Followed>),
+    Index(Arc<FollowedIndex>),
 }
 
-impl Known {
+impl CollectionIndex {
     fn state(&self) -> &Arc<CollectionState> {
         match self {
             Self::Empty(state) => state,

@@ -1,29 +1,37 @@
-//! How the library takes terms out of what [`Extract`](crate::extract::Extract) holds.
+//! The tokenizers by which tantivy reads the terms of a [`RowExtract`](crate::extract::RowExtract).
 
 use tantivy::tokenizer::{TextAnalyzer, Token, TokenStream, Tokenizer, TokenizerManager};
 
 use crate::extract::{SEPARATOR, for_each_pair};
 
-/// The name of [`Words`] in a schema.
+/// The name of [`WordTokenizer`] in a schema.
 pub(crate) const WORDS: &str = "doppel_words";
-/// The name of [`Pairs`] in a schema.
+/// The name of [`PairTokenizer`] in a schema.
 pub(crate) const PAIRS: &str = "doppel_pairs";
 
-/// Makes the tokenizers known to an index.
+/// Registers the tokenizers with an index.
 pub(crate) fn register(tokenizers: &TokenizerManager) {
-    tokenizers.register(WORDS, TextAnalyzer::from(Words));
-    tokenizers.register(PAIRS, TextAnalyzer::from(Pairs::default()));
+    tokenizers.register(WORDS, TextAnalyzer::from(WordTokenizer));
+    tokenizers.register(PAIRS, TextAnalyzer::from(PairTokenizer::default()));
 }
 
-/// Words that are joined by a separator.
+/// Splits a list of words at the separator.
 #[derive(Clone)]
-struct Words;
+struct WordTokenizer;
 
-/// What finds runs of characters in a normalised text: see [`for_each_pair`].
+/// Splits a normalised text into the terms of [`for_each_pair`].
 #[derive(Clone, Default)]
-struct Pairs {
-    /// Start, end and place of each term; kept to be filled again.
-    terms: Vec<(u32, u32, u32)>,
+struct PairTokenizer {
+    /// The terms of the current text. The vector is used again for the next text.
+    terms: Vec<PairTerm>,
+}
+
+/// A term: the offsets of its text in bytes, and its position.
+#[derive(Clone)]
+struct PairTerm {
+    start: u32,
+    end: u32,
+    position: u32,
 }
 
 struct WordStream<'a> {
@@ -33,11 +41,11 @@ struct WordStream<'a> {
 
 struct PairStream<'a> {
     text: &'a str,
-    terms: std::slice::Iter<'a, (u32, u32, u32)>,
+    terms: std::slice::Iter<'a, PairTerm>,
     token: Token,
 }
 
-impl Tokenizer for Words {
+impl Tokenizer for WordTokenizer {
     type TokenStream<'a> = WordStream<'a>;
 
     fn token_stream<'a>(&'a mut self, text: &'a str) -> WordStream<'a> {
@@ -63,16 +71,17 @@ impl TokenStream for WordStream<'_> {
     }
 }
 
-impl Tokenizer for Pairs {
+impl Tokenizer for PairTokenizer {
     type TokenStream<'a> = PairStream<'a>;
 
     fn token_stream<'a>(&'a mut self, text: &'a str) -> PairStream<'a> {
         self.terms.clear();
         let begin = text.as_ptr() as usize;
-        // Texts are cut long before 4 GiB.
         for_each_pair(text, |term, position| {
             let start = term.as_ptr() as usize - begin;
-            self.terms.push((start as u32, (start + term.len()) as u32, position as u32));
+            let end = start + term.len();
+            // The casts are safe: the extractor cuts texts long before 4 GiB.
+            self.terms.push(PairTerm { start: start as u32, end: end as u32, position: position as u32 });
         });
         PairStream { text, terms: self.terms.iter(), token: Token::default() }
     }
@@ -80,10 +89,10 @@ impl Tokenizer for Pairs {
 
 impl TokenStream for PairStream<'_> {
     fn advance(&mut self) -> bool {
-        let Some((start, end, position)) = self.terms.next() else { return false };
+        let Some(term) = self.terms.next() else { return false };
         self.token.text.clear();
-        self.token.text.push_str(&self.text[*start as usize..*end as usize]);
-        self.token.position = *position as usize;
+        self.token.text.push_str(&self.text[term.start as usize..term.end as usize]);
+        self.token.position = term.position as usize;
         true
     }
 
@@ -101,20 +110,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn terms_are_those_of_the_text_at_their_places() {
-        let taken = |tokenizer: &mut TextAnalyzer, text: &str| {
-            let mut found = Vec::new();
-            tokenizer.token_stream(text).process(&mut |token| found.push((token.text.clone(), token.position)));
-            found
-        };
-        let own =
-            |terms: &[(&str, usize)]| terms.iter().map(|(term, at)| ((*term).to_owned(), *at)).collect::<Vec<_>>();
-        let mut pairs = TextAnalyzer::from(Pairs::default());
-        assert_eq!(taken(&mut pairs, "3号楼 led"), own(&[("3", 0), ("号", 1), ("号楼", 1), ("楼", 2), ("led", 4)]));
-        assert_eq!(taken(&mut pairs, "路灯"), own(&[("路灯", 0), ("灯", 1)]), "the next text begins anew");
-        let mut words = TextAnalyzer::from(Words);
-        let terms: Vec<_> = taken(&mut words, "路灯\u{1F}不亮").into_iter().map(|(term, _)| term).collect();
+    fn tokens_are_the_terms_of_the_text_with_their_positions() {
+        let mut pairs = TextAnalyzer::from(PairTokenizer::default());
+        let expected = [("3", 0), ("号", 1), ("号楼", 1), ("楼", 2), ("led", 4)];
+        assert_eq!(tokens(&mut pairs, "3号楼 led"), expected.map(|(term, position)| (term.to_owned(), position)));
+        let expected = [("路灯", 0), ("灯", 1)];
+        let second = tokens(&mut pairs, "路灯");
+        assert_eq!(second, expected.map(|(term, position)| (term.to_owned(), position)), "no term of the first text");
+        let mut words = TextAnalyzer::from(WordTokenizer);
+        let terms: Vec<_> = tokens(&mut words, "路灯\u{1F}不亮").into_iter().map(|(term, _)| term).collect();
         assert_eq!(terms, ["路灯", "不亮"]);
-        assert_eq!(taken(&mut words, ""), []);
+        assert_eq!(tokens(&mut words, ""), []);
+    }
+
+    fn tokens(analyzer: &mut TextAnalyzer, text: &str) -> Vec<(String, usize)> {
+        let mut found = Vec::new();
+        analyzer.token_stream(text).process(&mut |token| found.push((token.text.clone(), token.position)));
+        found
     }
 }

@@ -1,41 +1,45 @@
-//! Threads that write indexes, at a lower priority than those that answer.
+//! A pool of threads that write indexes, at a lower priority than the threads that answer requests.
 //!
-//! A registration must not wait for its index. Where all cores are taken, writers get about a tenth of them and fall behind;
-//! what the library starts from them (indexing, merging) has their priority.
+//! A registration must not wait for its index. When all cores are busy, the writer threads get about a tenth of the processor time and
+//! the indexes fall behind. The threads that tantivy starts from a writer thread (to index and to merge) inherit its priority.
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use tokio::sync::oneshot;
 
-/// How far writers step back behind all else, where the system allows (Linux).
+/// The niceness that is added to a writer thread, on Linux.
 #[cfg(target_os = "linux")]
-const NICENESS: i32 = 10;
+const ADDED_NICENESS: i32 = 10;
 
-/// See the module.
-pub(crate) struct Writers(Option<ThreadPool>);
+/// The pool of writer threads of one search service. `None` if the system refused the threads: the work then runs on tokio's own threads.
+pub(crate) struct WriterPool(Option<ThreadPool>);
 
-impl Writers {
-    /// So many threads.
+impl WriterPool {
+    /// Starts a pool of `threads` threads.
     pub(crate) fn new(threads: usize) -> Self {
-        let step_back = |_| {
-            // Of the calling thread alone; where it is refused it writes at the usual priority.
-            #[cfg(target_os = "linux")]
-            let _ = rustix::process::nice(NICENESS);
-        };
-        let name = |n| format!("search-writer-{n}");
-        Self(ThreadPoolBuilder::new().num_threads(threads).thread_name(name).start_handler(step_back).build().ok())
+        let builder = ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .thread_name(|number| format!("search-writer-{number}"))
+            .start_handler(|_| lower_priority());
+        Self(builder.build().ok())
     }
 
-    /// Runs `work` and waits for it; `None` where it panicked.
+    /// Runs `work` on a writer thread and waits for its result. `None` if `work` panicked.
     pub(crate) async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         let Some(pool) = &self.0 else { return tokio::task::spawn_blocking(work).await.ok() };
-        let (answer, done) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         pool.spawn(move || {
             let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-            // Who does not wait any more is told nothing.
-            let _ = answer.send(outcome.ok());
+            // Sending fails if the caller no longer waits; nobody needs the result then.
+            let _ = sender.send(outcome.ok());
         });
-        done.await.ok().flatten()
+        receiver.await.ok().flatten()
     }
+}
+
+/// Lowers the priority of the calling thread. If the system refuses, the thread works at its usual priority.
+fn lower_priority() {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::nice(ADDED_NICENESS);
 }
 
 #[cfg(test)]
@@ -43,11 +47,18 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn work_is_done_at_a_lower_priority_and_a_panic_ends_nothing_else() {
-        let writers = Writers::new(1);
+    async fn work_runs_at_a_lower_priority_than_its_caller_and_a_panic_stops_only_itself() {
+        let writers = WriterPool::new(1);
         assert_eq!(writers.run(|| panic!("on purpose")).await, None::<()>);
         assert_eq!(writers.run(|| 7).await, Some(7));
         #[cfg(target_os = "linux")]
-        assert_eq!(writers.run(|| rustix::process::getpriority_process(None).ok()).await, Some(Some(NICENESS)));
+        {
+            /// The largest niceness that Linux knows.
+            const MAX_NICENESS: i32 = 19;
+            // Compared with this thread, because the tests themselves may run under `nice`.
+            let caller = rustix::process::getpriority_process(None).unwrap();
+            let expected = (caller + ADDED_NICENESS).min(MAX_NICENESS);
+            assert_eq!(writers.run(|| rustix::process::getpriority_process(None).ok()).await, Some(Some(expected)));
+        }
     }
 }

@@ -1,17 +1,18 @@
-//! How a chunk looks, and where one ends.
+//! The layout of a chunk, and the rule where a chunk ends.
 //!
 //! | bytes | |
 //! |---|---|
 //! | 8 | [`MAGIC`] |
-//! | 8 | u64: bytes of the content |
+//! | 8 | u64: length of the content in bytes |
 //! | rest | the content, compressed (LZ4 block) |
 //!
-//! The content is pairs, in the order of their keys: u32 bytes of the key, u32 bytes of the value, the key, the value. Integers are
-//! little-endian. A chunk is named by the SHA-256 of all its bytes, so that `sha256sum` alone tells whether a file is whole.
+//! The content is a list of pairs in the order of their keys. A pair is: u32 length of the key, u32 length of the value, the key, the
+//! value. Integers are little-endian. The name of a chunk is the SHA-256 of all its bytes, so that `sha256sum` can check a file.
 //!
-//! **Where one ends** follows from its own keys alone, never from how many chunks were before: behind a pair whose key's hash is below
-//! a bound that grows with the pair's size. Two stores that share a range of keys and values therefore agree on all ends in it but
-//! the first or so. (Content-defined chunking, as file synchronisers and backup programs do it on bytes; here on whole pairs.)
+//! **The end of a chunk** depends only on the keys in the chunk, not on the chunks before it. A chunk ends after a pair whose hashed key is
+//! below a bound; the bound grows with the size of the pair. Two stores that share a range of keys and values therefore agree on all
+//! ends in the range, except the first one or two. (This is content-defined chunking, which file synchronisers and backup programs use
+//! on bytes; here it works on whole pairs.)
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,27 +23,29 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use doppel_store::snapshot::Entries;
 
-/// What a chunk begins with; the last byte is the version of the layout.
+/// The first bytes of a chunk; the last of them is the version of the layout.
 const MAGIC: &[u8; 8] = b"dplchnk1";
-const HEAD: usize = 16;
-/// No chunk ends before: small files cost a file system as much as larger ones.
-const SMALLEST: usize = 256 << 10;
-/// How many bytes more there are usually. With [`SMALLEST`] a mebibyte: a changed record costs about as much again in the next snapshot,
-/// and ten million records are some twenty thousand files.
-const USUALLY_MORE: usize = 768 << 10;
-/// A chunk ends when it has so many.
-const LARGEST: usize = 4 << 20;
-/// Longer chunks are taken for damage: above [`LARGEST`] there is a single pair, and no value comes near this.
-const MOST_BYTES: u64 = 1 << 30;
+/// Length of the header in bytes.
+const HEADER_BYTES: usize = 16;
+/// Smallest content of a chunk in bytes, except for the last chunk of a space: a small file costs a file system as much as a larger one.
+const MIN_CONTENT: usize = 256 << 10;
+/// Mean number of bytes after [`MIN_CONTENT`] at which a chunk ends. The mean chunk has 1 MiB: one changed record costs about 1 MiB in the next
+/// snapshot, and ten million records need about twenty thousand files.
+const MEAN_EXCESS: usize = 768 << 10;
+/// Content in bytes at which a chunk ends in any case.
+const MAX_CONTENT: usize = 4 << 20;
+/// Largest length in bytes that a chunk may state; a larger one counts as damage. Only a chunk with a single large pair exceeds
+/// [`MAX_CONTENT`], and no value of a store is nearly as long as this.
+const MAX_STATED_BYTES: u64 = 1 << 30;
 
-/// Names a chunk: the SHA-256 of its bytes.
+/// The name of a chunk: the SHA-256 of its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ChunkId(pub(crate) [u8; 32]);
 
 impl ChunkId {
-    /// Of a chunk with these bytes.
-    pub fn of(bytes: &[u8]) -> Self {
+    /// Computes the name of the chunk with these bytes.
+    pub fn of_bytes(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 }
@@ -63,17 +66,19 @@ impl FromStr for ChunkId {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is not 64 lower-case hexadecimal digits");
-        if text.len() != 64 || !text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
-            return Err(wrong());
-        }
-        let mut id = [0; 32];
-        for (byte, digits) in id.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-            let digits = std::str::from_utf8(digits).map_err(|_| wrong())?;
-            *byte = u8::from_str_radix(digits, 16).map_err(|_| wrong())?;
-        }
-        Ok(Self(id))
+        parse_digits(text).map(Self).ok_or_else(|| format!("{text:?} is not 64 lower-case hexadecimal digits"))
     }
+}
+
+fn parse_digits(text: &str) -> Option<[u8; 32]> {
+    if text.len() != 64 || !text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
+        return None;
+    }
+    let mut hash = [0; 32];
+    for (byte, digits) in hash.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+    }
+    Some(hash)
 }
 
 impl TryFrom<String> for ChunkId {
@@ -90,20 +95,20 @@ impl From<ChunkId> for String {
     }
 }
 
-/// The content of a chunk.
+/// The pairs of a chunk before compression.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Content {
+pub(crate) struct ChunkContent {
     bytes: Vec<u8>,
     pub(crate) entries: u64,
 }
 
-impl Content {
+impl ChunkContent {
     pub(crate) fn len(&self) -> u64 {
         self.bytes.len() as u64
     }
 
     fn push(&mut self, key: &[u8], value: &[u8]) {
-        // Keys and values of a store are far below 4 GiB each.
+        // The casts are safe: keys and values of a store are much shorter than 4 GiB.
         self.bytes.extend_from_slice(&(key.len() as u32).to_le_bytes());
         self.bytes.extend_from_slice(&(value.len() as u32).to_le_bytes());
         self.bytes.extend_from_slice(key);
@@ -111,9 +116,9 @@ impl Content {
         self.entries += 1;
     }
 
-    /// The chunk.
+    /// Returns the bytes of the chunk.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut chunk = Vec::with_capacity(HEAD + self.bytes.len() / 2);
+        let mut chunk = Vec::with_capacity(HEADER_BYTES + self.bytes.len() / 2);
         chunk.extend_from_slice(MAGIC);
         chunk.extend_from_slice(&self.len().to_le_bytes());
         chunk.extend_from_slice(&lz4_flex::block::compress(&self.bytes));
@@ -121,58 +126,56 @@ impl Content {
     }
 }
 
-/// Cuts the pairs of a space, which come in the order of their keys, into contents of chunks.
+/// Cuts the pairs of one space into chunks. The caller adds the pairs in the order of their keys.
 #[derive(Debug, Default)]
-pub(crate) struct Cutter(Content);
+pub(crate) struct ChunkCutter(ChunkContent);
 
-impl Cutter {
-    /// Takes a pair; the content that ends with it, if one does.
-    pub(crate) fn add(&mut self, key: &[u8], value: &[u8]) -> Option<Content> {
+impl ChunkCutter {
+    /// Adds a pair. Returns the content of a chunk if the chunk ends after this pair.
+    pub(crate) fn add(&mut self, key: &[u8], value: &[u8]) -> Option<ChunkContent> {
         self.0.push(key, value);
         let length = self.0.bytes.len();
-        let ends = length >= LARGEST || length >= SMALLEST && is_end(key, key.len() + value.len());
-        ends.then(|| std::mem::take(&mut self.0))
+        let is_complete = length >= MAX_CONTENT || length >= MIN_CONTENT && may_end(key, key.len() + value.len());
+        is_complete.then(|| std::mem::take(&mut self.0))
     }
 
-    /// What is left at the end of the space.
-    pub(crate) fn end(&mut self) -> Option<Content> {
+    /// Returns the last, incomplete chunk of the space, if there is one.
+    pub(crate) fn end(&mut self) -> Option<ChunkContent> {
         (self.0.entries > 0).then(|| std::mem::take(&mut self.0))
     }
 }
 
-/// Whether a chunk may end behind this pair: with so many bytes in [`USUALLY_MORE`], so that chunks of small pairs are as large as those of
-/// large ones.
-fn is_end(key: &[u8], bytes: usize) -> bool {
-    xxh3_64(key) / (bytes.clamp(1, USUALLY_MORE) as u64) < u64::MAX / (USUALLY_MORE as u64)
+/// True if a chunk may end after a pair of `bytes` bytes with this key. The probability is `bytes` / [`MEAN_EXCESS`], so that the mean size of
+/// a chunk does not depend on the size of the pairs.
+fn may_end(key: &[u8], bytes: usize) -> bool {
+    xxh3_64(key) / (bytes.clamp(1, MEAN_EXCESS) as u64) < u64::MAX / (MEAN_EXCESS as u64)
 }
 
-/// The pairs of a chunk and the bytes of its content.
+/// Returns the pairs of a chunk and the length of its content in bytes.
 ///
 /// # Errors
-/// What is wrong with it.
-pub(crate) fn decode(chunk: &[u8]) -> Result<(Entries, u64), String> {
-    let wrong = |what: &str| what.to_owned();
-    let (magic, rest) = chunk.split_first_chunk::<8>().ok_or_else(|| wrong("it is cut off"))?;
+/// A description of the damage.
+pub(crate) fn decode(chunk: &[u8]) -> Result<(Entries, u64), &'static str> {
+    let (magic, rest) = chunk.split_first_chunk::<8>().ok_or("it is cut off")?;
     if magic[..7] != MAGIC[..7] {
-        return Err(wrong("it is no chunk of a snapshot"));
+        return Err("it is no chunk of a snapshot");
     }
     if magic != MAGIC {
-        return Err(wrong("it was written by a newer version of this program"));
+        return Err("it was written by a newer version of this program");
     }
-    let (length, compressed) = rest.split_first_chunk::<8>().ok_or_else(|| wrong("it is cut off"))?;
+    let (length, compressed) = rest.split_first_chunk::<8>().ok_or("it is cut off")?;
     let length = u64::from_le_bytes(*length);
-    if length > MOST_BYTES {
-        return Err(wrong("it says to be larger than any chunk"));
+    if length > MAX_STATED_BYTES {
+        return Err("it states a length that no chunk has");
     }
-    let content =
-        lz4_flex::block::decompress(compressed, length as usize).map_err(|_| wrong("it cannot be unpacked"))?;
+    let content = lz4_flex::block::decompress(compressed, length as usize).map_err(|_| "it cannot be unpacked")?;
     if content.len() as u64 != length {
-        return Err(wrong("it has another length than it says"));
+        return Err("its length is not the one that it states");
     }
-    pairs(&content).map(|entries| (entries, length)).ok_or_else(|| wrong("its content is cut off"))
+    decode_pairs(&content).map(|entries| (entries, length)).ok_or("its content is cut off")
 }
 
-fn pairs(mut content: &[u8]) -> Option<Entries> {
+fn decode_pairs(mut content: &[u8]) -> Option<Entries> {
     let mut entries = Vec::new();
     while !content.is_empty() {
         let (key, rest) = content.split_first_chunk::<4>()?;
@@ -185,10 +188,10 @@ fn pairs(mut content: &[u8]) -> Option<Entries> {
     Some(entries)
 }
 
-/// Bytes of a chunk's file that are read at most.
-pub(crate) fn most_stored() -> u64 {
-    // What cannot be compressed grows a little.
-    MOST_BYTES + MOST_BYTES / 200
+/// The largest number of bytes that are read of the file of a chunk.
+pub(crate) fn max_file_bytes() -> u64 {
+    // LZ4 makes content that cannot be compressed slightly longer.
+    MAX_STATED_BYTES + MAX_STATED_BYTES / 200
 }
 
 #[cfg(test)]
@@ -199,31 +202,29 @@ mod tests {
 
     use super::*;
 
-    /// The chunks of pairs, by their ids.
+    /// Cuts pairs into chunks and returns the chunks with their names.
     fn cut(pairs: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) -> Vec<(ChunkId, Vec<u8>)> {
-        let mut cutter = Cutter::default();
-        let mut contents: Vec<Content> =
+        let mut cutter = ChunkCutter::default();
+        let mut contents: Vec<ChunkContent> =
             pairs.into_iter().filter_map(|(key, value)| cutter.add(&key, &value)).collect();
         contents.extend(cutter.end());
-        let chunk = |content: Content| {
-            let bytes = content.encode();
-            (ChunkId::of(&bytes), bytes)
-        };
-        contents.into_iter().map(chunk).collect()
+        contents.iter().map(ChunkContent::encode).map(|bytes| (ChunkId::of_bytes(&bytes), bytes)).collect()
     }
 
-    /// As many made-up pairs, with values that do not compress to nothing.
-    fn many(count: u64) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let value =
-            |seq: u64| (0..40).flat_map(|part| xxh3_64(&(seq * 41 + part).to_le_bytes()).to_le_bytes()).collect();
-        (0..count).map(|seq| (seq.to_be_bytes().to_vec(), value(seq))).collect()
+    /// Returns `count` pairs. The values are pseudo-random, so that compression does not make them much shorter.
+    fn incompressible_pairs(count: u64) -> Vec<(Vec<u8>, Vec<u8>)> {
+        (0..count).map(|seq| (seq.to_be_bytes().to_vec(), incompressible_value(seq))).collect()
+    }
+
+    fn incompressible_value(seq: u64) -> Vec<u8> {
+        (0..40).flat_map(|part| xxh3_64(&(seq * 41 + part).to_le_bytes()).to_le_bytes()).collect()
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn what_is_cut_comes_back_in_order(
+        fn decoded_chunks_contain_all_pairs_in_order(
             pairs in prop::collection::btree_map(
                 prop::collection::vec(any::<u8>(), 1..40), prop::collection::vec(any::<u8>(), 0..2_000), 0..300)
         ) {
@@ -237,36 +238,39 @@ mod tests {
         }
 
         #[test]
-        fn whatever_is_changed_in_a_chunk_changes_its_name_and_never_ends_the_program(
+        fn any_change_of_a_chunk_changes_its_name_and_causes_no_panic(
             at in any::<prop::sample::Index>(), bit in 0_u8..8, cut_at in any::<prop::sample::Index>()
         ) {
-            let (id, bytes) = cut(many(50)).swap_remove(0);
+            let (id, bytes) = cut(incompressible_pairs(50)).swap_remove(0);
             let mut flipped = bytes.clone();
             flipped[at.index(bytes.len())] ^= 1 << bit;
-            prop_assert_ne!(ChunkId::of(&flipped), id);
+            prop_assert_ne!(ChunkId::of_bytes(&flipped), id);
             let _ = decode(&flipped);
             let _ = decode(&bytes[..cut_at.index(bytes.len())]);
         }
     }
 
     #[test]
-    fn chunks_are_of_a_useful_size_whatever_the_size_of_what_is_in_them() {
+    fn the_size_of_chunks_does_not_depend_on_the_size_of_pairs() {
         for value in [0, 100, 3_000, 100_000] {
             let pairs = (0..(24 << 20) / (16 + value)).map(|seq: usize| (seq.to_be_bytes().to_vec(), vec![7; value]));
-            let mut cutter = Cutter::default();
+            let mut cutter = ChunkCutter::default();
             let sizes: Vec<u64> =
                 pairs.filter_map(|(key, value)| cutter.add(&key, &value)).map(|content| content.len()).collect();
             let mean = sizes.iter().sum::<u64>() / sizes.len() as u64;
-            assert!(sizes.iter().all(|size| (SMALLEST as u64..LARGEST as u64 + 200_000).contains(size)), "{sizes:?}");
+            assert!(
+                sizes.iter().all(|size| (MIN_CONTENT as u64..MAX_CONTENT as u64 + 200_000).contains(size)),
+                "{sizes:?}"
+            );
             assert!((600 << 10..1_700 << 10).contains(&mean), "{value}: {mean}");
         }
     }
 
     #[test]
-    fn a_change_somewhere_leaves_all_other_chunks_as_they_were() {
-        let before: BTreeSet<ChunkId> = cut(many(30_000)).into_iter().map(|(id, _)| id).collect();
+    fn a_changed_pair_changes_few_chunks() {
+        let before: BTreeSet<ChunkId> = cut(incompressible_pairs(30_000)).into_iter().map(|(id, _)| id).collect();
         assert!(before.len() > 6);
-        let mut pairs = many(30_000);
+        let mut pairs = incompressible_pairs(30_000);
         pairs[15_000].1[0] ^= 1;
         pairs.insert(100, ([&pairs[99].0[..], &[1]].concat(), vec![1; 500]));
         pairs.remove(25_000);
@@ -277,8 +281,8 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_64_digits_and_nothing_else() {
-        let id = ChunkId::of(b"x");
+    fn only_64_lower_case_hexadecimal_digits_are_a_chunk_name() {
+        let id = ChunkId::of_bytes(b"x");
         assert_eq!(id.to_string().parse(), Ok(id));
         for wrong in ["", "ab", &id.to_string().to_uppercase(), &format!("{id}0"), &"é".repeat(32)] {
             assert!(wrong.parse::<ChunkId>().is_err(), "{wrong}");

@@ -1,20 +1,21 @@
-//! Snapshots of a store, kept so that each is whole or refused.
+//! Snapshots of a store. A reader gets a complete snapshot or an error, never a part of one without an error.
 //!
-//! What a store shows of one moment ([`SnapshotReader`](doppel_store::SnapshotReader)) is cut into chunks (`chunk`) and written
-//! either into a **repository** (`repository`), a directory in which every chunk is kept once however many snapshots have it, or
-//! into a **stream** (`stream`), one file that needs nothing else. Both end with a **manifest** (`manifest`), which names every
-//! chunk by the SHA-256 of its bytes and has a checksum of its own: what was cut short has none, and is no snapshot.
+//! A store shows its content at one moment through a [`SnapshotReader`](doppel_store::SnapshotReader). This crate cuts the content into
+//! chunks (`chunk`) and writes the chunks to one of two places: a **repository** (`repository`), a directory that stores each chunk once
+//! although several snapshots contain it, or a **stream** (`stream`), a single file. Both end with a **manifest** (`manifest`), which
+//! names every chunk by the SHA-256 of its bytes and has a checksum. A snapshot that was cut short has no manifest and does not count
+//! as a snapshot.
 //!
-//! **Incremental.** Where a chunk ends is decided by the keys in it. A range of keys in which nothing has changed is the same
-//! chunk in the next snapshot, whatever was inserted before it, and is not written again. Every snapshot is whole all the same:
-//! none depends on an earlier one, and any may be removed.
+//! **Incremental.** The keys in a chunk decide where the chunk ends. A range of keys in which nothing changed therefore gives the same
+//! chunk in the next snapshot, even if pairs were inserted before the range, and the chunk is not written again. No snapshot depends on an
+//! earlier one, so that any snapshot can be removed.
 //!
-//! **Checked.** Whoever reads ([`Snapshot`]) gets keys and values only of chunks whose bytes have their hash, in the order in
-//! which they were written, and learns at the end that they were all there. An error names the file.
+//! **Checked.** A reader ([`Snapshot`]) returns only keys and values of chunks whose bytes have the right hash, in the order in which they
+//! were written. After the last piece, the manifest confirms that no chunk is missing. An error names the file.
 //!
-//! **Memory** is bounded by some chunks, of 4 MiB or of a single value where that is larger.
+//! **Memory** is bounded by a few chunks. A chunk has at most 4 MiB, or one value if the value is larger.
 //!
-//! Reads no clock and knows no store: whoever calls gives the time and what is read.
+//! The crate reads no clock and knows no store: the caller passes the time and the reader.
 
 mod chunk;
 mod lock;
@@ -26,76 +27,83 @@ mod verify;
 
 use std::fmt;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use doppel_store::StoreError;
 use doppel_store::snapshot::{Moment, Piece};
 
 pub use self::chunk::ChunkId;
 pub use self::manifest::{ChunkEntry, Manifest, SnapshotId, SpaceEntry};
-pub use self::repository::{Listed, Pruned, Repository, Writer};
+pub use self::repository::{ListedSnapshot, PruneSummary, Repository, RepositoryWriter};
 pub use self::stream::{StreamReader, StreamWriter};
-pub use self::take::{Label, Progress, Sink, Taken, take};
-pub use self::verify::{Verified, verify, verify_all};
+pub use self::take::{SnapshotLabel, SnapshotProgress, SnapshotSink, TakenSnapshot, take};
+pub use self::verify::{VerifiedTotals, verify, verify_all};
 
-/// Why a snapshot was not taken, or is refused.
+/// The reasons why a snapshot was not taken or cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The store could not be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// What was written is not there any more as it was.
-    #[error("{what} is damaged: {how}")]
+    /// A file was changed or lost after it was written.
+    #[error("{file} is damaged: {damage}")]
     Damaged {
-        /// Which file.
-        what: String,
-        /// What is wrong with it.
-        how: String,
+        /// The path of the file or the name of the stream.
+        file: String,
+        /// The damage that was found.
+        damage: String,
     },
-    /// A file cannot be read or written.
-    #[error("{what}: {error}")]
+    /// The operating system refused to read or write a file.
+    #[error("{file}: {error}")]
     Io {
-        /// Which one.
-        what: String,
-        /// Why.
+        /// The path of the file or the name of the stream.
+        file: String,
+        /// The error of the operating system.
         error: io::Error,
     },
-    /// Somebody else works in the repository.
+    /// Another thread or process uses the repository.
     #[error("{0}")]
     Busy(String),
-    /// It cannot be done as asked.
+    /// The request cannot be carried out, for example because the repository or the snapshot does not exist.
     #[error("{0}")]
     Refused(String),
-    /// Whoever asked for it has stopped it.
-    #[error("it was stopped; nothing is left of it but chunks that the next snapshot uses or prune removes")]
+    /// The caller stopped the snapshot.
+    #[error(
+        "the snapshot was stopped; the chunks that it wrote remain until the next snapshot uses them or prune removes them"
+    )]
     Stopped,
 }
 
-/// Shorthand.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    fn damaged(what: impl fmt::Display, how: impl Into<String>) -> Self {
-        Self::Damaged { what: what.to_string(), how: how.into() }
+    fn damaged(file: impl fmt::Display, damage: impl Into<String>) -> Self {
+        Self::Damaged { file: file.to_string(), damage: damage.into() }
     }
 
-    fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |error| Self::Io { what: path.display().to_string(), error }
+    /// Returns a function that makes an error from a description of the damage.
+    fn damaged_at(path: PathBuf) -> impl Fn(&'static str) -> Self {
+        move |damage| Self::damaged(path.display(), damage)
+    }
+
+    /// Returns a function that adds the path to an error of the operating system.
+    fn io_at(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |error| Self::Io { file: path.display().to_string(), error }
     }
 }
 
-/// A snapshot that is read, wherever it is kept: first its moment, then its pieces in order.
+/// A reader of a snapshot in a repository or in a stream. The iterator returns the pieces of the snapshot in order.
 pub trait Snapshot: Iterator<Item = Result<Piece>> {
-    /// Of which store, and when.
+    /// The store that the snapshot was taken of, and its state at that moment.
     fn moment(&self) -> &Moment;
 
-    /// Its manifest, once the last piece was read without an error: then everything was there, and whole.
+    /// The manifest, after the last piece was read without an error; `None` before. A manifest means that the snapshot is complete.
     fn manifest(&self) -> Option<&Manifest>;
 }
 
-/// A failpoint: pauses, stops or does nothing. `snapshot::chunk` is before a chunk is written, `snapshot::manifest` before the
-/// manifest is, `snapshot::prune` between the removal of snapshots and that of chunks.
-fn point(name: &'static str) {
+/// Reaches a failpoint, at which a test can pause or stop the program. `snapshot::chunk` lies before a chunk is written,
+/// `snapshot::manifest` before the manifest is written, `snapshot::prune` between the removal of snapshots and the removal of chunks.
+fn reach_failpoint(name: &'static str) {
     #[cfg(feature = "failpoints")]
     fail::fail_point!(name);
     #[cfg(not(feature = "failpoints"))]

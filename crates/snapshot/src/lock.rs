@@ -1,6 +1,6 @@
-//! Who works in a repository: many who write or read snapshots, or one who removes some.
+//! The lock of a repository: several may write or read snapshots at the same time, or one removes snapshots.
 //!
-//! A lock of the operating system on the file `lock`, let go of when its process ends, however it ends.
+//! It is a lock of the operating system on the file `lock`. The system releases the lock when the process ends, also after a crash.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
@@ -8,42 +8,47 @@ use std::time::Duration;
 
 use crate::{Error, Result};
 
-const NAME: &str = "lock";
-/// How often to ask again while somebody else has it, and how many times: removing snapshots takes seconds.
+const FILE_NAME: &str = "lock";
+/// The pause between two attempts to take the lock.
 const PAUSE: Duration = Duration::from_millis(100);
+/// The number of attempts before the error [`Error::Busy`]. Ten seconds in all, because removing snapshots takes seconds.
 const ATTEMPTS: u32 = 100;
 
-/// Held until it is dropped.
+/// A lock that is released when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Lock {
+pub(crate) struct RepositoryLock {
     _file: File,
 }
 
-impl Lock {
-    /// To write or read snapshots.
+impl RepositoryLock {
+    /// Takes the lock to write or read snapshots. Other shared locks may exist at the same time.
     pub(crate) fn shared(dir: &Path) -> Result<Self> {
-        let busy = "snapshots are being removed from it; try again in a moment";
-        Self::take(dir, File::try_lock_shared, busy)
+        let reason = "snapshots are being removed from it; try again in a moment";
+        Self::acquire(dir, File::try_lock_shared, reason)
     }
 
-    /// To remove some.
+    /// Takes the lock to remove snapshots. No other lock may exist at the same time.
     pub(crate) fn exclusive(dir: &Path) -> Result<Self> {
-        let busy = "a snapshot is being taken, read or verified in it; try again when that has ended";
-        Self::take(dir, File::try_lock, busy)
+        let reason = "a snapshot is being taken, read or verified in it; try again after it has ended";
+        Self::acquire(dir, File::try_lock, reason)
     }
 
-    fn take(dir: &Path, lock: impl Fn(&File) -> std::result::Result<(), TryLockError>, busy: &str) -> Result<Self> {
-        let path = dir.join(NAME);
-        let open = || OpenOptions::new().create(true).append(true).open(&path);
-        // Who may only read the repository may verify it and restore from it.
-        let file = open().or_else(|_| File::open(&path)).map_err(Error::file(&path))?;
+    fn acquire(
+        dir: &Path,
+        lock: impl Fn(&File) -> std::result::Result<(), TryLockError>,
+        reason: &str,
+    ) -> Result<Self> {
+        let path = dir.join(FILE_NAME);
+        let opened = OpenOptions::new().create(true).append(true).open(&path);
+        // A user without write permission can still verify the repository and restore from it.
+        let file = opened.or_else(|_| File::open(&path)).map_err(Error::io_at(&path))?;
         for _ in 0..ATTEMPTS {
             match lock(&file) {
                 Ok(()) => return Ok(Self { _file: file }),
                 Err(TryLockError::WouldBlock) => std::thread::sleep(PAUSE),
-                Err(TryLockError::Error(error)) => return Err(Error::file(&path)(error)),
+                Err(TryLockError::Error(error)) => return Err(Error::io_at(&path)(error)),
             }
         }
-        Err(Error::Busy(format!("{} is in use: {busy}", dir.display())))
+        Err(Error::Busy(format!("{} is in use: {reason}", dir.display())))
     }
 }

@@ -1,9 +1,9 @@
-//! What a snapshot consists of: written last, so that without it there is none.
+//! The manifest of a snapshot lists its chunks. It is written last, so that an unfinished snapshot has no manifest.
 //!
-//! A JSON file of exactly this form, so that every byte of it is checked:
+//! A manifest is a JSON file of exactly this form; a change of any byte is found:
 //!
 //! ```text
-//! {"sha256":"<64 digits, of what stands behind "snapshot":>",
+//! {"sha256":"<64 digits, the hash of the value of "snapshot">",
 //! "snapshot":{"format":1,"id":"20260301T021500.123Z", …}}
 //! ```
 
@@ -17,42 +17,42 @@ use crate::chunk::ChunkId;
 use crate::{Error, Result};
 use doppel_store::snapshot::Moment;
 
-/// Version of the manifest and of how a repository and a stream look.
+/// Version of the manifest, and of the layout of a repository and of a stream.
 pub(crate) const FORMAT: u32 = 1;
 
 const BEFORE_HASH: &[u8] = b"{\"sha256\":\"";
 const BEFORE_BODY: &[u8] = b"\",\n\"snapshot\":";
 const END: &[u8] = b"}\n";
 
-/// Names a snapshot by the time it is of, in UTC: `20260301T021500.123Z`. In a repository names ascend in the order of writing: one that
-/// would not come after the latest, because it is of the same millisecond or a clock was wrong, is called as that one is, with `-2`.
+/// The name of a snapshot: the time at which it was taken, in UTC, for example `20260301T021500.123Z`. In a repository the names ascend in
+/// the order of writing. If the time is not later than the latest name (the same millisecond, or a wrong clock), the snapshot gets the
+/// latest name with the next number: `20260301T021500.123Z-2`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct SnapshotId(String);
 
 impl SnapshotId {
-    /// Of a time as RFC 3339 in UTC.
+    /// Makes the name of a snapshot that was taken at `time`, RFC 3339 in UTC.
     ///
     /// # Errors
-    /// When it is none.
+    /// `time` is no such time.
     pub fn at(time: &str) -> Result<Self, String> {
         time.replace(['-', ':'], "").parse()
     }
 
-    /// The first name after this one.
+    /// Returns the name that follows this name: the same time with the next number.
     #[must_use]
     pub(crate) fn next(&self) -> Self {
         let (time, number) = self.parts();
         Self(format!("{time}-{}", number.saturating_add(1)))
     }
 
-    /// The time, and which of those named by it: 1 for the first.
+    /// Returns the time and the number among the names with this time, from 1.
     fn parts(&self) -> (&str, u32) {
         let numbered = self.0.rsplit_once("Z-").and_then(|(time, number)| Some((time.len() + 1, number.parse().ok()?)));
         numbered.map_or((&self.0, 1), |(length, number)| (&self.0[..length], number))
     }
 
-    /// As text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -74,14 +74,20 @@ impl FromStr for SnapshotId {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // It is the name of a file.
-        let fine = |c: char| c.is_ascii_digit() || matches!(c, 'T' | 'Z' | '.' | '-');
-        let begins = text.as_bytes().first().is_some_and(u8::is_ascii_digit);
-        match begins && text.len() <= 40 && text.chars().all(fine) && text.contains('Z') {
-            true => Ok(Self(text.to_owned())),
-            false => Err(format!("{text:?} names no snapshot; they are called like 20260301T021500.123Z")),
+        if is_valid_name(text) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(format!("{text:?} is not the name of a snapshot; a name looks like 20260301T021500.123Z"))
         }
     }
+}
+
+/// True for a text that is safe as a file name: it cannot lead to another folder.
+fn is_valid_name(text: &str) -> bool {
+    text.as_bytes().first().is_some_and(u8::is_ascii_digit)
+        && text.len() <= 40
+        && text.chars().all(|c| c.is_ascii_digit() || matches!(c, 'T' | 'Z' | '.' | '-'))
+        && text.contains('Z')
 }
 
 impl TryFrom<String> for SnapshotId {
@@ -104,102 +110,106 @@ impl fmt::Display for SnapshotId {
     }
 }
 
-/// See the module.
+/// The description of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Version of the format.
     pub format: u32,
-    /// Its name.
     pub id: SnapshotId,
-    /// The moment that it shows, RFC 3339 in UTC.
+    /// The time at which the store was read, RFC 3339 in UTC.
     pub taken_at: String,
-    /// The program that wrote it, with its version.
+    /// Name and version of the program that wrote the snapshot.
     pub written_by: String,
-    /// Of which store, and how far that had come.
+    /// The store that was read, and its state at that moment.
     pub store: Moment,
-    /// The spaces that have anything in them, in order.
+    /// The spaces that contain at least one pair, in order.
     pub spaces: Vec<SpaceEntry>,
 }
 
-/// A space of a snapshot.
+/// A space of a snapshot: a part of the store with keys of its own, such as the records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpaceEntry {
-    /// Its name.
     pub name: String,
-    /// Its chunks, in order.
+    /// The chunks, in the order of their keys.
     pub chunks: Vec<ChunkEntry>,
 }
 
 /// A chunk of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChunkEntry {
-    /// Its name.
     pub sha256: ChunkId,
-    /// Pairs in it.
+    /// Number of pairs in the chunk.
     pub entries: u64,
-    /// Bytes of its content.
+    /// Length of the content in bytes, before compression.
     pub bytes: u64,
-    /// Bytes of its file.
+    /// Length of the file in bytes.
     pub stored: u64,
 }
 
 impl Manifest {
-    /// All chunks, in order, with the names of their spaces.
+    /// Returns all chunks in order, each with the name of its space.
     pub fn chunks(&self) -> impl Iterator<Item = (&str, &ChunkEntry)> {
         self.spaces.iter().flat_map(|space| space.chunks.iter().map(|chunk| (&*space.name, chunk)))
     }
 
-    /// Bytes of all files it needs, itself apart.
+    /// Size in bytes of all chunk files of the snapshot.
     pub fn stored_bytes(&self) -> u64 {
         self.chunks().map(|(_, chunk)| chunk.stored).sum()
     }
 
-    /// Bytes of everything that is in it.
+    /// Size in bytes of the content of all chunks, before compression.
     pub fn content_bytes(&self) -> u64 {
         self.chunks().map(|(_, chunk)| chunk.bytes).sum()
     }
 
-    /// Live records of all collections.
+    /// Number of live records in all collections.
     pub fn records(&self) -> u64 {
         self.store.collections.iter().map(|collection| collection.records).sum()
     }
 
-    /// The file.
+    /// Returns the bytes of the file.
     ///
     /// # Errors
-    /// None that is known of.
+    /// The manifest cannot be written as JSON; no case is known.
     pub(crate) fn encode(&self) -> Result<Vec<u8>> {
         let body = serde_json::to_vec(self).map_err(|error| Error::Refused(error.to_string()))?;
-        let hash = ChunkId::of(&body).to_string();
+        let hash = ChunkId::of_bytes(&body).to_string();
         Ok([BEFORE_HASH, hash.as_bytes(), BEFORE_BODY, &body, END].concat())
     }
 
-    /// What a file says, of the name `what`.
+    /// Parses the bytes of the file called `file`.
     ///
     /// # Errors
-    /// [`Error::Damaged`]; [`Error::Refused`] where a newer version wrote it.
-    pub(crate) fn decode(bytes: &[u8], what: &str) -> Result<Self> {
-        let damaged = |how: &str| Error::damaged(what, how);
-        let rest = bytes.strip_prefix(BEFORE_HASH).ok_or_else(|| damaged("it does not begin as a snapshot does"))?;
-        let (hash, rest) = rest.split_at_checked(64).ok_or_else(|| damaged("it is cut off"))?;
-        let rest = rest.strip_prefix(BEFORE_BODY).ok_or_else(|| damaged("it does not begin as a snapshot does"))?;
-        let body = rest.strip_suffix(END).ok_or_else(|| damaged("it is cut off"))?;
-        if ChunkId::of(body).to_string().as_bytes() != hash {
-            return Err(damaged("it does not have the checksum that it says"));
-        }
-        let unreadable = |error: serde_json::Error| damaged(&format!("it cannot be read ({error})"));
-        let Version { format } = serde_json::from_slice(body).map_err(unreadable)?;
+    /// [`Error::Damaged`]; [`Error::Refused`] if a newer version wrote the file.
+    pub(crate) fn decode(bytes: &[u8], file: &str) -> Result<Self> {
+        let body = checked_body(bytes).map_err(|damage| Error::damaged(file, damage))?;
+        let FormatVersion { format } = parse_body(body, file)?;
         if format > FORMAT {
             return Err(Error::Refused(format!(
-                "{what} has format {format}, this program knows up to {FORMAT}; use the newer program version"
+                "{file} has format {format}, but this program knows formats up to {FORMAT}; use a newer version of the program"
             )));
         }
-        serde_json::from_slice(body).map_err(unreadable)
+        parse_body(body, file)
     }
 }
 
+/// Returns the value of `snapshot`, whose hash was compared. The error describes the damage.
+fn checked_body(bytes: &[u8]) -> Result<&[u8], &'static str> {
+    let rest = bytes.strip_prefix(BEFORE_HASH).ok_or("it does not begin like a snapshot")?;
+    let (hash, rest) = rest.split_at_checked(64).ok_or("it is cut off")?;
+    let rest = rest.strip_prefix(BEFORE_BODY).ok_or("it does not begin like a snapshot")?;
+    let body = rest.strip_suffix(END).ok_or("it is cut off")?;
+    if ChunkId::of_bytes(body).to_string().as_bytes() != hash {
+        return Err("its checksum is not the one that it states");
+    }
+    Ok(body)
+}
+
+fn parse_body<'a, T: Deserialize<'a>>(body: &'a [u8], file: &str) -> Result<T> {
+    serde_json::from_slice(body).map_err(|error| Error::damaged(file, format!("it cannot be read ({error})")))
+}
+
 #[derive(Deserialize)]
-struct Version {
+struct FormatVersion {
     format: u32,
 }
 
@@ -208,7 +218,7 @@ mod tests {
     use super::*;
 
     fn manifest() -> Manifest {
-        let chunk = ChunkEntry { sha256: ChunkId::of(b"x"), entries: 3, bytes: 100, stored: 60 };
+        let chunk = ChunkEntry { sha256: ChunkId::of_bytes(b"x"), entries: 3, bytes: 100, stored: 60 };
         Manifest {
             format: FORMAT,
             id: SnapshotId::at("2026-03-01T02:15:00.123Z").expect("a time"),
@@ -220,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn it_comes_back_and_every_changed_or_missing_byte_is_noticed() {
+    fn a_manifest_survives_encoding_and_any_changed_or_missing_byte_is_found() {
         let bytes = manifest().encode().expect("a file");
         assert_eq!(Manifest::decode(&bytes, "s").expect("a manifest"), manifest());
         assert!(serde_json::from_slice::<serde_json::Value>(&bytes).is_ok(), "it is JSON");
@@ -235,14 +245,14 @@ mod tests {
     }
 
     #[test]
-    fn one_of_a_newer_version_says_so() {
+    fn the_error_for_a_newer_format_asks_for_a_newer_program() {
         let newer = Manifest { format: FORMAT + 1, ..manifest() }.encode().expect("a file");
         let error = Manifest::decode(&newer, "s").expect_err("it is newer").to_string();
-        assert!(error.contains("newer program"), "{error}");
+        assert!(error.contains("newer version of the program"), "{error}");
     }
 
     #[test]
-    fn a_name_is_no_path() {
+    fn a_path_is_not_a_snapshot_name() {
         assert_eq!(manifest().id.as_str(), "20260301T021500.123Z");
         for wrong in ["", "../x", "2026/Z", "..", "Z", "20260301", "2026 Z", ".2026Z"] {
             assert!(wrong.parse::<SnapshotId>().is_err(), "{wrong}");

@@ -1,19 +1,20 @@
-//! A directory of snapshots that share what is the same in them.
+//! A directory of snapshots in which equal chunks are stored once.
 //!
 //! ```text
-//! doppel.repository             says what this is, and its format
+//! doppel.repository             marks the directory as a repository and names its format
 //! lock                          see `lock`
 //! chunks/3f/3fa9…               a chunk, by its name
 //! snapshots/20260301T….json     a manifest
 //! ```
 //!
-//! A file gets its name when it is whole and on disk, and the manifest is the last of a snapshot: whatever ends the process
-//! meanwhile, a snapshot is there with all its chunks, or not at all. What is left then are chunks that the next snapshot uses, or
-//! [`Repository::prune`] removes. A chunk is never changed.
+//! A file gets its final name after its bytes are on disk, and the manifest is the last file of a snapshot. If the process dies in between, the
+//! snapshot does not exist; its chunks remain until the next snapshot uses them or [`Repository::prune`] removes them. A chunk never
+//! changes.
 //!
-//! Readable by its owner only: it holds all that the store does.
+//! Only the owner may read the directory, because it contains all data of the store.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
@@ -23,79 +24,80 @@ use serde::{Deserialize, Serialize};
 use tempfile::Builder;
 
 use crate::chunk::{self, ChunkId};
-use crate::lock::Lock;
+use crate::lock::RepositoryLock;
 use crate::manifest::{ChunkEntry, FORMAT, Manifest, SnapshotId};
-use crate::take::Sink;
-use crate::verify::Order;
+use crate::take::SnapshotSink;
+use crate::verify::KeyOrder;
 use crate::{Error, Result, Snapshot};
 use doppel_store::snapshot::{Moment, Piece};
 
-const MARK: &str = "doppel.repository";
-const CHUNKS: &str = "chunks";
-const SNAPSHOTS: &str = "snapshots";
-const JSON: &str = ".json";
-/// Files that are being written begin with this.
-const PART: &str = ".part-";
-/// How often to look for a name: as many may be written at the same moment.
-const MOST_AT_ONCE: u32 = 1_000;
+const MARK_FILE: &str = "doppel.repository";
+const CHUNK_FOLDER: &str = "chunks";
+const SNAPSHOT_FOLDER: &str = "snapshots";
+const MANIFEST_ENDING: &str = ".json";
+/// Prefix of the names of files that are being written.
+const PART_PREFIX: &str = ".part-";
+/// Attempts to find a free name for a snapshot. An attempt fails only if another writer takes the name at the same moment.
+const MAX_NAME_ATTEMPTS: u32 = 1_000;
 
-/// What says that a directory is a repository.
+/// The content of the file that marks a directory as a repository.
 #[derive(Serialize, Deserialize)]
-struct Mark {
+struct RepositoryMark {
     format: u32,
 }
 
-/// See the module.
+/// A directory of snapshots.
 #[derive(Clone, Debug)]
 pub struct Repository {
     dir: PathBuf,
 }
 
-/// A snapshot of a repository.
+/// A snapshot in the list of a repository.
 #[derive(Debug)]
-pub struct Listed {
-    /// Its name.
+pub struct ListedSnapshot {
     pub id: SnapshotId,
-    /// What it consists of, or why that cannot be read.
+    /// The manifest, or the error if it cannot be read.
     pub manifest: Result<Manifest>,
 }
 
-/// What was removed.
+/// The snapshots and chunks that [`Repository::prune`] removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pruned {
-    /// Snapshots, oldest first.
+pub struct PruneSummary {
+    /// The removed snapshots, oldest first.
     pub snapshots: Vec<SnapshotId>,
-    /// Files of chunks that no snapshot has any more.
+    /// Number of removed chunk files.
     pub chunks: u64,
-    /// Bytes of these.
+    /// Size of the removed chunk files in bytes.
     pub bytes: u64,
 }
 
 impl Repository {
-    /// Whether `dir` holds one.
+    /// True if `dir` contains a repository.
     pub fn is_in(dir: &Path) -> bool {
-        dir.join(MARK).exists()
+        dir.join(MARK_FILE).exists()
     }
 
-    /// The repository in `dir`.
+    /// Opens the repository in `dir`.
     ///
     /// # Errors
-    /// [`Error::Refused`] where there is none, or one of a newer format.
+    /// [`Error::Refused`] if `dir` contains no repository, or one of a newer format.
     pub fn open(dir: &Path) -> Result<Self> {
-        let path = dir.join(MARK);
+        let path = dir.join(MARK_FILE);
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                let what = format!("{} is no repository of snapshots: it has no file {MARK}", dir.display());
-                return Err(Error::Refused(what));
+                return Err(Error::Refused(format!(
+                    "{} is no repository of snapshots: it has no file {MARK_FILE}",
+                    dir.display()
+                )));
             }
-            Err(error) => return Err(Error::file(&path)(error)),
+            Err(error) => return Err(Error::io_at(&path)(error)),
         };
-        let mark: Mark = serde_json::from_slice(&bytes)
+        let mark: RepositoryMark = serde_json::from_slice(&bytes)
             .map_err(|error| Error::damaged(path.display(), format!("it cannot be read ({error})")))?;
         if mark.format > FORMAT {
             return Err(Error::Refused(format!(
-                "{} has format {}, this program knows up to {FORMAT}; use the newer program version",
+                "{} has format {}, but this program knows formats up to {FORMAT}; use a newer version of the program",
                 dir.display(),
                 mark.format
             )));
@@ -103,228 +105,230 @@ impl Repository {
         Ok(Self { dir: dir.to_owned() })
     }
 
-    /// The repository in `dir`, which is made if the directory is missing or empty. The folder above it must be there: it may be on a
-    /// volume that is away, and a backup beside its place is none.
+    /// Opens the repository in `dir`, and creates it if the directory is missing or empty. The parent folder must exist: it may lie on a
+    /// volume that is not mounted, and a backup on another disk than intended protects nothing.
     ///
     /// # Errors
-    /// Also where the directory holds something else, or cannot be made.
+    /// As [`Repository::open`]; [`Error::Refused`] if the directory contains other files or its parent folder is missing.
     pub fn open_or_create(dir: &Path) -> Result<Self> {
         match Self::open(dir) {
             Err(Error::Refused(_)) if !Self::is_in(dir) => {}
             opened => return opened,
         }
-        match private(dir) {
+        match create_private_folder(dir) {
             Err(Error::Io { error, .. }) if error.kind() == ErrorKind::NotFound => {
                 return Err(Error::Refused(format!(
-                    "{} cannot be made, since the folder above it is missing: mount its volume, or make that folder",
+                    "{} cannot be created, because its parent folder is missing: mount its volume, or create the folder",
                     dir.display()
                 )));
             }
-            made => made?,
+            created => created?,
         }
         let names = fs::read_dir(dir).and_then(|entries| entries.map(|entry| Ok(entry?.file_name())).collect());
-        let names: Vec<_> = names.map_err(Error::file(dir))?;
-        // What a process leaves that was killed while it made one.
-        let ours = |name: &std::ffi::OsStr| {
-            let name = name.to_string_lossy();
-            ["lost+found", CHUNKS, SNAPSHOTS].contains(&&*name) || name.starts_with(PART)
-        };
-        if let Some(other) = names.iter().find(|name| !ours(name)) {
+        let names: Vec<_> = names.map_err(Error::io_at(dir))?;
+        if let Some(other) = names.iter().find(|name| !may_be_in_new_repository(name)) {
             return Err(Error::Refused(format!(
                 "{} is no repository of snapshots and not empty (it holds {}); give an empty or a new directory",
                 dir.display(),
                 other.display()
             )));
         }
-        private(&dir.join(CHUNKS))?;
-        private(&dir.join(SNAPSHOTS))?;
-        let mark = serde_json::to_vec(&Mark { format: FORMAT }).map_err(|error| Error::Refused(error.to_string()))?;
-        put(&dir.join(MARK), &mark, Put::Replace)?;
-        sync(dir)?;
+        create_private_folder(&dir.join(CHUNK_FOLDER))?;
+        create_private_folder(&dir.join(SNAPSHOT_FOLDER))?;
+        let mark = serde_json::to_vec(&RepositoryMark { format: FORMAT });
+        let mark = mark.map_err(|error| Error::Refused(error.to_string()))?;
+        write_file(&dir.join(MARK_FILE), &mark, ExistingFile::Replace)?;
+        sync_folder(dir)?;
         Ok(Self { dir: dir.to_owned() })
     }
 
-    /// Where it is.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Its snapshots, oldest first.
+    /// Returns the snapshots, oldest first.
     ///
     /// # Errors
-    /// When the directory cannot be read.
-    pub fn list(&self) -> Result<Vec<Listed>> {
-        let listed = self.ids()?.into_iter().map(|id| Listed { manifest: self.manifest(&id), id });
-        // One may be removed at this moment.
-        let is_gone = |listed: &Listed| listed.manifest.is_err() && !self.manifest_path(&listed.id).exists();
-        Ok(listed.filter(|listed| !is_gone(listed)).collect())
+    /// The directory cannot be read.
+    pub fn list(&self) -> Result<Vec<ListedSnapshot>> {
+        let mut snapshots = Vec::new();
+        for id in self.ids()? {
+            let manifest = self.manifest(&id);
+            // Another process may have removed the snapshot since `ids` found its name.
+            let was_removed = manifest.is_err() && !self.manifest_path(&id).exists();
+            if !was_removed {
+                snapshots.push(ListedSnapshot { id, manifest });
+            }
+        }
+        Ok(snapshots)
     }
 
-    /// Keeps snapshots from being removed.
-    pub(crate) fn hold(&self) -> Result<Lock> {
-        Lock::shared(&self.dir)
+    /// Prevents the removal of snapshots until the lock is dropped.
+    pub(crate) fn lock_shared(&self) -> Result<RepositoryLock> {
+        RepositoryLock::shared(&self.dir)
     }
 
     fn ids(&self) -> Result<Vec<SnapshotId>> {
-        let folder = self.dir.join(SNAPSHOTS);
+        let folder = self.dir.join(SNAPSHOT_FOLDER);
         let entries = match fs::read_dir(&folder) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries.map_err(Error::file(&folder))?,
+            entries => entries.map_err(Error::io_at(&folder))?,
         };
         let mut ids = Vec::new();
         for entry in entries {
-            let name = entry.map_err(Error::file(&folder))?.file_name();
-            ids.extend(name.to_str().and_then(|name| name.strip_suffix(JSON)?.parse::<SnapshotId>().ok()));
+            let name = entry.map_err(Error::io_at(&folder))?.file_name();
+            ids.extend(name.to_str().and_then(|name| name.strip_suffix(MANIFEST_ENDING)?.parse::<SnapshotId>().ok()));
         }
         ids.sort_unstable();
         Ok(ids)
     }
 
-    /// What a snapshot consists of.
+    /// Reads the manifest of the snapshot `id`.
     ///
     /// # Errors
-    /// [`Error::Refused`] where there is none of that name, [`Error::Damaged`].
+    /// [`Error::Refused`] if there is no snapshot of this name; [`Error::Damaged`].
     pub fn manifest(&self, id: &SnapshotId) -> Result<Manifest> {
         let path = self.manifest_path(id);
         let bytes = match fs::read(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return Err(Error::Refused(format!("{} has no snapshot {id}", self.dir.display())));
             }
-            bytes => bytes.map_err(Error::file(&path))?,
+            bytes => bytes.map_err(Error::io_at(&path))?,
         };
         let manifest = Manifest::decode(&bytes, &path.display().to_string())?;
         if manifest.id != *id {
-            return Err(Error::damaged(path.display(), format!("it is of the snapshot {}", manifest.id)));
+            return Err(Error::damaged(path.display(), format!("it belongs to the snapshot {}", manifest.id)));
         }
         Ok(manifest)
     }
 
-    /// The name of the latest snapshot.
+    /// Returns the name of the latest snapshot.
     ///
     /// # Errors
-    /// [`Error::Refused`] where there is none.
+    /// [`Error::Refused`] if the repository has no snapshot.
     pub fn latest(&self) -> Result<SnapshotId> {
-        let none = || Error::Refused(format!("{} has no snapshot", self.dir.display()));
-        self.ids()?.pop().ok_or_else(none)
+        self.ids()?.pop().ok_or_else(|| Error::Refused(format!("{} has no snapshot", self.dir.display())))
     }
 
-    /// Begins a snapshot.
+    /// Begins a new snapshot.
     ///
     /// # Errors
-    /// [`Error::Busy`] while snapshots are being removed.
-    pub fn writer(&self) -> Result<Writer> {
-        let lock = Lock::shared(&self.dir)?;
-        Ok(Writer { repository: self.clone(), folders: BTreeSet::new(), _lock: lock })
+    /// [`Error::Busy`] while another thread or process removes snapshots.
+    pub fn writer(&self) -> Result<RepositoryWriter> {
+        let lock = RepositoryLock::shared(&self.dir)?;
+        Ok(RepositoryWriter { repository: self.clone(), folders: BTreeSet::new(), _lock: lock })
     }
 
-    /// Reads a snapshot.
+    /// Opens the snapshot `id` for reading.
     ///
     /// # Errors
-    /// As [`Repository::manifest`]; [`Error::Busy`] while snapshots are being removed.
+    /// As [`Repository::manifest`]; [`Error::Busy`] while another thread or process removes snapshots.
     pub fn reader(&self, id: &SnapshotId) -> Result<impl Snapshot + use<>> {
-        let lock = Lock::shared(&self.dir)?;
+        let lock = RepositoryLock::shared(&self.dir)?;
         let manifest = self.manifest(id)?;
         let chunks: Vec<_> = manifest.chunks().map(|(space, entry)| (space.to_owned(), *entry)).collect();
-        let (repository, chunks, order) = (self.clone(), chunks.into_iter(), Order::default());
-        Ok(Reader { repository, manifest, chunks, order, state: State::Reading, _lock: lock })
+        Ok(RepositoryReader {
+            repository: self.clone(),
+            manifest,
+            chunks: chunks.into_iter(),
+            order: KeyOrder::default(),
+            state: ReadState::Reading,
+            _lock: lock,
+        })
     }
 
-    /// Removes all snapshots but the latest `keep`, and every chunk that then belongs to none.
+    /// Removes all snapshots except the latest `keep`, and all chunks that the kept snapshots do not use.
     ///
     /// # Errors
-    /// [`Error::Refused`] where none is to be kept, or one cannot be read: then nothing is known of what it needs.
-    pub fn prune(&self, keep: usize) -> Result<Pruned> {
+    /// [`Error::Refused`] if `keep` is zero, or if the manifest of a kept snapshot cannot be read, because its chunks are then unknown.
+    pub fn prune(&self, keep: usize) -> Result<PruneSummary> {
         if keep == 0 {
             return Err(Error::Refused("the latest snapshot is always kept; keep 1 or more".into()));
         }
-        let _lock = Lock::exclusive(&self.dir)?;
+        let _lock = RepositoryLock::exclusive(&self.dir)?;
         let mut listed = self.list()?;
-        let mut pruned = Pruned::default();
+        let mut pruned = PruneSummary::default();
         let kept = listed.split_off(listed.len().saturating_sub(keep));
         let mut needed = BTreeSet::new();
-        for Listed { manifest, .. } in kept {
+        for ListedSnapshot { manifest, .. } in kept {
             let manifest = manifest.map_err(|error| {
-                Error::Refused(format!("{error}; nothing is removed until that file is mended or deleted"))
+                Error::Refused(format!("{error}; prune removes nothing until you restore or delete this file"))
             })?;
             needed.extend(manifest.chunks().map(|(_, chunk)| chunk.sha256));
         }
-        for Listed { id, .. } in listed {
+        for ListedSnapshot { id, .. } in listed {
             let path = self.manifest_path(&id);
-            fs::remove_file(&path).map_err(Error::file(&path))?;
+            fs::remove_file(&path).map_err(Error::io_at(&path))?;
             pruned.snapshots.push(id);
         }
-        // No manifest may come back after a loss of power whose chunks are gone.
-        sync(&self.dir.join(SNAPSHOTS))?;
-        crate::point("snapshot::prune");
+        // The removal of the manifests must be on disk before a chunk is removed. Otherwise a manifest could come back after a power
+        // failure without its chunks.
+        sync_folder(&self.dir.join(SNAPSHOT_FOLDER))?;
+        crate::reach_failpoint("snapshot::prune");
         self.remove_chunks(&needed, &mut pruned)?;
         Ok(pruned)
     }
 
-    fn remove_chunks(&self, needed: &BTreeSet<ChunkId>, pruned: &mut Pruned) -> Result<()> {
-        let all = self.dir.join(CHUNKS);
-        for folder in folders(&all)? {
-            for entry in fs::read_dir(&folder).map_err(Error::file(&folder))? {
-                let path = entry.map_err(Error::file(&folder))?.path();
+    fn remove_chunks(&self, needed: &BTreeSet<ChunkId>, pruned: &mut PruneSummary) -> Result<()> {
+        for folder in subfolders(&self.dir.join(CHUNK_FOLDER))? {
+            for entry in fs::read_dir(&folder).map_err(Error::io_at(&folder))? {
+                let path = entry.map_err(Error::io_at(&folder))?.path();
                 let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-                let id = name.parse::<ChunkId>().ok();
-                let is_left = id.is_some_and(|id| !needed.contains(&id)) || name.starts_with(PART);
-                if !is_left {
+                let is_unused_chunk = name.parse().is_ok_and(|id: ChunkId| !needed.contains(&id));
+                let is_partial = name.starts_with(PART_PREFIX);
+                if !is_unused_chunk && !is_partial {
                     continue;
                 }
-                let bytes = path.metadata().map_err(Error::file(&path))?.len();
-                fs::remove_file(&path).map_err(Error::file(&path))?;
-                (pruned.chunks, pruned.bytes) = (pruned.chunks + 1, pruned.bytes + bytes);
+                let bytes = path.metadata().map_err(Error::io_at(&path))?.len();
+                fs::remove_file(&path).map_err(Error::io_at(&path))?;
+                pruned.chunks += 1;
+                pruned.bytes += bytes;
             }
         }
         Ok(())
     }
 
-    /// The bytes of a chunk, which have its name.
-    pub(crate) fn chunk(&self, id: ChunkId, stored: u64) -> Result<Vec<u8>> {
+    /// Reads the file of a chunk, which must have `stored` bytes, and checks its hash.
+    pub(crate) fn read_chunk(&self, id: ChunkId, stored: u64) -> Result<Vec<u8>> {
         let path = self.chunk_path(id);
-        let damaged = |how: &str| {
-            Error::damaged(
-                path.display(),
-                format!("{how}; delete it, and the next snapshot writes what it still needs"),
-            )
-        };
         let file = match File::open(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return Err(Error::damaged(path.display(), "it is missing"));
             }
-            file => file.map_err(Error::file(&path))?,
+            file => file.map_err(Error::io_at(&path))?,
         };
         let mut bytes = Vec::new();
-        file.take(stored.min(chunk::most_stored()) + 1).read_to_end(&mut bytes).map_err(Error::file(&path))?;
+        file.take(stored.min(chunk::max_file_bytes()) + 1).read_to_end(&mut bytes).map_err(Error::io_at(&path))?;
         if bytes.len() as u64 != stored {
-            return Err(damaged(if (bytes.len() as u64) < stored { "it was cut" } else { "it is too long" }));
+            let damage = if (bytes.len() as u64) < stored { "it is cut off" } else { "it is too long" };
+            return Err(damaged_chunk(&path, damage));
         }
-        if ChunkId::of(&bytes) != id {
-            return Err(damaged("its bytes are not those that were written"));
+        if ChunkId::of_bytes(&bytes) != id {
+            return Err(damaged_chunk(&path, "its bytes were changed after it was written"));
         }
         Ok(bytes)
     }
 
     pub(crate) fn chunk_path(&self, id: ChunkId) -> PathBuf {
         let name = id.to_string();
-        self.dir.join(CHUNKS).join(&name[..2]).join(&name)
+        self.dir.join(CHUNK_FOLDER).join(&name[..2]).join(&name)
     }
 
     fn manifest_path(&self, id: &SnapshotId) -> PathBuf {
-        self.dir.join(SNAPSHOTS).join(format!("{id}{JSON}"))
+        self.dir.join(SNAPSHOT_FOLDER).join(format!("{id}{MANIFEST_ENDING}"))
     }
 }
 
 /// Writes a snapshot into a repository.
 #[derive(Debug)]
-pub struct Writer {
+pub struct RepositoryWriter {
     repository: Repository,
-    /// Those with chunks of this snapshot, by the first byte of their names.
+    /// The folders that contain chunks of this snapshot, by the first byte of the chunk names. They are synced to disk at the end.
     folders: BTreeSet<u8>,
-    _lock: Lock,
+    _lock: RepositoryLock,
 }
 
-impl Sink for Writer {
+impl SnapshotSink for RepositoryWriter {
     fn begin(&mut self, _: &Moment) -> Result<()> {
         Ok(())
     }
@@ -332,149 +336,161 @@ impl Sink for Writer {
     fn chunk(&mut self, _: &str, id: ChunkId, bytes: &[u8]) -> Result<bool> {
         let path = self.repository.chunk_path(id);
         self.folders.insert(id.0[0]);
-        // One of another length was damaged since; what is damaged otherwise, verifying finds.
+        // An existing file of another length is damaged and is written again. `verify` finds other damage.
         if path.metadata().is_ok_and(|file| file.len() == bytes.len() as u64) {
             return Ok(false);
         }
         if let Some(folder) = path.parent() {
-            private(folder)?;
+            create_private_folder(folder)?;
         }
-        put(&path, bytes, Put::Replace)?;
+        write_file(&path, bytes, ExistingFile::Replace)?;
         Ok(true)
     }
 
     fn finish(&mut self, manifest: Manifest) -> Result<Manifest> {
-        let chunks = self.repository.dir.join(CHUNKS);
+        let chunks = self.repository.dir.join(CHUNK_FOLDER);
         for folder in &self.folders {
-            sync(&chunks.join(format!("{folder:02x}")))?;
+            sync_folder(&chunks.join(format!("{folder:02x}")))?;
         }
-        sync(&chunks)?;
-        crate::point("snapshot::manifest");
+        sync_folder(&chunks)?;
+        crate::reach_failpoint("snapshot::manifest");
         let first = manifest.id.clone();
         let mut manifest = manifest;
-        for _ in 0..MOST_AT_ONCE {
-            // What is removed first is what was written first, whatever the clock said.
+        for _ in 0..MAX_NAME_ATTEMPTS {
+            // The names follow the order of writing even if the clock was wrong, so that prune removes the snapshot that was written first.
             if let Some(latest) = self.repository.ids()?.pop().filter(|latest| *latest >= manifest.id) {
                 manifest.id = latest.next();
             }
             let path = self.repository.manifest_path(&manifest.id);
-            if put(&path, &manifest.encode()?, Put::Once)? {
-                sync(&self.repository.dir.join(SNAPSHOTS))?;
+            if write_file(&path, &manifest.encode()?, ExistingFile::Keep)? {
+                sync_folder(&self.repository.dir.join(SNAPSHOT_FOLDER))?;
                 return Ok(manifest);
             }
         }
-        Err(Error::Refused(format!("there are too many snapshots called {first}")))
+        Err(Error::Refused(format!(
+            "no free name was found for the snapshot {first}, because too many snapshots are written at once; try again later"
+        )))
     }
 }
 
 /// Reads a snapshot from a repository.
 #[derive(Debug)]
-struct Reader {
+struct RepositoryReader {
     repository: Repository,
     manifest: Manifest,
     chunks: std::vec::IntoIter<(String, ChunkEntry)>,
-    order: Order,
-    state: State,
-    _lock: Lock,
+    order: KeyOrder,
+    state: ReadState,
+    _lock: RepositoryLock,
 }
 
-/// How far a reader is.
+/// The state of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum ReadState {
     Reading,
-    /// Everything was there.
-    Whole,
+    /// The reader reached the end and found no damage.
+    Complete,
     Failed,
 }
 
-impl Reader {
-    fn piece(&mut self, space: String, entry: &ChunkEntry) -> Result<Piece> {
-        let bytes = self.repository.chunk(entry.sha256, entry.stored)?;
-        let path = self.repository.chunk_path(entry.sha256);
-        let wrong = |how: String| Error::damaged(path.display(), how);
-        let (entries, length) = chunk::decode(&bytes).map_err(wrong)?;
-        if (entries.len() as u64, length) != (entry.entries, entry.bytes) {
-            return Err(wrong("it is not what its snapshot says".into()));
+impl RepositoryReader {
+    fn read_piece(&mut self, space: String, entry: &ChunkEntry) -> Result<Piece> {
+        let bytes = self.repository.read_chunk(entry.sha256, entry.stored)?;
+        let damaged = Error::damaged_at(self.repository.chunk_path(entry.sha256));
+        let (entries, length) = chunk::decode(&bytes).map_err(&damaged)?;
+        if entries.len() as u64 != entry.entries || length != entry.bytes {
+            return Err(damaged("its size is not the one that the manifest states"));
         }
-        self.order.follow(&space, &entries).map_err(wrong)?;
+        self.order.check_next(&space, &entries).map_err(&damaged)?;
         Ok(Piece { space, entries })
     }
 }
 
-impl Iterator for Reader {
+impl Iterator for RepositoryReader {
     type Item = Result<Piece>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.state != State::Reading {
+        if self.state != ReadState::Reading {
             return None;
         }
         let Some((space, entry)) = self.chunks.next() else {
-            self.state = State::Whole;
+            self.state = ReadState::Complete;
             return None;
         };
-        let piece = self.piece(space, &entry);
+        let piece = self.read_piece(space, &entry);
         if piece.is_err() {
-            self.state = State::Failed;
+            self.state = ReadState::Failed;
         }
         Some(piece)
     }
 }
 
-impl Snapshot for Reader {
+impl Snapshot for RepositoryReader {
     fn moment(&self) -> &Moment {
         &self.manifest.store
     }
 
     fn manifest(&self) -> Option<&Manifest> {
-        (self.state == State::Whole).then_some(&self.manifest)
+        (self.state == ReadState::Complete).then_some(&self.manifest)
     }
 }
 
-/// What happens to a file of the name that is there.
+fn damaged_chunk(path: &Path, damage: &str) -> Error {
+    let advice = "delete it; the next snapshot writes it again if it needs it";
+    Error::damaged(path.display(), format!("{damage}; {advice}"))
+}
+
+/// True for files that an interrupted creation of a repository leaves, and for the folder `lost+found` of a volume.
+fn may_be_in_new_repository(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    ["lost+found", CHUNK_FOLDER, SNAPSHOT_FOLDER].contains(&&*name) || name.starts_with(PART_PREFIX)
+}
+
+/// The treatment of an existing file of the same name.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Put {
+enum ExistingFile {
     Replace,
-    /// It stays.
-    Once,
+    Keep,
 }
 
-/// Writes a file, which gets its name when it is on disk; whether it did.
-fn put(path: &Path, bytes: &[u8], how: Put) -> Result<bool> {
+/// Writes a file, which gets its name after its bytes are on disk. Returns false if a file of this name existed and was kept.
+fn write_file(path: &Path, bytes: &[u8], existing: ExistingFile) -> Result<bool> {
+    persist(path, bytes, existing).map_err(Error::io_at(path))
+}
+
+fn persist(path: &Path, bytes: &[u8], existing: ExistingFile) -> io::Result<bool> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    let written = || -> io::Result<bool> {
-        let mut file = Builder::new().prefix(PART).tempfile_in(folder)?;
-        file.write_all(bytes)?;
-        file.as_file().sync_all()?;
-        match how {
-            Put::Replace => file.persist(path).map(|_| true).map_err(|error| error.error),
-            Put::Once => match file.persist_noclobber(path) {
-                Err(error) if error.error.kind() == ErrorKind::AlreadyExists => Ok(false),
-                persisted => persisted.map(|_| true).map_err(|error| error.error),
-            },
-        }
-    };
-    written().map_err(Error::file(path))
+    let mut file = Builder::new().prefix(PART_PREFIX).tempfile_in(folder)?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    match existing {
+        ExistingFile::Replace => file.persist(path).map(|_| true).map_err(|error| error.error),
+        ExistingFile::Keep => match file.persist_noclobber(path) {
+            Err(error) if error.error.kind() == ErrorKind::AlreadyExists => Ok(false),
+            persisted => persisted.map(|_| true).map_err(|error| error.error),
+        },
+    }
 }
 
-/// Makes a folder if it is missing; never the one above it.
-fn private(folder: &Path) -> Result<()> {
+/// Creates a folder that only its owner may read, if it is missing. Does not create its parent folder.
+fn create_private_folder(folder: &Path) -> Result<()> {
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
-        made => made.map_err(Error::file(folder)),
+        created => created.map_err(Error::io_at(folder)),
     }
 }
 
-fn sync(folder: &Path) -> Result<()> {
+fn sync_folder(folder: &Path) -> Result<()> {
     match File::open(folder).and_then(|folder| folder.sync_all()) {
-        // No chunk was ever in it.
+        // A folder that does not exist contains nothing that must be on disk.
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        synced => synced.map_err(Error::file(folder)),
+        synced => synced.map_err(Error::io_at(folder)),
     }
 }
 
-fn folders(of: &Path) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(of).map_err(Error::file(of))?;
+fn subfolders(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).map_err(Error::io_at(folder))?;
     let paths = entries.map(|entry| entry.map(|entry| entry.path()));
-    let paths = paths.collect::<io::Result<Vec<_>>>().map_err(Error::file(of))?;
+    let paths = paths.collect::<io::Result<Vec<_>>>().map_err(Error::io_at(folder))?;
     Ok(paths.into_iter().filter(|path| path.is_dir()).collect())
 }

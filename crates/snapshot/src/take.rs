@@ -1,100 +1,96 @@
-//! Takes a snapshot: reads a store and hands chunk after chunk to where they are kept, then the manifest.
+//! Takes a snapshot: reads a store, writes its chunks to a sink one after the other, and then writes the manifest.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::chunk::{ChunkId, Content, Cutter};
+use crate::chunk::{ChunkContent, ChunkCutter, ChunkId};
 use crate::manifest::{ChunkEntry, FORMAT, Manifest, SnapshotId, SpaceEntry};
 use crate::{Error, Result};
 use doppel_store::snapshot::{Moment, SnapshotReader};
 
-/// Where a snapshot is kept.
-pub trait Sink {
-    /// What comes before all chunks.
-    ///
-    /// # Errors
-    /// When it cannot be written.
+/// A destination of a snapshot. Each method fails if the destination cannot be written.
+pub trait SnapshotSink {
+    /// Begins a snapshot of a store at this moment.
     fn begin(&mut self, moment: &Moment) -> Result<()>;
 
-    /// Takes a chunk; whether it was not there yet.
-    ///
-    /// # Errors
-    /// When it cannot be written.
+    /// Writes a chunk. Returns false if the destination had the chunk already.
     fn chunk(&mut self, space: &str, id: ChunkId, bytes: &[u8]) -> Result<bool>;
 
-    /// Makes a snapshot of the chunks taken, on disk when this returns; returns the manifest as it was written.
-    ///
-    /// # Errors
-    /// When it cannot be written: then there is no snapshot.
+    /// Completes the snapshot. It is on disk when this returns. Returns the manifest as it was written, which may have another id. After an
+    /// error there is no snapshot.
     fn finish(&mut self, manifest: Manifest) -> Result<Manifest>;
 }
 
-/// What a snapshot is called.
+/// The time and the author of a snapshot.
 #[derive(Clone, Debug)]
-pub struct Label {
-    /// When its reader was made, RFC 3339 in UTC.
+pub struct SnapshotLabel {
+    /// The time at which the reader was made, RFC 3339 in UTC.
     pub taken_at: String,
-    /// The program, with its version.
+    /// Name and version of the program.
     pub written_by: String,
 }
 
-/// How far it is; and whether it is to stop.
+/// The progress of a snapshot that is being taken, and the request to stop it. Threads share it.
 #[derive(Debug, Default)]
-pub struct Progress {
+pub struct SnapshotProgress {
     entries: AtomicU64,
     bytes: AtomicU64,
     new_bytes: AtomicU64,
     stop: AtomicBool,
 }
 
-impl Progress {
-    /// Pairs of the store that were read.
+impl SnapshotProgress {
+    /// Number of pairs that were read from the store.
     pub fn entries(&self) -> u64 {
         self.entries.load(Ordering::Relaxed)
     }
 
-    /// Bytes that were read.
+    /// Number of bytes that were read from the store.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes that were written, compressed: what was not there yet.
+    /// Number of bytes in the chunks that the destination did not have yet, compressed.
     pub fn new_bytes(&self) -> u64 {
         self.new_bytes.load(Ordering::Relaxed)
     }
 
-    /// Asks it to stop.
+    /// Requests that the snapshot stops.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was asked to.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 }
 
-/// A snapshot that was taken.
+/// The result of [`take`].
 #[derive(Clone, Debug)]
-pub struct Taken {
-    /// What it consists of.
+pub struct TakenSnapshot {
     pub manifest: Manifest,
-    /// Bytes written for it: what was not there yet.
+    /// Number of bytes in the chunks that the destination did not have before.
     pub new_bytes: u64,
-    /// Chunks written for it.
+    /// Number of chunks that the destination did not have before.
     pub new_chunks: u64,
 }
 
-/// Reads all of `reader` into `sink`.
+/// Reads all pairs of `reader` and writes a snapshot to `sink`.
 ///
 /// # Errors
-/// The store's, where it cannot be read; [`Error::Io`] where the snapshot cannot be written; [`Error::Stopped`]. Then there is no
-/// snapshot.
-pub fn take(reader: &mut dyn SnapshotReader, sink: &mut dyn Sink, label: Label, progress: &Progress) -> Result<Taken> {
+/// [`Error::Store`] if the store cannot be read; [`Error::Io`] if the snapshot cannot be written; [`Error::Stopped`]. After an error there is
+/// no snapshot.
+pub fn take(
+    reader: &mut dyn SnapshotReader,
+    sink: &mut dyn SnapshotSink,
+    label: SnapshotLabel,
+    progress: &SnapshotProgress,
+) -> Result<TakenSnapshot> {
     let store = reader.moment().clone();
     sink.begin(&store)?;
-    let mut taking = Taking { sink, progress, spaces: Vec::new(), new_chunks: 0 };
-    let mut cut: Vec<(&'static str, Content)> = Vec::new();
-    let (mut cutter, mut space) = (Cutter::default(), "");
+    let mut builder = SnapshotBuilder { sink, progress, spaces: Vec::new(), new_chunks: 0 };
+    let mut cut: Vec<(&'static str, ChunkContent)> = Vec::new();
+    let mut cutter = ChunkCutter::default();
+    let mut space = "";
     loop {
         if progress.is_stopped() {
             return Err(Error::Stopped);
@@ -110,33 +106,34 @@ pub fn take(reader: &mut dyn SnapshotReader, sink: &mut dyn Sink, label: Label, 
             cut.extend(cutter.end().map(|content| (space, content)));
         }
         for (space, content) in cut.drain(..) {
-            taking.chunk(space, &content)?;
+            builder.add_chunk(space, &content)?;
         }
         if !is_more {
             break;
         }
     }
-    let Taking { sink, spaces, new_chunks, .. } = taking;
+    let SnapshotBuilder { sink, spaces, new_chunks, .. } = builder;
     let id = SnapshotId::at(&label.taken_at).map_err(Error::Refused)?;
-    let Label { taken_at, written_by } = label;
+    let SnapshotLabel { taken_at, written_by } = label;
     let manifest = sink.finish(Manifest { format: FORMAT, id, taken_at, written_by, store, spaces })?;
-    Ok(Taken { manifest, new_bytes: progress.new_bytes(), new_chunks })
+    Ok(TakenSnapshot { manifest, new_bytes: progress.new_bytes(), new_chunks })
 }
 
-/// What was handed on so far.
-struct Taking<'a> {
-    sink: &'a mut dyn Sink,
-    progress: &'a Progress,
+/// The destination, and the chunks that were written to it.
+struct SnapshotBuilder<'a> {
+    sink: &'a mut dyn SnapshotSink,
+    progress: &'a SnapshotProgress,
     spaces: Vec<SpaceEntry>,
     new_chunks: u64,
 }
 
-impl Taking<'_> {
-    fn chunk(&mut self, space: &str, content: &Content) -> Result<()> {
+impl SnapshotBuilder<'_> {
+    fn add_chunk(&mut self, space: &str, content: &ChunkContent) -> Result<()> {
         let bytes = content.encode();
-        let (id, stored) = (ChunkId::of(&bytes), bytes.len() as u64);
-        crate::point("snapshot::chunk");
-        // What is read at once may be several chunks.
+        let id = ChunkId::of_bytes(&bytes);
+        let stored = bytes.len() as u64;
+        crate::reach_failpoint("snapshot::chunk");
+        // One read of the store may give several chunks, so that each chunk checks again.
         if self.progress.is_stopped() {
             return Err(Error::Stopped);
         }

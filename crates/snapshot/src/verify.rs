@@ -1,39 +1,40 @@
-//! Reads snapshots back, without making anything of them.
+//! Reads snapshots to their end to find damage.
 
 use std::collections::HashMap;
 
 use crate::chunk::{self, ChunkId};
-use crate::manifest::{Manifest, SnapshotId};
-use crate::repository::{Listed, Repository};
+use crate::manifest::{ChunkEntry, Manifest, SnapshotId};
+use crate::repository::{ListedSnapshot, Repository};
 use crate::{Error, Result, Snapshot};
 use doppel_store::snapshot::Entries;
 
-/// What was read of a snapshot that is whole.
+/// The size of an undamaged snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Verified {
-    /// Pairs.
+pub struct VerifiedTotals {
+    /// Number of pairs.
     pub entries: u64,
-    /// Bytes of them.
+    /// Number of bytes in keys and values.
     pub bytes: u64,
 }
 
-/// Whether pairs come in their order.
+/// Checks that the keys of a space ascend.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Order {
+pub(crate) struct KeyOrder {
     space: String,
     last: Option<Vec<u8>>,
 }
 
-impl Order {
-    /// Takes the next of a space.
-    pub(crate) fn follow(&mut self, space: &str, entries: &Entries) -> Result<(), String> {
+impl KeyOrder {
+    /// Checks the next pairs of a space. The error describes the damage.
+    pub(crate) fn check_next(&mut self, space: &str, entries: &Entries) -> Result<(), &'static str> {
         if self.space != space {
-            (self.space, self.last) = (space.to_owned(), None);
+            self.space = space.to_owned();
+            self.last = None;
         }
         let mut last = self.last.as_deref();
         for (key, _) in entries {
             if last.is_some_and(|last| last >= key.as_slice()) {
-                return Err("its keys are not in order".into());
+                return Err("its keys are not in order");
             }
             last = Some(key);
         }
@@ -44,12 +45,12 @@ impl Order {
     }
 }
 
-/// Reads a snapshot to its end.
+/// Reads a snapshot to its end and checks all of it.
 ///
 /// # Errors
-/// The first thing that is not as it was written, by the name of its file.
-pub fn verify(mut snapshot: impl Snapshot) -> Result<Verified> {
-    let mut verified = Verified::default();
+/// The first damage that was found, with the name of the file.
+pub fn verify(mut snapshot: impl Snapshot) -> Result<VerifiedTotals> {
+    let mut verified = VerifiedTotals::default();
     for piece in snapshot.by_ref() {
         let piece = piece?;
         verified.entries += piece.entries.len() as u64;
@@ -61,76 +62,98 @@ pub fn verify(mut snapshot: impl Snapshot) -> Result<Verified> {
     }
 }
 
-/// What a chunk was found to be.
-struct Facts {
+/// The properties of an undamaged chunk.
+struct CheckedChunk {
     entries: u64,
     bytes: u64,
-    /// The first and the last key.
+    /// The first and the last key; `None` for a chunk without pairs.
     keys: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Reads every snapshot of a repository, each chunk once; for each what is wrong with it, oldest first.
+/// The damage of a chunk, which every snapshot that uses the chunk reports.
+struct ChunkDamage {
+    file: String,
+    damage: String,
+}
+
+/// Reads all snapshots of a repository, oldest first, and each chunk once. Calls `on_progress` with the number of bytes that were read.
 ///
 /// # Errors
-/// When the directory cannot be read; [`Error::Busy`] while snapshots are being removed.
-pub fn verify_all(repository: &Repository, told: &mut dyn FnMut(u64)) -> Result<Vec<(SnapshotId, Result<Verified>)>> {
-    let _held = repository.hold()?;
-    let mut known = HashMap::new();
-    let mut read = 0;
-    let listed = repository.list()?;
-    let mut each = |Listed { id, manifest }| {
-        let verified = manifest.and_then(|manifest| {
-            one(repository, &manifest, &mut known, &mut |bytes| {
-                read += bytes;
-                told(read);
-            })
-        });
-        (id, verified)
-    };
-    Ok(listed.into_iter().map(&mut each).collect())
-}
-
-fn one(
+/// The directory cannot be read; [`Error::Busy`] while another thread or process removes snapshots. The error of a damaged snapshot is in the
+/// list.
+pub fn verify_all(
     repository: &Repository,
-    manifest: &Manifest,
-    known: &mut HashMap<ChunkId, std::result::Result<Facts, (String, String)>>,
-    told: &mut dyn FnMut(u64),
-) -> Result<Verified> {
-    let (mut verified, mut space, mut last) = (Verified::default(), "", None::<Vec<u8>>);
-    for (in_space, entry) in manifest.chunks() {
-        let facts = known.entry(entry.sha256).or_insert_with(|| {
-            told(entry.stored);
-            facts(repository, entry.sha256, entry.stored).map_err(|error| match error {
-                Error::Damaged { what, how } => (what, how),
-                error => (repository.chunk_path(entry.sha256).display().to_string(), error.to_string()),
-            })
-        });
-        let wrong = |how: &str| Error::damaged(repository.chunk_path(entry.sha256).display(), how);
-        let facts = facts.as_ref().map_err(|(what, how)| Error::damaged(what, how.clone()))?;
-        if (facts.entries, facts.bytes) != (entry.entries, entry.bytes) {
-            return Err(wrong("it is not what its snapshot says"));
-        }
-        if space != in_space {
-            (space, last) = (in_space, None);
-        }
-        if let Some((first, end)) = &facts.keys {
-            if last.is_some_and(|last| last >= *first) {
-                return Err(wrong("its keys are not in order"));
-            }
-            last = Some(end.clone());
-        }
-        verified.entries += facts.entries;
-        // Each pair has two lengths before it.
-        verified.bytes += facts.bytes - 8 * facts.entries;
+    on_progress: &mut dyn FnMut(u64),
+) -> Result<Vec<(SnapshotId, Result<VerifiedTotals>)>> {
+    let _lock = repository.lock_shared()?;
+    let mut verifier = RepositoryVerifier { repository, checked: HashMap::new(), read_bytes: 0, on_progress };
+    let mut results = Vec::new();
+    for ListedSnapshot { id, manifest } in repository.list()? {
+        let totals = manifest.and_then(|manifest| verifier.verify(&manifest));
+        results.push((id, totals));
     }
-    Ok(verified)
+    Ok(results)
 }
 
-fn facts(repository: &Repository, id: ChunkId, stored: u64) -> Result<Facts> {
-    let path = repository.chunk_path(id);
-    let wrong = |how: String| Error::damaged(path.display(), how);
-    let (entries, bytes) = chunk::decode(&repository.chunk(id, stored)?).map_err(wrong)?;
-    Order::default().follow("", &entries).map_err(wrong)?;
+/// Verifies the snapshots of a repository, and remembers the chunks that it has read.
+struct RepositoryVerifier<'a> {
+    repository: &'a Repository,
+    checked: HashMap<ChunkId, Result<CheckedChunk, ChunkDamage>>,
+    read_bytes: u64,
+    on_progress: &'a mut dyn FnMut(u64),
+}
+
+impl RepositoryVerifier<'_> {
+    fn verify(&mut self, manifest: &Manifest) -> Result<VerifiedTotals> {
+        let mut totals = VerifiedTotals::default();
+        let mut space = "";
+        let mut last: Option<Vec<u8>> = None;
+        for (in_space, entry) in manifest.chunks() {
+            let path = self.repository.chunk_path(entry.sha256);
+            let chunk = self.check_chunk(entry)?;
+            if chunk.entries != entry.entries || chunk.bytes != entry.bytes {
+                return Err(Error::damaged(path.display(), "its size is not the one that the manifest states"));
+            }
+            if space != in_space {
+                space = in_space;
+                last = None;
+            }
+            if let Some((first, end)) = &chunk.keys {
+                if last.is_some_and(|last| last >= *first) {
+                    return Err(Error::damaged(path.display(), "its keys are not in order"));
+                }
+                last = Some(end.clone());
+            }
+            totals.entries += chunk.entries;
+            // The content has two lengths of 4 bytes before each pair.
+            totals.bytes += chunk.bytes - 8 * chunk.entries;
+        }
+        Ok(totals)
+    }
+
+    /// Reads a chunk, or returns the result of the first time that it was read.
+    fn check_chunk(&mut self, entry: &ChunkEntry) -> Result<&CheckedChunk> {
+        if !self.checked.contains_key(&entry.sha256) {
+            self.read_bytes += entry.stored;
+            (self.on_progress)(self.read_bytes);
+        }
+        let checked = self.checked.entry(entry.sha256).or_insert_with(|| {
+            read_chunk(self.repository, entry.sha256, entry.stored).map_err(|error| match error {
+                Error::Damaged { file, damage } => ChunkDamage { file, damage },
+                error => ChunkDamage {
+                    file: self.repository.chunk_path(entry.sha256).display().to_string(),
+                    damage: error.to_string(),
+                },
+            })
+        });
+        checked.as_ref().map_err(|ChunkDamage { file, damage }| Error::damaged(file, damage.clone()))
+    }
+}
+
+fn read_chunk(repository: &Repository, id: ChunkId, stored: u64) -> Result<CheckedChunk> {
+    let damaged = Error::damaged_at(repository.chunk_path(id));
+    let (entries, bytes) = chunk::decode(&repository.read_chunk(id, stored)?).map_err(&damaged)?;
+    KeyOrder::default().check_next("", &entries).map_err(&damaged)?;
     let keys = entries.first().zip(entries.last()).map(|(first, last)| (first.0.clone(), last.0.clone()));
-    Ok(Facts { entries: entries.len() as u64, bytes, keys })
+    Ok(CheckedChunk { entries: entries.len() as u64, bytes, keys })
 }

@@ -1,36 +1,36 @@
-//! A snapshot is whole or refused, wherever it is kept.
+//! A reader of a snapshot gets all of it or an error, in a repository and in a stream.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use doppel_snapshot::{
-    Error, Label, Progress, Repository, Snapshot, SnapshotId, StreamReader, StreamWriter, Taken, take, verify,
-    verify_all,
+    Error, Repository, Snapshot, SnapshotId, SnapshotLabel, SnapshotProgress, StreamReader, StreamWriter,
+    TakenSnapshot, take, verify, verify_all,
 };
 use doppel_store::snapshot::{Moment, SnapshotReader, Visit};
 use proptest::prelude::*;
 
-/// A store: the pairs of each space.
-type Spaces = BTreeMap<&'static str, BTreeMap<Vec<u8>, Vec<u8>>>;
+/// The content of a store: the pairs of each space.
+type SpaceContents = BTreeMap<&'static str, BTreeMap<Vec<u8>, Vec<u8>>>;
 
-/// Reads it, some pairs at a time.
-struct Reading {
+/// Reads `at_once` pairs at a time.
+struct TestReader {
     moment: Moment,
     pairs: Vec<(&'static str, Vec<u8>, Vec<u8>)>,
     at: usize,
     at_once: usize,
 }
 
-impl Reading {
-    fn of(spaces: &Spaces, at_once: usize) -> Self {
+impl TestReader {
+    fn of(spaces: &SpaceContents, at_once: usize) -> Self {
         let pairs = spaces.iter().flat_map(|(space, pairs)| pairs.iter().map(|(k, v)| (*space, k.clone(), v.clone())));
         let moment = Moment { kind: "test".into(), format: 1, collections: Vec::new() };
         Self { moment, pairs: pairs.collect(), at: 0, at_once }
     }
 }
 
-impl SnapshotReader for Reading {
+impl SnapshotReader for TestReader {
     fn moment(&self) -> &Moment {
         &self.moment
     }
@@ -44,25 +44,25 @@ impl SnapshotReader for Reading {
     }
 }
 
-fn label(second: u32) -> Label {
-    Label { taken_at: format!("2026-03-01T02:15:{second:02}.000Z"), written_by: "a test".into() }
+fn label(second: u32) -> SnapshotLabel {
+    SnapshotLabel { taken_at: format!("2026-03-01T02:15:{second:02}.000Z"), written_by: "a test".into() }
 }
 
-fn take_into(repository: &Repository, spaces: &Spaces, second: u32) -> Taken {
+fn take_into(repository: &Repository, spaces: &SpaceContents, second: u32) -> TakenSnapshot {
     let mut writer = repository.writer().expect("nobody prunes");
-    take(&mut Reading::of(spaces, 7), &mut writer, label(second), &Progress::default()).expect("a snapshot")
+    take(&mut TestReader::of(spaces, 7), &mut writer, label(second), &SnapshotProgress::default()).expect("a snapshot")
 }
 
-fn stream(spaces: &Spaces) -> Vec<u8> {
+fn stream(spaces: &SpaceContents) -> Vec<u8> {
     let mut writer = StreamWriter::new(Vec::new(), "memory");
-    take(&mut Reading::of(spaces, 7), &mut writer, label(1), &Progress::default()).expect("a snapshot");
+    take(&mut TestReader::of(spaces, 7), &mut writer, label(1), &SnapshotProgress::default()).expect("a snapshot");
     writer.into_inner()
 }
 
-/// What a snapshot holds; that it is whole.
-fn spaces_of(mut snapshot: impl Snapshot) -> Result<Spaces, Error> {
+/// Returns the content of a snapshot, which must be complete.
+fn spaces_of(mut snapshot: impl Snapshot) -> Result<SpaceContents, Error> {
     let names = ["a", "b", "c"];
-    let mut spaces = Spaces::new();
+    let mut spaces = SpaceContents::new();
     for piece in snapshot.by_ref() {
         let piece = piece?;
         let name = names.iter().find(|name| **name == piece.space).expect("one of ours");
@@ -72,19 +72,22 @@ fn spaces_of(mut snapshot: impl Snapshot) -> Result<Spaces, Error> {
     Ok(spaces)
 }
 
-fn read(repository: &Repository, id: &SnapshotId) -> Result<Spaces, Error> {
+fn read(repository: &Repository, id: &SnapshotId) -> Result<SpaceContents, Error> {
     spaces_of(repository.reader(id)?)
 }
 
-/// Pairs whose values do not compress to nothing, some megabytes of them.
-fn many(count: u64, salt: u64) -> BTreeMap<Vec<u8>, Vec<u8>> {
-    let word = |seq: u64, part: u64| (seq * 1_000 + part + salt).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
-    let value = |seq: u64| (0..100).flat_map(|part| word(seq, part)).collect();
-    (0..count).map(|seq| (seq.to_be_bytes().to_vec(), value(seq))).collect()
+/// Returns `count` pairs with values of 800 pseudo-random bytes, which compression does not make much shorter.
+fn incompressible_pairs(count: u64, salt: u64) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    (0..count).map(|seq| (seq.to_be_bytes().to_vec(), incompressible_value(seq, salt))).collect()
 }
 
-fn small() -> Spaces {
-    BTreeMap::from([("a", many(20, 1)), ("b", many(3, 2))])
+fn incompressible_value(seq: u64, salt: u64) -> Vec<u8> {
+    let parts = (0..100).map(|part| (seq * 1_000 + part + salt).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    parts.flat_map(u64::to_le_bytes).collect()
+}
+
+fn small() -> SpaceContents {
+    BTreeMap::from([("a", incompressible_pairs(20, 1)), ("b", incompressible_pairs(3, 2))])
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {
@@ -105,11 +108,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
-    fn what_was_read_comes_back_from_a_repository_and_from_a_stream(
+    fn a_repository_and_a_stream_return_the_content_that_was_written(
         pairs in prop::collection::vec(
             (0_usize..3, prop::collection::vec(any::<u8>(), 1..20), prop::collection::vec(any::<u8>(), 0..3_000)), 0..200)
     ) {
-        let mut spaces = Spaces::new();
+        let mut spaces = SpaceContents::new();
         for (space, key, value) in pairs {
             spaces.entry(["a", "b", "c"][space]).or_default().insert(key, value);
         }
@@ -127,29 +130,31 @@ proptest! {
 }
 
 #[test]
-fn a_stream_cut_anywhere_or_with_a_flipped_bit_anywhere_is_refused_by_its_name() {
+fn a_stream_that_is_cut_or_has_a_flipped_bit_is_refused_with_its_name() {
     let spaces = small();
     let whole = stream(&spaces);
-    let refused = |bytes: &[u8], how: &str| {
-        let read = StreamReader::new(bytes, "letters.snapshot").and_then(spaces_of);
-        let error = read.expect_err(how).to_string();
-        assert!(error.contains("letters.snapshot"), "{how}: {error}");
-    };
     for at in 0..whole.len() {
-        refused(&whole[..at], &format!("cut at {at}"));
+        assert_refused(&whole[..at], &format!("cut at {at}"));
         let mut flipped = whole.clone();
         flipped[at] ^= 1 << (at % 8);
-        refused(&flipped, &format!("a bit of byte {at}"));
+        assert_refused(&flipped, &format!("a flipped bit in byte {at}"));
     }
-    refused(&[&whole[..], b"\0"].concat(), "something behind it");
+    assert_refused(&[&whole[..], b"\0"].concat(), "a byte after the end");
     assert_eq!(StreamReader::new(&whole[..], "s").and_then(spaces_of).expect("whole"), spaces);
 }
 
+fn assert_refused(stream: &[u8], damage: &str) {
+    let read = StreamReader::new(stream, "letters.snapshot").and_then(spaces_of);
+    let error = read.expect_err(damage).to_string();
+    assert!(error.contains("letters.snapshot"), "{damage}: {error}");
+}
+
 #[test]
-fn any_damaged_file_of_a_repository_is_named_and_what_does_not_need_it_can_be_read() {
+fn the_error_names_the_damaged_file_and_snapshots_that_do_not_need_the_file_can_be_read() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let repository = Repository::open_or_create(folder.path()).expect("a repository");
-    let (one, other) = (small(), BTreeMap::from([("c", many(5, 9))]));
+    let one = small();
+    let other = BTreeMap::from([("c", incompressible_pairs(5, 9))]);
     let first = take_into(&repository, &one, 1).manifest.id;
     let second = take_into(&repository, &other, 2).manifest.id;
     for path in files(folder.path()).into_iter().filter(|path| {
@@ -165,7 +170,8 @@ fn any_damaged_file_of_a_repository_is_named_and_what_does_not_need_it_can_be_re
         damages.push([&whole[..], b"x"].concat());
         for damaged in damages {
             fs::write(&path, damaged).expect("a write");
-            let (one_read, other_read) = (read(&repository, &first), read(&repository, &second));
+            let one_read = read(&repository, &first);
+            let other_read = read(&repository, &second);
             let failed: Vec<&Error> =
                 [&one_read, &other_read].into_iter().filter_map(|read| read.as_ref().err()).collect();
             assert_eq!(failed.len(), 1, "one needs it, the other does not");
@@ -183,16 +189,16 @@ fn any_damaged_file_of_a_repository_is_named_and_what_does_not_need_it_can_be_re
 }
 
 #[test]
-fn what_is_unchanged_is_kept_once_and_every_snapshot_is_whole() {
+fn unchanged_content_is_stored_once_and_every_snapshot_is_complete() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let repository = Repository::open_or_create(folder.path()).expect("a repository");
-    let mut spaces = BTreeMap::from([("a", many(20_000, 1)), ("b", many(100, 2))]);
+    let mut spaces = BTreeMap::from([("a", incompressible_pairs(20_000, 1)), ("b", incompressible_pairs(100, 2))]);
     let before = spaces.clone();
     let first = take_into(&repository, &spaces, 1);
     assert!(first.new_chunks > 8, "{first:?}");
     let again = take_into(&repository, &spaces, 2);
     assert_eq!((again.new_chunks, again.new_bytes), (0, 0));
-    spaces.get_mut("a").expect("a space").extend(many(20_050, 1).into_iter().skip(20_000));
+    spaces.get_mut("a").expect("a space").extend(incompressible_pairs(20_050, 1).into_iter().skip(20_000));
     spaces.get_mut("a").expect("a space").remove(&5_000_u64.to_be_bytes()[..]);
     let third = take_into(&repository, &spaces, 3);
     assert!((1..=4).contains(&third.new_chunks), "{} of {}", third.new_chunks, first.new_chunks);
@@ -210,18 +216,18 @@ fn what_is_unchanged_is_kept_once_and_every_snapshot_is_whole() {
 }
 
 #[test]
-fn a_snapshot_that_was_cut_short_is_none_and_what_it_left_is_used_or_removed() {
+fn a_stopped_snapshot_is_not_listed_and_its_chunks_are_used_again_or_removed() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let repository = Repository::open_or_create(folder.path()).expect("a repository");
-    let spaces = BTreeMap::from([("a", many(5_000, 1))]);
-    let stopped = Progress::default();
+    let spaces = BTreeMap::from([("a", incompressible_pairs(5_000, 1))]);
+    let stopped = SnapshotProgress::default();
     stopped.stop();
     let mut writer = repository.writer().expect("nobody prunes");
-    let taken = take(&mut Reading::of(&spaces, 7), &mut writer, label(1), &stopped);
+    let taken = take(&mut TestReader::of(&spaces, 7), &mut writer, label(1), &stopped);
     assert!(matches!(taken, Err(Error::Stopped)));
     drop(writer);
     assert!(repository.list().expect("a folder").is_empty() && repository.latest().is_err());
-    // As a process leaves it that was killed between two chunks, or while it wrote one.
+    // A process that is killed between two chunks leaves chunks without a manifest; one that is killed while it writes a chunk leaves a part.
     let first = take_into(&repository, &spaces, 1);
     fs::remove_file(folder.path().join(format!("snapshots/{}.json", first.manifest.id))).expect("it is there");
     let chunk = chunks(&repository).remove(0);
@@ -235,7 +241,7 @@ fn a_snapshot_that_was_cut_short_is_none_and_what_it_left_is_used_or_removed() {
 }
 
 #[test]
-fn a_chunk_that_was_cut_is_written_anew_by_the_next_snapshot() {
+fn the_next_snapshot_writes_a_truncated_chunk_again() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let repository = Repository::open_or_create(folder.path()).expect("a repository");
     let first = take_into(&repository, &small(), 1);
@@ -246,18 +252,20 @@ fn a_chunk_that_was_cut_is_written_anew_by_the_next_snapshot() {
 }
 
 #[test]
-fn who_takes_and_who_removes_snapshots_do_not_harm_each_other() {
+fn snapshots_can_be_taken_and_removed_at_the_same_time() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let repository = Repository::open_or_create(folder.path()).expect("a repository");
-    let spaces: Vec<Spaces> = (0..4).map(|salt| BTreeMap::from([("a", many(400, salt * 7_777))])).collect();
+    let spaces: Vec<SpaceContents> =
+        (0..4).map(|salt| BTreeMap::from([("a", incompressible_pairs(400, salt * 7_777))])).collect();
     std::thread::scope(|scope| {
         for taker in 0..2 {
-            let (repository, spaces) = (&repository, &spaces);
+            let repository = &repository;
+            let spaces = &spaces;
             scope.spawn(move || {
                 for second in 0..25 {
                     let held = &spaces[(second as usize + taker) % spaces.len()];
                     let taken = take_into(repository, held, second);
-                    // Somebody may have removed it by now, but not a part of it.
+                    // The other thread may have removed the snapshot by now, but never only a part of it.
                     match read(repository, &taken.manifest.id) {
                         Ok(read) => assert_eq!(&read, held),
                         Err(error) => assert!(error.to_string().contains("has no snapshot"), "{error}"),
@@ -279,7 +287,7 @@ fn who_takes_and_who_removes_snapshots_do_not_harm_each_other() {
 }
 
 #[test]
-fn while_a_snapshot_is_written_none_is_removed() {
+fn no_snapshot_is_removed_while_another_is_written() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let repository = Repository::open_or_create(folder.path()).expect("a repository");
     take_into(&repository, &small(), 1);
@@ -292,10 +300,11 @@ fn while_a_snapshot_is_written_none_is_removed() {
 }
 
 #[test]
-fn nothing_is_removed_while_it_is_unknown_what_a_snapshot_needs() {
+fn nothing_is_removed_while_the_manifest_of_a_kept_snapshot_is_unreadable() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let repository = Repository::open_or_create(folder.path()).expect("a repository");
-    let (first, second) = (take_into(&repository, &small(), 1), take_into(&repository, &small(), 2));
+    let first = take_into(&repository, &small(), 1);
+    let second = take_into(&repository, &small(), 2);
     let path = folder.path().join(format!("snapshots/{}.json", second.manifest.id));
     fs::write(&path, b"{").expect("a write");
     let error = repository.prune(1).expect_err("one is damaged").to_string();
@@ -306,7 +315,7 @@ fn nothing_is_removed_while_it_is_unknown_what_a_snapshot_needs() {
 }
 
 #[test]
-fn a_directory_with_anything_else_in_it_does_not_become_a_repository() {
+fn a_directory_with_other_files_does_not_become_a_repository() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::write(folder.path().join("letter.txt"), "x").expect("a write");
     let error = Repository::open_or_create(folder.path()).expect_err("something is in it").to_string();
@@ -316,7 +325,7 @@ fn a_directory_with_anything_else_in_it_does_not_become_a_repository() {
 }
 
 #[test]
-fn two_of_one_millisecond_have_names_of_their_own() {
+fn snapshots_of_the_same_millisecond_have_different_names() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let repository = Repository::open_or_create(folder.path()).expect("a repository");
     let ids: Vec<String> = (0..3).map(|_| take_into(&repository, &small(), 1).manifest.id.to_string()).collect();
@@ -325,13 +334,13 @@ fn two_of_one_millisecond_have_names_of_their_own() {
 }
 
 #[test]
-fn one_that_a_wrong_clock_put_into_the_future_costs_no_other() {
+fn a_snapshot_with_a_time_in_the_future_does_not_cause_the_removal_of_later_ones() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let repository = Repository::open_or_create(folder.path()).expect("a repository");
     let take = |time: &str| {
-        let label = Label { taken_at: time.into(), written_by: "a test".into() };
+        let label = SnapshotLabel { taken_at: time.into(), written_by: "a test".into() };
         let mut writer = repository.writer().expect("nobody prunes");
-        let taken = take(&mut Reading::of(&small(), 7), &mut writer, label, &Progress::default());
+        let taken = take(&mut TestReader::of(&small(), 7), &mut writer, label, &SnapshotProgress::default());
         taken.expect("a snapshot").manifest.id
     };
     let good = take("2026-03-01T02:15:00.000Z");
@@ -347,7 +356,7 @@ fn one_that_a_wrong_clock_put_into_the_future_costs_no_other() {
 }
 
 #[test]
-fn a_repository_is_not_made_where_the_folder_above_it_is_missing() {
+fn a_repository_is_not_created_if_its_parent_folder_is_missing() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let away = folder.path().join("volume");
     let error = Repository::open_or_create(&away.join("doppel")).expect_err("the volume is away").to_string();

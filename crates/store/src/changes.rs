@@ -1,12 +1,12 @@
-//! The change feed of a collection: what happened to it, in commit order.
+//! The change feed of a collection: all changes of its records and decisions, in commit order.
 //!
-//! Every change of a record or a decision has a number of its collection, the one that seqs are drawn from: numbers ascend in commit
-//! order, with gaps, and none below the last one seen appears later. So whoever reads on from the last number it has seen, and
-//! keeps that number with its own state, misses nothing.
+//! Every change has a number. Numbers and seqs are drawn from the same sequence of the collection. Numbers ascend in commit order and have gaps. After a
+//! reader has seen a number, no lower number can appear. A reader that stores the last number with its own state, and continues from this
+//! number, therefore misses nothing.
 //!
-//! Records are their own feed: one that was stored is listed at its seq for as long as it stands. All else is logged beside them,
-//! and kept for as many numbers as the process says ([`Changes::forget_changes`]). A record that was stored and then removed or
-//! replaced is listed by its last change alone.
+//! The records themselves are part of the feed: a stored record is listed at its seq as long as it exists. All other changes are logged. The log keeps
+//! the number of latest changes that the process chooses ([`Changes::forget_changes`]). A record that was stored and later removed or
+//! replaced is listed only by its last change.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -19,36 +19,36 @@ use doppel_core::record::RecordId;
 /// One change.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// Its place in commit order.
+    /// The position of the change in commit order.
     pub number: Seq,
-    /// The record it is about; of a decision the lower id.
+    /// The id of the changed record; for a decision, the lower id of the pair.
     pub id: RecordId,
-    /// What happened.
+    /// The kind of the change, with the record.
     pub kind: ChangeKind,
 }
 
-/// What happened to a record. Records are given as they are now.
+/// The kind of a change. It contains the record in its present state.
 #[derive(Clone, Debug)]
 pub enum ChangeKind {
-    /// Stored under an id that had none.
+    /// A new record was stored.
     Created(StoredRecord),
-    /// Stored in the place of another one with the same id. Where that is not logged any more it is [`ChangeKind::Created`].
+    /// A record replaced another one with the same id. After the log has forgotten the change, it appears as [`ChangeKind::Created`].
     Replaced(StoredRecord),
-    /// Given other fields, under the same seq.
+    /// The record was given other fields and kept its seq.
     Updated(StoredRecord),
-    /// Removed, with all decisions about it.
+    /// The record was removed, with all decisions about it.
     Removed,
-    /// A person decided about it and another one.
+    /// A person decided about the record and another one.
     Decided {
-        /// The other record, of the higher id.
+        /// The other record of the pair, with the higher id.
         other: RecordId,
-        /// What holds since.
+        /// The judgement that is now in force.
         judgement: Judgement,
     },
 }
 
 impl ChangeKind {
-    /// The record, where one is given.
+    /// Returns the record, if the change contains one.
     pub fn record(&self) -> Option<&StoredRecord> {
         match self {
             Self::Created(record) | Self::Replaced(record) | Self::Updated(record) => Some(record),
@@ -57,84 +57,84 @@ impl ChangeKind {
     }
 }
 
-/// What a store logs of a change, besides the record that stands.
+/// A change in the form in which a store logs it, without the record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoggedChange {
-    /// See [`Change::number`]. Not encoded: it is in the key.
+    /// See [`Change::number`]. The number is not encoded, because it is part of the key.
     #[serde(skip)]
     pub number: Seq,
     /// See [`Change::id`].
     pub id: RecordId,
-    /// What happened.
+    /// The kind of the change.
     #[serde(flatten)]
     pub kind: LoggedKind,
 }
 
-/// See [`LoggedChange`].
+/// The kind of a [`LoggedChange`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum LoggedKind {
-    /// The record whose seq is the number of the change took the place of another one.
+    /// The record whose seq equals the number of the change replaced another record.
     Replaced,
     /// The record with this seq was given other fields.
     Updated {
-        /// Its seq.
+        /// The seq of the record.
         seq: Seq,
     },
     /// See [`ChangeKind::Removed`].
     Removed,
     /// See [`ChangeKind::Decided`].
     Decided {
-        /// The other record.
+        /// The other record of the pair.
         other: RecordId,
-        /// What holds since.
+        /// The judgement that is now in force.
         judgement: Judgement,
     },
 }
 
-/// Some changes, in order.
+/// A page of the change feed.
 #[derive(Clone, Debug, Default)]
 pub struct ChangePage {
-    /// The changes, numbers ascending.
+    /// The changes, with ascending numbers.
     pub changes: Vec<Change>,
-    /// The number to go on from. Not below the one asked from.
+    /// The number after which the next page begins. Never lower than the number of the request.
     pub next: Seq,
-    /// Whether there are more changes already.
+    /// True if there are more changes.
     pub more: bool,
 }
 
-/// Reading what changed.
+/// The change feed of a store.
 #[async_trait]
 pub trait Changes {
-    /// Changes with a number above `after`: at most `limit`, at least one where there is any. All rows are in memory at the same time:
-    /// ask for some hundred at most.
+    /// Returns changes with a number above `after`: at most `limit`, and at least one if there is any. All rows are in memory at the same time, so that
+    /// `limit` should be some hundred at most.
     ///
     /// # Errors
-    /// `UnknownCollection`; `ChangesForgotten` where changes above `after` are not logged any more, or `after` is above the last
-    /// change, as after a backup was restored: whoever asks must begin anew, see there.
+    /// `UnknownCollection`; `ChangesForgotten` if the log has forgotten changes above `after`, or if `after` is above the last change, for example after a
+    /// backup was restored. The caller must then read all records again; see the error.
     async fn changes(&self, name: &CollectionName, after: Seq, limit: usize) -> Result<ChangePage>;
 
-    /// What is logged with a number above `after`, besides the records that were stored: at most `limit`; and the number to go on
-    /// from, which is that of the last change where there is no more. Reads no record.
+    /// Returns at most `limit` logged changes with a number above `after`, without the stored records. Also returns the number from which to continue,
+    /// which is the number of the last change if there are no more logged changes. Reads no record.
     ///
     /// # Errors
     /// As [`Changes::changes`].
     async fn logged(&self, name: &CollectionName, after: Seq, limit: usize) -> Result<(Vec<LoggedChange>, Seq)>;
 
-    /// The number of the last change; 0 where there is none.
+    /// Returns the number of the last change; 0 if there is none.
     ///
     /// # Errors
     /// `UnknownCollection`.
     async fn last_change(&self, name: &CollectionName) -> Result<Seq>;
 
-    /// Waits until there may be a change with a number above `after`; perhaps less, so read and wait again. May be given up at any
-    /// time.
+    /// Waits until there may be a change with a number above `after`. It may return too early, so that the caller must read and wait again. The caller may
+    /// stop waiting at any time.
     ///
     /// # Errors
     /// `UnknownCollection`.
     async fn changed(&self, name: &CollectionName, after: Seq) -> Result<()>;
 
-    /// Forgets what is logged with a number that is `keep` or more below the last one.
+    /// Deletes logged changes whose number is at least `keep` below the last number.
     ///
     /// # Errors
     /// `UnknownCollection`.

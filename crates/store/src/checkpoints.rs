@@ -1,9 +1,10 @@
-//! Checkpoints as a store keeps them: how far somebody has come who brings records into a collection from elsewhere.
+//! Checkpoints: the progress of a process that brings records into a collection from another system.
 //!
-//! A store knows nothing of what a checkpoint says. It keeps each as one value with a version, and changes it only for whoever names the
-//! version it has: so of two who bring the same records one learns that it is not alone. A checkpoint goes with its collection.
+//! A store does not interpret a checkpoint. It keeps each checkpoint as one value with a version, and changes it only for a caller that names the present
+//! version. If two processes bring the same records, one of them is therefore refused and learns of the other. A checkpoint is deleted with its
+//! collection.
 //!
-//! How far a *task* (a reindex, a purge) has come is not kept here but in the task: [`TaskState::checkpoint`](crate::tasks::TaskState::checkpoint).
+//! The progress of a *task* (a reindex, a purge) is part of the task: [`TaskState::checkpoint`](crate::tasks::TaskState::checkpoint).
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -14,23 +15,23 @@ use doppel_core::collection::CollectionName;
 /// A checkpoint.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Checkpoint {
-    /// Counts its changes; 0 for one that was never stored.
+    /// Number of its changes; 0 for a checkpoint that was never stored.
     pub version: u64,
-    /// What it says; some kilobytes at most.
+    /// The value, some kilobytes at most.
     pub value: serde_json::Value,
 }
 
-/// Keeping checkpoints.
+/// The checkpoints of a store.
 #[async_trait]
 pub trait Checkpoints {
-    /// The checkpoint of this name; `None` where none was stored.
+    /// Returns the checkpoint with this name; `None` if none was stored.
     ///
     /// # Errors
     /// `UnknownCollection`.
     async fn checkpoint(&self, collection: &CollectionName, name: &str) -> Result<Option<Checkpoint>>;
 
-    /// Stores `checkpoint` under the next version if what is stored has the version that it names (0: nothing is stored); whether it
-    /// did.
+    /// Stores `checkpoint` under the next version if the stored version equals the version in `checkpoint` (0 if nothing is stored). Returns false if it
+    /// does not.
     ///
     /// # Errors
     /// `UnknownCollection`.

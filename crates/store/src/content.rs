@@ -1,7 +1,7 @@
-//! What is kept of a record's content: the row as it came, or nothing but keyed hashes.
+//! The stored content of a record: the original row, or only keyed hashes.
 //!
-//! A store that is given [`Content::Hashes`] is never given the row. So where a collection keeps no text, none is in its records, its
-//! journal or its change feed: there is nothing to leave out.
+//! A store that receives [`Content::Hashes`] never receives the row. A collection that keeps no text therefore has no text in its records, its journal
+//! or its change feed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,31 +13,30 @@ use doppel_core::collection::Keep;
 use doppel_core::record::{self, Row};
 use doppel_core::text::Document;
 
-/// The content of a record, as far as it is kept.
+/// The stored content of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// The row as it was received: a JSON object.
+    /// The original row, a JSON object.
     Row(Arc<str>),
-    /// No text; see [`Keep::Signatures`].
+    /// Hashes instead of text; see [`Keep::Signatures`].
     Hashes(Box<ContentHashes>),
 }
 
-/// What stays of a row of which no text is kept: what tells whether another one says the same, comes from the same petitioner, and
-/// when it was submitted. Equality only.
+/// The stored content of a row without its text. It shows whether another row has the same content or the same petitioner, and the time of the record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContentHashes {
-    /// Of the whole row, in its canonical form.
+    /// The hash of the whole row in its canonical form.
     pub row: KeyedHash,
-    /// Of each of the petitioner's values, in the order of their fields.
+    /// The hash of each identity value, in the order of the fields.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub identity: Vec<KeyedHash>,
-    /// When the matter was submitted (RFC 3339, UTC).
+    /// The time of the record (RFC 3339, UTC).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
 }
 
 impl Content {
-    /// The row, if it is kept.
+    /// Returns the row, if it is kept.
     pub fn row(&self) -> Option<&Arc<str>> {
         match self {
             Self::Row(row) => Some(row),
@@ -45,7 +44,7 @@ impl Content {
         }
     }
 
-    /// What stays where the row is not kept.
+    /// Returns the hashes, if the row is not kept.
     pub fn hashes(&self) -> Option<&ContentHashes> {
         match self {
             Self::Row(_) => None,
@@ -53,12 +52,12 @@ impl Content {
         }
     }
 
-    /// Reads the row; `None` where it is not kept, or cannot be read.
+    /// Parses the row; `None` if it is not kept or cannot be parsed.
     pub fn read(&self) -> Option<Row> {
         Row::parse(self.row()?.as_bytes()).ok()
     }
 
-    /// Its length in bytes.
+    /// Length in bytes.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Row(row) => row.len(),
@@ -66,7 +65,7 @@ impl Content {
         }
     }
 
-    /// Whether a collection that keeps so much may hold it.
+    /// True if a collection with this setting may contain the content.
     pub fn is_kept_by(&self, keep: Keep) -> bool {
         match self {
             Self::Row(_) => keep == Keep::All,
@@ -74,7 +73,7 @@ impl Content {
         }
     }
 
-    /// Whether both say the same, whatever the order of keys and white space in their rows.
+    /// True if both contents are equal, without regard to the order of keys and to white space in the rows.
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Row(one), Self::Row(other)) => record::same_content(one, other),
@@ -91,34 +90,34 @@ impl From<&Row> for Content {
 }
 
 impl ContentHashes {
-    /// Whether one of the petitioner's values has this hash.
+    /// True if one of the identity values has this hash.
     pub fn is_by(&self, identity: &KeyedHash) -> bool {
         self.identity.contains(identity)
     }
 }
 
-/// A hash that says nothing to whoever has not got the collection's key: what it is of is short enough to be guessed.
+/// A hash with the key of a collection. Without the key, a person cannot find the short hashed values by trying all possible ones.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct KeyedHash(pub [u8; 32]);
 
-/// What a collection's hashes are keyed by; drawn when it is made, and kept with it.
+/// The key of a collection's hashes. It is drawn when the collection is created, and stored with it.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct HashKey(KeyedHash);
 
 impl HashKey {
-    /// A key of random bytes.
+    /// Makes a key of random bytes.
     pub fn new(random: [u8; 32]) -> Self {
         Self(KeyedHash(random))
     }
 
-    /// Its bytes, to be stored.
+    /// Returns the bytes of the key, to store them.
     pub fn bytes(&self) -> &[u8; 32] {
         &self.0.0
     }
 
-    /// What stays of a row that was read as `document`. O(bytes).
+    /// Computes the hashes of a row that was read as `document`. O(bytes).
     pub fn hashes(&self, row: &Row, document: &Document) -> ContentHashes {
         ContentHashes {
             row: self.hash(0, &row.canonical()),
@@ -127,18 +126,18 @@ impl HashKey {
         }
     }
 
-    /// The hash of one of a petitioner's values, normalised.
+    /// Computes the hash of a normalised identity value.
     pub fn identity(&self, value: &str) -> KeyedHash {
         self.hash(1, value)
     }
 
-    /// The key is of a fixed length and no hash is told to anybody, so that there is nothing to be gained by appending to a text.
+    /// A plain SHA-256 with the key in front is sufficient: the key has a fixed length and hashes are never shown, so that extending a text gains nothing.
     fn hash(&self, kind: u8, text: &str) -> KeyedHash {
         KeyedHash(Sha256::new().chain_update(self.bytes()).chain_update([kind]).chain_update(text).finalize().into())
     }
 }
 
-/// Shows nothing of it.
+/// Does not show the key.
 impl fmt::Debug for HashKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("HashKey")
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_keyed_hash_comes_back_from_its_digits_and_from_nothing_else() {
+    fn a_keyed_hash_is_parsed_only_from_its_digits() {
         let hash = HashKey::new([7; 32]).identity("李");
         assert_eq!(KeyedHash::try_from(String::from(hash)), Ok(hash));
         for wrong in ["", "0", "+1", &"0".repeat(63), &"g".repeat(64), &"+1".repeat(32), &"0".repeat(66)] {
@@ -189,9 +188,10 @@ mod tests {
     }
 
     #[test]
-    fn hashes_tell_equal_rows_and_petitioners_and_another_key_tells_nothing() {
+    fn equal_rows_and_petitioners_have_equal_hashes_only_with_the_same_key() {
         let document = |identity: &str| Document { identity: Some(identity.to_owned()), ..Document::default() };
-        let (key, another) = (HashKey::new([1; 32]), HashKey::new([2; 32]));
+        let key = HashKey::new([1; 32]);
+        let another = HashKey::new([2; 32]);
         let one = key.hashes(&row(r#"{"id":1,"a":"\u8def","b":2}"#), &document("李\u{1f}12"));
         let same = key.hashes(&row(r#"{"b":2, "a":"路"}"#), &document("李\u{1f}12"));
         assert_eq!(one, same);

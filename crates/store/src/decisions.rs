@@ -1,5 +1,5 @@
-//! Decisions: what people said about pairs of records. They name ids, not contents, so they outlive replacement, reindexing
-//! and export; they are deleted with a record and with their collection.
+//! Decisions: people's judgements of pairs of records. A decision names ids and not contents, so that it survives a replacement, a reindex and an
+//! export. It is deleted with each of its records and with its collection.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -8,42 +8,42 @@ use super::{Result, Seq, StoreError};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 
-/// Most rulings kept about one pair; the office that needs more has a process to mend first.
+/// Largest number of rulings about one pair. An office with more changes of mind about a pair has a problem that the store cannot solve.
 pub const MAX_RULINGS: usize = 1000;
 
-/// Whether a pair about which so many rulings are kept may get another one.
+/// Checks that a pair with `kept` rulings may get another one.
 ///
 /// # Errors
-/// `TooManyRulings` from [`MAX_RULINGS`] on.
+/// `TooManyRulings` if `kept` has reached [`MAX_RULINGS`].
 pub fn check_rulings(kept: usize) -> Result<()> {
     let most = MAX_RULINGS;
     if kept >= most { Err(StoreError::TooManyRulings { most }) } else { Ok(()) }
 }
 
-/// What a person says of a pair.
+/// A person's judgement of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Judgement {
-    /// The same matter: a match, whatever the scores say.
+    /// Both records concern the same matter. They match, whatever their scores are.
     Same,
-    /// Not the same matter: no match, whatever the scores say.
+    /// The records concern different matters. They do not match, whatever their scores are.
     NotSame,
-    /// Withdrawn: the scores decide again.
+    /// The earlier judgement is withdrawn. The scores decide again.
     Withdrawn,
 }
 
-/// One judgement, by whom and when.
+/// A judgement with its author and its time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Ruling {
-    /// What was decided.
+    /// The judgement.
     pub judgement: Judgement,
-    /// Who decided, if it was said.
+    /// The person who decided, if known.
     pub by: Option<String>,
-    /// Why, if it was said.
+    /// The reason, if the person gave one.
     pub note: Option<String>,
-    /// When (RFC 3339, UTC).
+    /// The time of the decision (RFC 3339, UTC).
     pub at: String,
 }
 
@@ -80,17 +80,17 @@ impl RecordPair {
     }
 }
 
-/// All that was ruled about a pair.
+/// All rulings about a pair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// Which records.
+    /// The two records.
     pub pair: RecordPair,
-    /// What was ruled, in order; the last one holds. Never empty.
+    /// The rulings in order. Never empty; the last ruling is in force.
     pub rulings: Vec<Ruling>,
 }
 
 impl Decision {
-    /// What holds; `None` when it was withdrawn.
+    /// Returns true for `Same` and false for `NotSame`; `None` if the decision was withdrawn.
     pub fn same(&self) -> Option<bool> {
         match self.rulings.last()?.judgement {
             Judgement::Same => Some(true),
@@ -100,25 +100,25 @@ impl Decision {
     }
 }
 
-/// Keeping decisions.
+/// The decisions of a store.
 #[async_trait]
 pub trait Decisions {
-    /// Adds a ruling about a pair; all rulings about it, those of others at the same time included. The records need not
-    /// exist; [`Store::remove`](super::Store::remove) deletes the rulings about a record, replacing it does not.
+    /// Adds a ruling about a pair, and returns all rulings about the pair, including rulings that other callers made at the same time. The records do not need to
+    /// exist. [`Store::remove`](super::Store::remove) deletes the rulings about a record; a replacement of the record keeps them.
     ///
     /// # Errors
     /// `UnknownCollection`; `TooManyRulings` at [`MAX_RULINGS`].
     async fn decide(&self, name: &CollectionName, pair: RecordPair, ruling: Ruling) -> Result<Decision>;
 
-    /// What was ruled about a pair.
+    /// Returns the decision about a pair.
     ///
     /// # Errors
     /// `UnknownCollection`.
     async fn decision(&self, name: &CollectionName, pair: &RecordPair) -> Result<Option<Decision>>;
 
-    /// As of when [`Decisions::decisions_of`] is asked: the seq of the last change of a decision that this process knows of, 0 where
-    /// none was ever made. A registration carries it, so that one that rests on earlier decisions is refused. `None` where decisions
-    /// are known at once. Answered from memory.
+    /// Returns the seq of the last change of a decision that this process knows, 0 if there was none. A caller asks this before
+    /// [`Decisions::decisions_of`] and passes the value with its registration, so that the store can refuse a registration that is based on outdated
+    /// decisions. `None` if the store always knows the latest decisions. Answered from memory.
     ///
     /// # Errors
     /// `UnknownCollection`.
@@ -127,22 +127,22 @@ pub trait Decisions {
         Ok(None)
     }
 
-    /// All decisions that name `id`, ordered by the other id.
+    /// Returns all decisions about the record `id`, ordered by the other id.
     ///
     /// # Errors
     /// `UnknownCollection`.
     async fn decisions_of(&self, name: &CollectionName, id: &RecordId) -> Result<Vec<Decision>>;
 
-    /// Decisions of a collection after the pair `after`, ordered by pair: at most `limit`.
+    /// Returns at most `limit` decisions of a collection after the pair `after`, ordered by pair.
     ///
     /// # Errors
     /// `UnknownCollection`.
     async fn decisions(&self, name: &CollectionName, after: Option<&RecordPair>, limit: usize)
     -> Result<Vec<Decision>>;
 
-    /// Puts a whole decision in place of what was ruled about its pair: for moving collections between stores.
+    /// Replaces the decision about a pair with a complete decision, to move a collection to another store.
     ///
     /// # Errors
-    /// `UnknownCollection`. How many rulings there are is not looked at.
+    /// `UnknownCollection`. The number of rulings is not checked.
     async fn put_decision(&self, name: &CollectionName, decision: Decision) -> Result<()>;
 }

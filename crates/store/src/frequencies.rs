@@ -1,66 +1,65 @@
-//! Document frequencies of a collection: how common pieces of text are in it.
+//! The document frequencies of a collection: the share of its records that contain a piece of text.
 //!
-//! The engine counts them over a sample of the records and encodes them; a store only keeps the bytes. They belong to the
-//! collection and not to a generation, and are the same for every instance. Versions count from 1; version 0 is none.
+//! The engine counts them in a sample of the records and encodes them; a store only keeps the bytes. They belong to the collection, not to a
+//! generation, and are the same for every instance. Versions count from 1; version 0 means that there are none.
 
 use async_trait::async_trait;
 
 use super::{Result, Seq, StoreError};
 use doppel_core::collection::CollectionName;
 
-/// Most bytes of document frequencies that a store keeps: they are written whole, at once.
+/// Largest size of encoded document frequencies in bytes, because they are written in one step.
 pub const MAX_FREQUENCIES_BYTES: usize = 4 << 20;
 
-/// Keeping document frequencies, and choosing the records to count them over. Durable and cancel-safe as all of
+/// The document frequencies of a store, and the choice of the records in which they are counted. Durable and cancel-safe like all of
 /// [`Store`](super::Store).
 #[async_trait]
 pub trait Frequencies {
-    /// Makes `bytes` the document frequencies of a collection, as version `version`, if the version in force is the one
-    /// before; whether it did. Of several calls with one version exactly one does. Durable and visible to every instance
-    /// ([`CollectionState::frequencies`](super::CollectionState::frequencies)) when it returns `true`; a crash leaves the
-    /// version before or this one, whole. Lookups and registrations continue meanwhile. Repeated after an unknown outcome it
-    /// may return `false` because it did: the state then shows the version.
+    /// Stores `bytes` as version `version` of the document frequencies if the present version is the one before it. Returns false if it is not. If several
+    /// callers store the same version, exactly one succeeds. When the call returns true, the version is durable and visible to every instance
+    /// ([`CollectionState::frequencies`](super::CollectionState::frequencies)). After a crash the collection has this version or the one before, complete.
+    /// Lookups and registrations continue during the call. If a caller repeats the call after an unknown outcome, it may return false although the first
+    /// call succeeded; the state of the collection then shows the version.
     ///
     /// # Errors
     /// `UnknownCollection`; `FrequenciesTooLarge` above [`MAX_FREQUENCIES_BYTES`].
     async fn put_frequencies(&self, name: &CollectionName, version: u32, bytes: Vec<u8>) -> Result<bool>;
 
-    /// The document frequencies of this version, if it is the one in force or the one before it, for who has read the state a
-    /// moment ago; `None` of any other, and of 0.
+    /// Returns the document frequencies of this version, if it is the present version or the one before it (a caller may have read the state of the collection
+    /// just before a change). `None` for all other versions and for 0.
     ///
     /// # Errors
     /// `UnknownCollection`.
     async fn frequencies(&self, name: &CollectionName, version: u32) -> Result<Option<Vec<u8>>>;
 
-    /// Seqs of live records, ascending: all of them where there are at most `limit`; else about `limit` (never more), spread
-    /// evenly over the collection, so that every record is as likely to be among them as any other. Which ones they are depends
-    /// on the version in force; those of one content may be among them only together. Records stored or removed meanwhile may be
-    /// among them or not.
+    /// Returns seqs of live records, ascending. If there are at most `limit` records, it returns all. Otherwise it returns about `limit` (never more),
+    /// evenly spread over the collection, so that every record has the same chance to be chosen. The choice depends on the present version. Records with
+    /// the same content may be chosen only together. Records that are stored or removed during the call may be included or not.
     ///
-    /// Cost: in memory a walk over the index, some nanoseconds a record; in a database O(`limit`) index entries. No record is
-    /// read.
+    /// Cost: for a store in memory a pass over the index, some nanoseconds a record; for a database O(`limit`) index entries. Reads no record.
     ///
     /// # Errors
     /// `UnknownCollection`.
     async fn sample(&self, name: &CollectionName, limit: usize) -> Result<Vec<Seq>>;
 }
 
-/// Refuses what is too large to be written at once.
+/// Checks the size of encoded document frequencies.
 ///
 /// # Errors
 /// `FrequenciesTooLarge` above [`MAX_FREQUENCIES_BYTES`].
 pub fn check_size(bytes: &[u8]) -> Result<()> {
-    let (given, most) = (bytes.len(), MAX_FREQUENCIES_BYTES);
+    let given = bytes.len();
+    let most = MAX_FREQUENCIES_BYTES;
     if given > most { Err(StoreError::FrequenciesTooLarge { given, most }) } else { Ok(()) }
 }
 
-/// Where a sample begins, as a fraction of 2^64 of the collection: far from where those of the versions before began.
+/// Returns the beginning of a sample, as a fraction of the collection in units of 2^-64. It is far from the beginnings for earlier versions.
 pub fn sample_start(version: u32) -> u64 {
-    // Multiples of the golden ratio's fraction lie as far apart as so many points can.
+    // Multiples of the golden ratio are spread evenly over the interval.
     (u64::from(version) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// Chooses `limit` of `count` records by their places in order, in equal steps.
+/// Chooses `limit` of `count` records in equal steps, by their positions.
 #[derive(Clone, Copy, Debug)]
 pub struct Steps {
     count: u64,
@@ -69,13 +68,13 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// For the sample that begins at [`sample_start`] of `version`.
+    /// Makes the steps of the sample that begins at [`sample_start`] of `version`.
     pub fn new(count: u64, limit: usize, version: u32) -> Self {
         let start = (u128::from(sample_start(version)) * u128::from(count)) >> 64;
         Self { count, limit: limit as u64, start: start as u64 }
     }
 
-    /// Whether the record at `index` is chosen: of the indexes below `count` exactly `limit` are, or all.
+    /// True if the record at position `index` is chosen. Of the positions below `count` exactly `limit` are chosen, or all.
     pub fn take(self, index: u64) -> bool {
         let Self { count, limit, start } = self;
         let shifted = u128::from(index) * u128::from(limit) + u128::from(start);
@@ -93,20 +92,21 @@ mod tests {
     }
 
     #[test]
-    fn exactly_as_many_are_chosen_as_wanted_and_no_gap_is_larger_than_another_by_more_than_one() {
+    fn exactly_limit_records_are_chosen_in_nearly_equal_gaps() {
         for (count, limit) in [(10, 3), (10, 9), (1000, 7), (1000, 500), (1000, 999), (4096, 64)] {
             for version in [0, 1, 2, 77] {
                 let chosen = chosen(count, limit, version);
                 assert_eq!(chosen.len(), limit, "{limit} of {count}");
                 let gaps: Vec<u64> = chosen.windows(2).map(|pair| pair[1] - pair[0]).collect();
-                let (least, most) = (gaps.iter().min().unwrap(), gaps.iter().max().unwrap());
+                let least = gaps.iter().min().unwrap();
+                let most = gaps.iter().max().unwrap();
                 assert!(most - least <= 1, "{limit} of {count}: {gaps:?}");
             }
         }
     }
 
     #[test]
-    fn all_are_chosen_where_there_are_no_more_and_none_where_none_are_wanted() {
+    fn all_records_are_chosen_if_there_are_few_and_none_if_the_limit_is_zero() {
         for count in [0, 1, 5] {
             assert_eq!(chosen(count, 5, 3), (0..count).collect::<Vec<_>>());
         }
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn over_the_versions_every_place_is_chosen_about_equally_often() {
+    fn over_many_versions_every_position_is_chosen_about_equally_often() {
         let mut times = [0_u32; 50];
         for version in 0..1000 {
             chosen(50, 10, version).into_iter().for_each(|index| times[index as usize] += 1);

@@ -1,14 +1,14 @@
-//! Standby generations: how a whole index is built anew while the collection is in use.
+//! Standby generations: the way to build a complete index again while the collection is in use.
 //!
-//! A *generation* is one complete index of a collection's records, built with one profile (every parameter that changes a signature).
-//! A collection answers from one *live* generation. It may have *standby* generations of the same records: one being
-//! built (reindex), and complete ones kept to go back to. From the return of [`Generations::begin_generation`] on every
-//! registration brings its signatures for all of them, and every removal takes them out of all of them; what was there before
-//! is filed by [`Generations::file`]. So a complete generation stays complete and can go live at any time.
+//! A *generation* is one complete index of a collection's records, built with one profile (every parameter that changes a signature). A collection answers
+//! from one *live* generation. It may have *standby* generations of the same records: one that is being built (a reindex), and complete ones that are kept as
+//! previous states. After [`Generations::begin_generation`] has returned, every registration contains signatures for all generations, and every removal removes
+//! the record from all of them. Earlier records are added by [`Generations::file`]. A complete generation therefore stays complete and can become live
+//! at any time.
 //!
-//! A registration that names other generations than the collection has is refused with
-//! [`StoreError::StaleGeneration`](super::StoreError::StaleGeneration), and signed again: nothing can slip between the
-//! announcement and the filing.
+//! If a registration names other generations than the collection has, the store refuses it with
+//! [`StoreError::StaleGeneration`](super::StoreError::StaleGeneration), and the engine signs the record again. No record can therefore be missed between
+//! the announcement and the filing.
 
 use std::sync::Arc;
 
@@ -23,99 +23,95 @@ use doppel_core::schemes::profile::Signed;
 
 pub use super::rules::generation_life::{MAX_GENERATIONS, check_number};
 
-/// How far a standby generation is.
+/// The phase of a standby generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Not all records are filed in it yet.
+    /// Records are still being filed in the generation.
     Building,
-    /// Complete: it can go live.
+    /// The generation is complete and can become live.
     Ready,
 }
 
 /// A standby generation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GenerationState {
-    /// Its number.
+    /// The number of the generation.
     pub id: GenerationId,
-    /// The settings it is built with.
+    /// The settings with which the generation is built.
     pub settings: Settings,
-    /// Digest of its profile, in hexadecimal.
+    /// The digest of the profile, in hexadecimal.
     pub profile: String,
-    /// How far it is.
+    /// The phase.
     pub phase: Phase,
-    /// When it was begun (RFC 3339, UTC).
+    /// The time at which the generation was begun (RFC 3339, UTC).
     pub created_at: String,
-    /// Every record that must be filed with [`Generations::file`] has a seq below this. Later ones bring their signatures
-    /// themselves.
+    /// Every record that must be filed with [`Generations::file`] has a lower seq. Registrations of later records contain the signatures.
     pub scan_end: Seq,
 }
 
 /// A generation to begin.
 #[derive(Clone, Debug)]
 pub struct GenerationSpec {
-    /// Of which collection.
+    /// The collection.
     pub collection: CollectionName,
-    /// Its settings, validated.
+    /// The validated settings.
     pub settings: Settings,
-    /// Digest of its profile, in hexadecimal.
+    /// The digest of the profile, in hexadecimal.
     pub profile: String,
-    /// The collection's statistics, frozen with it (`Statistics::encode`); empty where its channels need none.
+    /// The statistics of the collection for this generation (`Statistics::encode`); empty if no channel needs them.
     pub statistics: Vec<u8>,
-    /// When (RFC 3339, UTC).
+    /// The present time (RFC 3339, UTC).
     pub now: String,
 }
 
-/// A stored record's signatures for a generation.
+/// The signatures of a stored record for a generation.
 #[derive(Clone, Debug)]
 pub struct Filing {
-    /// The record.
+    /// The id of the record.
     pub id: RecordId,
-    /// The content that was signed: filed only while the record still has this seq.
+    /// The seq of the signed content. The signatures are filed only if the record still has this seq.
     pub seq: Seq,
-    /// Its signatures under the generation's profile.
+    /// The signatures with the profile of the generation.
     pub signed: Arc<Signed>,
 }
 
-/// The matches of a record in a generation, as registering or reindexing found them. A seq names one content for ever,
-/// so a pair whose other end was replaced or deleted is recognised by its seq being gone.
+/// The matches of a record in a generation, found by a registration or a reindex. A seq always means the same content, so that a pair with a replaced or deleted
+/// record can be recognised by its missing seq.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pairs {
-    /// The record.
+    /// The seq of the record.
     pub seq: Seq,
-    /// The earlier records that it matches, ascending.
+    /// The seqs of the earlier records that it matches, ascending.
     pub earlier: Vec<Seq>,
 }
 
-/// Building, switching and dropping generations. Durable and cancel-safe as all of [`Store`](super::Store); every call may be
-/// repeated when its outcome is unknown.
+/// The generations of a store. Durable and cancel-safe like all of [`Store`](super::Store). Every call may be repeated if its outcome is unknown.
 #[async_trait]
 pub trait Generations {
-    /// Announces a standby generation, in phase `Building`. When it returns, every registration that is not yet
-    /// answered has been or will be filed in it, and [`GenerationState::scan_end`] is above the seq of every record that is
-    /// not.
+    /// Announces a standby generation in phase `Building`. When the call returns, every registration without an answer has been or will be filed in the
+    /// generation, and [`GenerationState::scan_end`] is higher than the seq of every other record.
     ///
     /// # Errors
-    /// `UnknownCollection`; `GenerationBuilding` while one is being built; `TooManyGenerations` when there are
-    /// [`MAX_GENERATIONS`] already.
+    /// `UnknownCollection`; `GenerationBuilding` while another generation is being built; `TooManyGenerations` if there are [`MAX_GENERATIONS`] already.
     async fn begin_generation(&self, spec: GenerationSpec) -> Result<GenerationState>;
 
-    /// Files records in a generation that is being built; how many. Left out: records that are gone or have another seq by
-    /// now, and those filed already.
+    /// Files records in a generation that is being built, and returns how many were filed. Leaves out records that were removed or have another seq, and
+    /// records that were filed before.
     ///
     /// # Errors
-    /// `UnknownCollection`; `UnknownGeneration` when there is no such standby generation.
+    /// `UnknownCollection`; `UnknownGeneration` if there is no such standby generation.
     async fn file(&self, name: &CollectionName, generation: GenerationId, batch: Vec<Filing>) -> Result<u64>;
 
-    /// Says that a generation is complete.
+    /// Marks a generation as complete.
     ///
     /// # Errors
     /// As [`Generations::file`].
     async fn complete_generation(&self, name: &CollectionName, generation: GenerationId) -> Result<()>;
 
-    /// Makes a complete generation the live one, with its settings; the one that was live becomes a standby one, complete.
-    /// Lookups continue meanwhile, each wholly in one generation or the other. Nothing to do when it is live already.
+    /// Makes a complete generation the live one, with its settings. The previous live generation becomes a complete standby generation. Lookups continue during the
+    /// call; each uses only one of the two generations. Does nothing if the generation is live already.
     ///
     /// # Errors
     /// `UnknownCollection`; `UnknownGeneration`; `GenerationBuilding`.
@@ -125,22 +121,22 @@ pub trait Generations {
         generation: GenerationId,
     ) -> Result<Arc<CollectionState>>;
 
-    /// Removes a standby generation with everything in it; whether it was there.
+    /// Removes a standby generation with all its data. Returns false if there was no such generation.
     ///
     /// # Errors
     /// `UnknownCollection`; `GenerationLive`.
     async fn drop_generation(&self, name: &CollectionName, generation: GenerationId) -> Result<bool>;
 
-    /// The statistics that a generation was begun with; `None` where it has none, as every first generation.
+    /// Returns the statistics with which a generation was begun; `None` if it has none. A first generation never has statistics.
     ///
     /// # Errors
-    /// `UnknownCollection`. A generation that is not there has none.
+    /// `UnknownCollection`. The result for an unknown generation is `None`.
     async fn statistics(&self, name: &CollectionName, generation: GenerationId) -> Result<Option<Vec<u8>>>;
 
-    /// What a generation has filed, with a seq above `after`, in seq order: at most `limit`.
+    /// Returns at most `limit` entries of a generation with a seq above `after`, in seq order.
     ///
     /// # Errors
-    /// `UnknownCollection`. A generation that is not there has nothing filed.
+    /// `UnknownCollection`. The result for an unknown generation is empty.
     async fn filed(
         &self,
         name: &CollectionName,
@@ -149,26 +145,26 @@ pub trait Generations {
         limit: usize,
     ) -> Result<Vec<Entry>>;
 
-    /// Records the matches of records in a generation, live or standby, replacing what was recorded for them; none
-    /// removes that. Records that are not filed in it are left out, and what is recorded of a record is deleted with it.
-    /// Registrations record their own in the live generation: all matches, not only those that the verdict lists.
+    /// Stores the matches of records in a live or standby generation, and replaces earlier matches of these records. An empty list removes them. Records
+    /// that are not filed in the generation are left out. The matches of a record are deleted with the record. A registration stores all its matches in
+    /// the live generation, also matches that the verdict does not list.
     ///
     /// # Errors
     /// `UnknownCollection`; `UnknownGeneration`.
     async fn put_pairs(&self, name: &CollectionName, generation: GenerationId, pairs: Vec<Pairs>) -> Result<()>;
 
-    /// Waits until every change of the collection that was under way at the call is visible or has failed. After
-    /// [`Generations::activate_generation`]: what becomes visible later was judged in the generation that is live now.
+    /// Waits until every change of the collection that had begun before the call is visible or has failed. If it is called after
+    /// [`Generations::activate_generation`], all changes that become visible later were judged in the new live generation.
     ///
     /// # Errors
-    /// `UnknownCollection`; `Unavailable` and `Unknown` when the store cannot say, then the call may be repeated.
+    /// `UnknownCollection`; `Unavailable` and `Unknown` if the store cannot tell. The call may then be repeated.
     async fn wait_until_settled(&self, name: &CollectionName) -> Result<()>;
 
-    /// What is recorded of a generation's matches, for records with a seq above `after` that have any, in seq order: at most
-    /// `limit`. Records that are gone may still be named.
+    /// Returns the matches of at most `limit` records of a generation with a seq above `after`, in seq order. Records without matches are left out. The matches may
+    /// contain records that were removed.
     ///
     /// # Errors
-    /// `UnknownCollection`. A generation that is not there has none.
+    /// `UnknownCollection`. The result for an unknown generation is empty.
     async fn pairs(
         &self,
         name: &CollectionName,

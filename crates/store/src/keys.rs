@@ -1,8 +1,7 @@
-//! Keys of callers that are made while the service runs, as a store keeps them: one value with a version, the same for all
-//! processes that share the store.
+//! API keys that are created while the service runs. A store keeps them as one value with a version, which all processes of the store share.
 //!
-//! A store knows nothing of what a key may do. It keeps the ring as it is given, and changes it only for whoever names the version
-//! it has, so that of two who change it at once one begins again. What it keeps is no secret: of each key the SHA-256 of its secret.
+//! A store does not interpret the permissions of a key. It changes the key ring only for a caller that names the present version; if two callers change the
+//! ring at the same time, one of them must begin again. The ring contains no secret, only the SHA-256 of the secret of each key.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -10,30 +9,30 @@ use serde::{Deserialize, Serialize};
 use super::Result;
 use doppel_core::collection::CollectionName;
 
-/// Most keys kept. An office has a key for each program that calls and for each desk, some dozens; every instance reads all of them
-/// about once a second, some 100 kB at this number.
+/// Largest number of keys. An office has some dozens of keys, one for each calling program and each desk. Every instance reads all keys about once
+/// a second; this number of keys has about 100 kB.
 pub const MOST_KEYS: usize = 256;
 
 /// A key that was made while the service ran.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ManagedKey {
-    /// Its name, which appears in logs.
+    /// The name, which appears in logs.
     pub name: String,
-    /// SHA-256 of its secret, 64 lower-case hexadecimal digits.
+    /// The SHA-256 of the secret, 64 lower-case hexadecimal digits.
     pub sha256: String,
-    /// What it may do, in words that the caller of the store knows.
+    /// The permissions. The caller of the store defines their names.
     pub scopes: Vec<String>,
-    /// The only collections that it may be used for; `None` for all.
+    /// The collections for which the key may be used; `None` for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collections: Option<Vec<CollectionName>>,
-    /// When it was made (RFC 3339, UTC).
+    /// The time at which the key was created (RFC 3339, UTC).
     pub created_at: String,
-    /// The name of the key that made it.
+    /// The name of the key with which it was created.
     pub created_by: String,
-    /// From when on it opens nothing (RFC 3339, UTC); `None` for never.
+    /// The time from which the key is invalid (RFC 3339, UTC); `None` if it does not expire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
-    /// When it was last used, to the minute (RFC 3339, UTC); noted within some minutes.
+    /// The minute of the last use (RFC 3339, UTC). It is stored with a delay of some minutes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_used_at: Option<String>,
 }
@@ -41,25 +40,25 @@ pub struct ManagedKey {
 /// All keys, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyRing {
-    /// Counts its changes; 0 for one that was never stored.
+    /// Number of its changes; 0 for a ring that was never stored.
     pub version: u64,
     /// The keys.
     pub keys: Vec<ManagedKey>,
 }
 
-/// Keeping the keys.
+/// The API keys of a store.
 #[async_trait]
 pub trait Keys {
-    /// The keys as they are. Asked for about once a second.
+    /// Returns the present keys. Called about once a second.
     ///
     /// # Errors
-    /// Nothing but what every call may give.
+    /// Only the errors of every call.
     async fn key_ring(&self) -> Result<KeyRing>;
 
-    /// Stores `ring` under the next version if what is stored has the version that `ring` names; what is stored then, or `None` where
-    /// someone else was faster and nothing is.
+    /// Stores `ring` under the next version if the stored version equals the version of `ring`. Returns the stored ring, or `None` if the versions differ because
+    /// another caller changed the ring.
     ///
     /// # Errors
-    /// Nothing but what every change may give.
+    /// Only the errors of every change.
     async fn put_key_ring(&self, ring: KeyRing) -> Result<Option<KeyRing>>;
 }

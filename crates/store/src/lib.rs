@@ -1,25 +1,27 @@
-//! What every store promises.
+//! The contract of all stores.
 //!
-//! A store keeps records and answers lookups. What counts as a match is not its business: it collects candidates
-//! and asks a [`Judge`]. Its promises, held by one conformance suite over every implementation:
+//! A store keeps records and answers lookups. It does not decide which records match: it collects candidates and asks a [`Judge`]. One conformance suite
+//! checks these promises for every implementation:
 //!
-//! * **Atomic.** [`Store::register`] looks up and inserts as one step. Among simultaneous registrations that pairwise
-//!   match, exactly the first committed is not a duplicate, and the others name it.
-//! * **Durable.** When a call that changes something returns `Ok`, the change survives a crash at any later instant.
-//! * **Whole.** A crash leaves a record wholly present or wholly absent: content, verdict, id, index entries.
-//! * **Ordered.** `seq` follows commit order among records that match; a record never names one with a higher `seq`.
-//! * **Findable.** After `Ok` every lookup sees the change; before it, no lookup does.
-//! * **Cancel-safe.** A caller that stops waiting does not stop the change half-way.
+//! * **Atomic.** [`Store::register`] looks up and inserts in one step. If simultaneous registrations all match each other, exactly the first
+//!   committed one is not a duplicate, and the others name it.
+//! * **Durable.** After a call that changes something has returned `Ok`, the change survives a crash at any later moment.
+//! * **Complete.** After a crash a record exists with its content, verdict, id and index entries, or does not exist at all.
+//! * **Ordered.** Among records that match, `seq` follows the commit order. A record never names a record with a higher `seq`.
+//! * **Findable.** After `Ok` every lookup sees the change; before `Ok` no lookup sees it.
+//! * **Cancel-safe.** If the caller stops waiting, the change is still completed.
 //!
-//! What follows from what a store has read is decided in [`rules`], once for all of them: a store reads, orders and writes.
+//! A store reads, orders and writes data. The decisions that follow from the data are the same for all stores; they are in [`rules`].
 //!
-//! A store that asks a server answers within a deadline; calls that serve one request share it ([`request`]).
+//! A store on a server answers within a deadline; all calls of one request share one deadline ([`request`]).
 //!
-//! Errors: [`StoreError`] says what the caller can do. A failed call has changed nothing, except that
-//! [`StoreError::Unknown`] leaves open whether it did; repeating the call is then safe. Every call may give `Unavailable`, and
-//! `Internal` where something is damaged or there is a bug. Every change may give `Unknown` and `DiskFull`; those that make room
-//! (`remove`, `drop_collection`, `drop_generation`), or end what takes room (`complete_generation`, `activate_generation`,
-//! `put_task`), only when the last bytes are gone. What else may happen is under `# Errors` of each call.
+//! Errors: [`StoreError`] tells what the caller can do. A failed call has changed nothing, except that the outcome of [`StoreError::Unknown`] is
+//! open; repeating the call is then safe. Every call may return `Unavailable`, and `Internal` after damage or because of a bug. Every change may return
+//! `Unknown` and `DiskFull`. Changes that free space (`remove`, `drop_collection`, `drop_generation`) or end work that needs space
+//! (`complete_generation`, `activate_generation`, `put_task`) return `DiskFull` only if no space is left at all. `# Errors` of each
+//! call lists its other errors.
+
+#![warn(missing_docs)]
 
 pub mod changes;
 pub mod checkpoints;
@@ -65,13 +67,13 @@ use doppel_core::schemes::Signature;
 use doppel_core::schemes::profile::{Digest, Signed};
 use doppel_core::verdict::{Fingerprint, Match, Verdict, VerdictKind};
 
-/// Names a collection for ever: given when it is created, and never again, not to one created under the same name later.
+/// The number of a collection. It is assigned when the collection is created and never used again, even if another collection gets the same name later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CollectionNumber(pub u32);
 
 impl CollectionNumber {
-    /// The one after it.
+    /// Returns the next number.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0 + 1)
@@ -84,33 +86,33 @@ impl fmt::Display for CollectionNumber {
     }
 }
 
-/// A collection as the store knows it.
+/// The state of a collection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CollectionState {
-    /// Which one it is. Two states are of one collection if they have the same number, whatever their names and times. Not
-    /// encoded: a store keeps it in the collection's keys.
+    /// The number. Two states belong to the same collection exactly if their numbers are equal. It is not encoded, because it is part of the keys of the
+    /// collection's data.
     #[serde(skip)]
     pub number: CollectionNumber,
-    /// Its name.
+    /// The name.
     pub name: CollectionName,
-    /// Its settings.
+    /// The settings.
     pub settings: Settings,
-    /// The generation that answers.
+    /// The live generation.
     pub generation: GenerationId,
-    /// Digest of the profile the generation was built with, in hexadecimal.
+    /// The digest of the profile of the live generation, in hexadecimal.
     pub profile: String,
-    /// When it was created (RFC 3339, UTC), by the clock of whoever created it: to be shown, not to be compared.
+    /// The time of creation (RFC 3339, UTC) by the clock of the creating process. For display; do not compare it.
     pub created_at: String,
-    /// When the live generation was begun, where that was later (RFC 3339, UTC).
+    /// The time at which the live generation was begun (RFC 3339, UTC); `None` if it was begun with the collection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live_since: Option<String>,
-    /// [`GenerationState::scan_end`] of the live generation: 0 for the first.
+    /// [`GenerationState::scan_end`] of the live generation; 0 for the first generation.
     #[serde(default)]
     pub scan_end: Seq,
-    /// Version of its document frequencies in force; 0: none were counted yet.
+    /// The version of the document frequencies; 0 if none were counted yet.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub frequencies: u32,
-    /// What the hashes of its contents are keyed by, where no text is kept.
+    /// The key of the content hashes, if the collection keeps no text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash_key: Option<HashKey>,
     /// The standby generations, ascending.
@@ -123,7 +125,7 @@ fn is_zero(version: &u32) -> bool {
 }
 
 impl CollectionState {
-    /// A new collection, with its first generation.
+    /// Makes the state of a new collection with its first generation.
     pub fn first(number: CollectionNumber, spec: CollectionSpec) -> Self {
         let CollectionSpec { name, settings, profile, hash_key, now } = spec;
         Self {
@@ -142,383 +144,380 @@ impl CollectionState {
     }
 }
 
-/// A new collection, or new settings of one.
+/// The specification of a new collection, or of new settings for a collection.
 #[derive(Clone, Debug)]
 pub struct CollectionSpec {
-    /// Its name.
+    /// The name.
     pub name: CollectionName,
-    /// Its settings, validated.
+    /// The validated settings.
     pub settings: Settings,
-    /// Digest of the profile, in hexadecimal.
+    /// The digest of the profile, in hexadecimal.
     pub profile: String,
-    /// [`CollectionState::hash_key`] of a new one; one that exists keeps its own.
+    /// [`CollectionState::hash_key`] of a new collection. An existing collection keeps its key.
     pub hash_key: Option<HashKey>,
-    /// When (RFC 3339, UTC).
+    /// The present time (RFC 3339, UTC).
     pub now: String,
 }
 
-/// A record as stored.
+/// A stored record.
 #[derive(Clone, Debug)]
 pub struct StoredRecord {
-    /// Its id.
+    /// The id.
     pub id: RecordId,
-    /// Its position in commit order.
+    /// The position in commit order.
     pub seq: Seq,
-    /// Its content.
+    /// The content.
     pub content: Content,
-    /// Its digest as the generation `digest_generation` read it. Another one may read another text: what the digest is there,
-    /// its row says.
+    /// The digest under the generation `digest_generation`. Another generation may read another text from the row and have another digest.
     pub digest: Digest,
-    /// Whose `digest` is: of the generation that was live when the record was stored or last updated, or of the one that a
-    /// candidate is shown for; 0 where that is not known. Not that of the verdict, which outlasts updates.
+    /// The generation to which `digest` belongs: the generation that was live when the record was stored or last updated, or the generation for which a
+    /// candidate is judged; 0 if it is not known. The verdict may belong to an earlier generation, because updates keep it.
     pub digest_generation: GenerationId,
-    /// The verdict it was given. `Match::seq` inside is not kept.
+    /// The verdict. The store does not keep `Match::seq` in it.
     pub verdict: Verdict,
-    /// The seq of `verdict.duplicate_of` at the time of the verdict: shows whether that record is still the same.
+    /// The seq of `verdict.duplicate_of` at the time of the verdict. It shows whether this record was replaced since then.
     pub duplicate_of_seq: Option<Seq>,
-    /// When it was stored or last updated (RFC 3339, UTC).
+    /// The time at which the record was stored or last updated (RFC 3339, UTC).
     pub stored_at: String,
 }
 
-/// A record to be registered, signed.
+/// A signed record to be registered.
 #[derive(Clone, Debug)]
 pub struct Registration {
-    /// Where.
+    /// The collection.
     pub collection: CollectionName,
-    /// The generation whose profile signed it; another live one gives [`StoreError::StaleGeneration`].
+    /// The generation with whose profile the record was signed. If another generation is live, the result is [`StoreError::StaleGeneration`].
     pub generation: GenerationId,
-    /// Under which id.
+    /// The id.
     pub id: RecordId,
-    /// Its content, as far as the collection keeps it; another than it keeps gives [`StoreError::StaleGeneration`].
+    /// The content in the form that the collection keeps. Content in another form gives [`StoreError::StaleGeneration`].
     pub content: Content,
-    /// Its signatures.
+    /// The signatures for the live generation.
     pub signed: Arc<Signed>,
-    /// Its signatures for each standby generation, ascending; others than there are give [`StoreError::StaleGeneration`].
+    /// The signatures for each standby generation, ascending. If the collection has other standby generations, the result is
+    /// [`StoreError::StaleGeneration`].
     pub others: Vec<(GenerationId, Arc<Signed>)>,
-    /// Records that match by decision, whatever the index says: candidates by [`Via::DECISION`].
+    /// Records that match by decision. They are candidates by [`Via::DECISION`] even if the index does not propose them.
     pub confirmed: Vec<RecordId>,
-    /// Records that do not match by decision: the judge knows.
+    /// Records that do not match by decision. The judge takes them into account.
     pub refused: Vec<RecordId>,
-    /// As of when the decisions are that it rests on (see [`Decisions::decisions_as_of`]); a later change of one about it gives
+    /// The state of the decisions on which the registration is based (see [`Decisions::decisions_as_of`]). A later change of a decision about the record gives
     /// [`StoreError::StaleGeneration`].
     pub decisions_as_of: Option<Seq>,
-    /// What to do when the id is taken or a duplicate is found.
+    /// The treatment of duplicates.
     pub mode: Mode,
-    /// Whether the id is for this content alone: where it is taken with other content, that stays, and the answer is
+    /// True if the id may only be used for this content. If a record with other content has the id, that record stays and the result is
     /// [`StoreError::IdTaken`].
     pub write_once: bool,
-    /// When (RFC 3339, UTC).
+    /// The present time (RFC 3339, UTC).
     pub now: String,
-    /// Notified when the registration is sequenced.
+    /// Notified when the registration has its place in the sequence.
     pub sequenced: SequencedNotifier,
 }
 
 impl Registration {
-    /// The generations that it is signed for, the live one first.
+    /// Returns the generations with their signatures, the live generation first.
     pub fn generations(&self) -> impl Iterator<Item = (GenerationId, &Signed)> {
         let others = self.others.iter().map(|(generation, signed)| (*generation, signed.as_ref()));
         std::iter::once((self.generation, self.signed.as_ref())).chain(others)
     }
 
-    /// The standby generations that it is signed for.
+    /// Returns the standby generations for which the record is signed.
     pub fn standby(&self) -> Vec<GenerationId> {
         self.others.iter().map(|(generation, _)| *generation).collect()
     }
 }
 
-/// Notifies a waiter that a registration is sequenced: of those begun later, none that could match it precedes it in commit
-/// order. A store calls [`SequencedNotifier::notify`] as soon as that is so. One that never does notifies by dropping the
-/// registration when it has ended.
+/// Notifies a waiter that a registration is sequenced: no later registration that could match it can precede it in commit order. A store calls
+/// [`SequencedNotifier::notify`] as soon as this is true. If a store never calls it, dropping the finished registration notifies the waiter.
 #[derive(Clone, Debug, Default)]
 pub struct SequencedNotifier(Option<Arc<parking_lot::Mutex<Option<oneshot::Sender<()>>>>>);
 
 impl SequencedNotifier {
-    /// With the end on which to wait. The wait ends at the latest when all copies are dropped.
+    /// Makes a notifier and the receiver on which to wait. The wait ends at the latest when all copies of the notifier are dropped.
     pub fn new() -> (Self, oneshot::Receiver<()>) {
         let (sender, receiver) = oneshot::channel();
         (Self(Some(Arc::new(parking_lot::Mutex::new(Some(sender))))), receiver)
     }
 
-    /// Whether somebody may be waiting.
+    /// True if there may be a waiter.
     pub fn is_awaited(&self) -> bool {
         self.0.as_ref().is_some_and(|sender| sender.lock().is_some())
     }
 
-    /// The registration is sequenced. Further calls do nothing.
+    /// Notifies the waiter. Further calls do nothing.
     pub fn notify(&self) {
         if let Some(sender) = self.0.as_ref().and_then(|sender| sender.lock().take()) {
-            // Nobody need be waiting.
+            // Sending fails if there is no waiter any more.
             let _ = sender.send(());
         }
     }
 }
 
-/// When a record came in, and what it was found to be.
+/// The time and the kind of verdict of a stored record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Its seq.
+    /// The seq of the record.
     pub seq: Seq,
-    /// When its present content was stored, RFC 3339.
+    /// The time at which its present content was stored, RFC 3339.
     pub stored_at: String,
-    /// The verdict that it was given.
+    /// The kind of its verdict.
     pub verdict: VerdictKind,
 }
 
-/// What a registration does when the id is taken, or when it turns out a duplicate.
+/// The treatment of duplicates by a registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Replace what is there (see [`Registered`]); keep duplicates.
+    /// Store the record, also if it is a duplicate. A record with the same id is replaced or updated (see [`Registered`]).
     Put,
-    /// As `Put`, but store nothing when there is a duplicate.
+    /// Like `Put`, but store nothing if the record is a duplicate.
     SkipDuplicate,
 }
 
-/// How a registration ended.
+/// The outcome of a registration.
 #[derive(Clone, Debug)]
 pub enum Registered {
-    /// Stored under a new id.
+    /// The record was stored under a new id.
     Created(StoredRecord),
-    /// The id was there with another digest, in the live generation or in a standby one that has the record filed: removed,
-    /// and registered anew with a new seq, never matching itself.
+    /// A record with the same id had another digest in the live generation, or in a standby generation that has filed it. It was removed, and the new record was
+    /// registered with a new seq. The new record never matches the removed one.
     Replaced(StoredRecord),
-    /// The id was there with the same digest in every generation that has it filed, other fields differed: content updated, seq
-    /// and verdict kept. Generations that have not are filed along, under the new content.
+    /// A record with the same id had the same digest in every generation that has filed it, but other fields. Its content was updated; seq and verdict
+    /// stay. Generations that had not filed it have filed the new content.
     Updated(StoredRecord),
-    /// The id was there with the same content: nothing done.
+    /// A record with the same id and the same content exists. Nothing was changed.
     Unchanged(StoredRecord),
-    /// [`Mode::SkipDuplicate`] and a duplicate was found: nothing stored.
+    /// Nothing was stored, because the mode is [`Mode::SkipDuplicate`] and a duplicate was found.
     Skipped(Verdict),
 }
 
-/// A record that the index proposed, with what a judge may look at.
+/// A record that the index proposed, with the data for a judge.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
-    /// The record, its verdict blank: it may not be known yet, and no rule may depend on it.
+    /// The record with an empty verdict. The verdict may not be known yet, and no rule may depend on it.
     pub record: &'a StoredRecord,
-    /// What proposed it.
+    /// The sources that proposed the record.
     pub via: Via,
-    /// Its fingerprint, if it has one.
+    /// The fingerprint, if the record has one.
     pub fingerprint: Option<Fingerprint>,
-    /// Its signatures, one per channel; empty unless [`Judge::needs_signatures`].
+    /// The signatures, one for each channel; empty unless [`Judge::needs_signatures`].
     pub signatures: &'a [Option<Signature>],
-    /// Whether its seq names this content for ever: the record is published, in a store that never reuses a seq.
+    /// True if the seq will always mean this content: the record is published, and the store never uses a seq again.
     pub seq_is_immutable: bool,
 }
 
-/// Decides about candidates: the rules of the engine, asked by the store.
+/// Decides which candidates match. The engine implements this, and the store calls it.
 pub trait Judge: Send + Sync {
-    /// The match, if `candidate` is one. Pure; may take as long as reading two texts.
+    /// Returns the match, if `candidate` matches. Pure. It may take as long as comparing two texts.
     fn judge(&self, candidate: &Candidate<'_>) -> Option<Match>;
 
-    /// Whether a record can be ruled out before it is loaded, from what is remembered of it. Only asked about records of which
+    /// True if a record can be ruled out before the store loads it, from data that the judge remembers. A store calls this only for records for which
     /// [`Candidate::seq_is_immutable`] would be true.
     fn dismisses(&self, _seq: Seq, _via: Via) -> bool {
         false
     }
 
-    /// Told which records [`Judge::dismisses`] will be asked about next, so that what is remembered of them can be fetched together.
-    /// Nothing depends on it.
+    /// Announces the records for which the store will call [`Judge::dismisses`] next, so that the judge can load its data about them together. Calling it is
+    /// optional.
     fn expects(&self, _seqs: &[Seq]) {}
 
-    /// Called when the record judged for is published under `seq`, in a store that never reuses a seq; before the answer goes
-    /// out. Takes microseconds.
+    /// Called after the registered record was published under `seq` and before the store answers, in a store that never uses a seq again. Takes microseconds.
     fn stored(&self, _seq: Seq) {}
 
-    /// Called with when a stage of the store's work for this record began and ended, once for each stage that it had; for measuring. Takes
-    /// less than a microsecond, and does not block.
+    /// Reports the time of a stage of the store's work for this record, once for each stage. Takes less than a microsecond and does not block.
     fn took(&self, _stage: Stage, _span: Span) {}
 
-    /// Whether [`Candidate::signatures`] must be filled; the same for all judges of one generation.
+    /// True if the store must fill [`Candidate::signatures`]. The same for all judges of one generation.
     fn needs_signatures(&self) -> bool;
 
-    /// The verdict drawn from all matches.
+    /// Draws the verdict from all matches.
     fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict;
 }
 
-/// A lookup that stores nothing.
+/// The query of a lookup that stores nothing.
 #[derive(Clone, Debug)]
 pub struct Query {
-    /// Where.
+    /// The collection.
     pub collection: CollectionName,
-    /// The generation whose profile signed it.
+    /// The generation with whose profile the query was signed.
     pub generation: GenerationId,
-    /// The digest, unless only a fingerprint is asked about.
+    /// The digest; `None` if only a fingerprint is looked up.
     pub digest: Option<Digest>,
-    /// Fingerprints near one.
+    /// The fingerprints to find by Hamming distance.
     pub ball: Option<Ball>,
-    /// Posting keys.
+    /// The posting keys.
     pub signed: Option<Arc<Signed>>,
-    /// A record that is not to be found: the one asked about.
+    /// A record that must not be found: the record that the query is about.
     pub except: Option<RecordId>,
-    /// Records that match by decision, whatever the index says: candidates by [`Via::DECISION`].
+    /// Records that match by decision. They are candidates by [`Via::DECISION`] even if the index does not propose them.
     pub confirmed: Vec<RecordId>,
 }
 
-/// How far a lookup goes.
+/// The end of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// Any one match answers the question.
+    /// The lookup ends at any match.
     FirstMatch,
-    /// All of them.
+    /// The lookup finds all matches.
     Exhausted,
 }
 
-/// What a lookup found.
+/// The result of a lookup.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// Matches, in the order found.
+    /// The matches, in the order in which they were found.
     pub matches: Vec<Match>,
-    /// Whether a limit cut the search short.
+    /// True if a limit ended the search early.
     pub truncated: bool,
 }
 
-/// What a store holds, in bytes and records.
+/// The size of a store.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Usage {
-    /// Live records over all collections.
+    /// Number of live records in all collections.
     pub records: u64,
-    /// Bytes of all in-memory indexes.
+    /// Memory of all indexes in bytes.
     pub index_bytes: u64,
-    /// Bytes on disk, some seconds ago.
+    /// Size on disk in bytes, some seconds ago.
     pub disk_bytes: u64,
-    /// Bytes free on the volume.
+    /// Free bytes on the volume.
     pub free_bytes: u64,
 }
 
-/// What an examination of a store found.
+/// The result of examining a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExaminationReport {
-    /// Records.
+    /// Number of examined records.
     pub records: u64,
-    /// Entries of pages.
+    /// Number of examined page entries.
     pub entries: u64,
-    /// What is wrong: collection, record, and what in words.
+    /// The faults: collection, record, description.
     pub faults: Vec<(String, String, String)>,
-    /// How many of the records with faults were mended.
+    /// Number of records whose faults were repaired.
     pub mended: u64,
 }
 
-/// Why a store refused.
+/// The errors of a store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// No such collection.
+    /// The collection does not exist.
     #[error("collection {0} does not exist")]
     UnknownCollection(CollectionName),
-    /// The collection is there already.
+    /// The collection exists already.
     #[error("collection {0} exists already")]
     CollectionExists(CollectionName),
-    /// A [`Registration::write_once`] under an id that has other content.
+    /// A registration with [`Registration::write_once`] uses the id of a record with other content.
     #[error("the id {0} is taken by a record with other content")]
     IdTaken(RecordId),
-    /// The settings would change the profile of a collection with records.
+    /// The new settings would change the profile of a collection with records.
     #[error("the new settings change signatures, and collection {0} has records; send them to POST /v1/admin/reindex")]
     ProfileConflict(CollectionName),
-    /// The settings would keep more of records, or less, than the collection was made for.
+    /// The new settings would keep other content of records than the collection does.
     #[error(
         "collection {name} was made with \"keep\": \"{kept}\", which cannot be changed: what was left out cannot be had again, and \
          what was kept is in backups; make another collection for records that are kept otherwise",
         kept = keep.name()
     )]
     KeepConflict {
-        /// Of which collection.
+        /// The name of the collection.
         name: CollectionName,
-        /// What it was made with.
+        /// The setting with which it was created.
         keep: Keep,
     },
-    /// The caller signed for other generations than there are; read the collection again and repeat.
+    /// The caller has signed for other generations than the collection has. Read the state of the collection again and repeat the call.
     #[error("the collection's generations are not those that generation {given} was signed beside; {live} is live")]
     StaleGeneration {
-        /// Signed with.
+        /// The generation of the request.
         given: GenerationId,
-        /// Live.
+        /// The live generation.
         live: GenerationId,
     },
-    /// No such generation beside the live one.
+    /// The collection has no such standby generation.
     #[error("collection {collection} has no generation {generation} beside the live one")]
     UnknownGeneration {
-        /// Of which collection.
+        /// The name of the collection.
         collection: CollectionName,
-        /// Which one.
+        /// The requested generation.
         generation: GenerationId,
     },
-    /// Asked for is a generation beside the live one, and this one is live.
+    /// The request needs a standby generation, but this generation is live.
     #[error("generation {0} is the live one; name one beside it, or activate another one first")]
     GenerationLive(GenerationId),
     /// The generation is not complete yet.
     #[error("generation {0} is still being built; wait for its task to end, or cancel it")]
     GenerationBuilding(GenerationId),
-    /// The collection has as many generations as it may, the live one included.
+    /// The collection has the largest allowed number of generations, including the live one.
     #[error("the collection has {most} generations, the most there can be; drop one first")]
     TooManyGenerations {
         /// The limit.
         most: usize,
     },
-    /// As many rulings about a pair are kept as may be.
+    /// The pair has the largest allowed number of rulings.
     #[error("{most} rulings about these two records are kept, the most there can be; the last one holds")]
     TooManyRulings {
         /// The limit.
         most: usize,
     },
-    /// Document frequencies are too large to be written at once.
+    /// The document frequencies are too large to be written in one step.
     #[error("document frequencies of {given} bytes are given, at most {most} are kept; keep fewer of them")]
     FrequenciesTooLarge {
-        /// Bytes given.
+        /// Their size in bytes.
         given: usize,
         /// The limit, in bytes.
         most: usize,
     },
-    /// Not all changes behind the number asked from are known: they are logged no more, or the number is above the last one.
+    /// Not all changes after the requested number are known: the log has forgotten some, or the number is above the last one.
     #[error(
         "changes of collection {collection} from {after} on are not all known any more; read its records anew, then go on from \
          {last}"
     )]
     ChangesForgotten {
-        /// Of which collection.
+        /// The name of the collection.
         collection: CollectionName,
-        /// The number asked from.
+        /// The number of the request.
         after: Seq,
-        /// The number of its last change: whoever reads all records and decisions behind this answer goes on from here.
+        /// The number of the last change. A reader that reads all records and decisions after this error can continue from this number.
         last: Seq,
     },
-    /// The index of a generation takes no further record.
+    /// The index of a generation is full.
     #[error(transparent)]
     IndexFull(#[from] IndexFull),
-    /// Only an empty collection can be filled in bulk.
+    /// The collection has records, and only an empty collection can be filled in bulk.
     #[error("collection {0} has records; only an empty one can be filled")]
     NotEmpty(CollectionName),
-    /// The volume is full: nothing was written, reads go on. One that fills up during a write gives [`StoreError::Unknown`].
+    /// The volume is full. Nothing was written, and reads continue. If the volume becomes full during a write, the error is [`StoreError::Unknown`].
     #[error(
         "{free} bytes are free on the data volume, {needed} must stay free; make room, writes resume by themselves"
     )]
     DiskFull {
-        /// Bytes free.
+        /// Number of free bytes.
         free: u64,
-        /// Bytes that must stay free.
+        /// Number of bytes that must stay free.
         needed: u64,
     },
-    /// The store cannot be used now; it mends itself or waits for its server.
+    /// The store cannot be used at the moment. It recovers by itself, or when its server is available again.
     #[error("the store is not available: {reason}")]
     Unavailable {
-        /// What is the matter.
+        /// The reason.
         reason: String,
-        /// Seconds after which trying again makes sense.
+        /// Number of seconds after which the caller should try again.
         retry_after_s: u32,
     },
-    /// This kind of store does not do that.
+    /// This kind of store does not support the operation.
     #[error("{0}")]
     Unsupported(&'static str),
-    /// It is open whether the change was made. Repeating the call is safe.
+    /// The change may have been made or not. Repeating the call is safe.
     #[error("the outcome of the write is unknown: {0}; repeat it")]
     Unknown(String),
-    /// The data on disk is not what it should be, or a bug.
+    /// The data on disk is damaged, or there is a bug.
     #[error("store failure: {0}")]
     Internal(String),
 }
 
-/// Shorthand.
+/// The result of a store call.
 pub type Result<T> = std::result::Result<T, StoreError>;
 
-/// Keeps records and answers lookups; see the module for its promises.
+/// A store of records. See the module for its promises.
 #[async_trait]
 pub trait Store:
     Changes + Generations + Decisions + Tasks + Frequencies + Checkpoints + Keys + Send + Sync + 'static
@@ -529,82 +528,81 @@ pub trait Store:
     /// `CollectionExists`.
     async fn create_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>>;
 
-    /// Gives a collection new settings. A new profile is allowed only while it has no records, and starts a new generation.
+    /// Gives a collection new settings. A new profile is allowed only for a collection without records, and starts a new generation.
     ///
     /// # Errors
-    /// `UnknownCollection`; `KeepConflict` where they keep something else; `ProfileConflict` where the profile is another and there
-    /// are records.
+    /// `UnknownCollection`; `KeepConflict` if the settings keep other content; `ProfileConflict` if the profile changes and the collection has records.
     async fn update_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>>;
 
-    /// The collection, if it exists. Asked on every request: an in-memory answer, shared and not copied.
+    /// Returns the state of a collection; `None` if the collection does not exist. Called for every request, so that the answer comes from memory and is shared.
     ///
     /// # Errors
-    /// `Unavailable` where the store is closed or cannot be asked; a name that no collection has is `None`.
+    /// `Unavailable` if the store is closed or cannot be reached.
     async fn collection(&self, name: &CollectionName) -> Result<Option<Arc<CollectionState>>>;
 
-    /// All collections, by name.
+    /// Returns all collections, sorted by name.
     ///
     /// # Errors
-    /// Nothing but what every call may give.
+    /// Only the errors of every call.
     async fn collections(&self) -> Result<Vec<Arc<CollectionState>>>;
 
-    /// Number of live records of a collection.
+    /// Returns the number of live records of a collection.
     ///
     /// # Errors
     /// `UnknownCollection`.
     async fn count(&self, name: &CollectionName) -> Result<u64>;
 
-    /// Removes a collection with everything in it; whether it was there.
+    /// Removes a collection with all its data. Returns false if it did not exist.
     ///
     /// # Errors
-    /// Nothing but what every change may give; a name that no collection has is `false`.
+    /// Only the errors of every change.
     async fn drop_collection(&self, name: &CollectionName) -> Result<bool>;
 
     /// Looks up and inserts in one atomic step.
     ///
     /// # Errors
-    /// `UnknownCollection`; `StaleGeneration` when the collection has other generations than it is signed for, or keeps another kind of
-    /// content; `IdTaken` where it is written once and other content has the id; `IndexFull`.
+    /// `UnknownCollection`; `StaleGeneration` if the record is signed for other generations or has other content than the collection keeps; `IdTaken` if
+    /// the registration is `write_once` and a record with other content has the id; `IndexFull`.
     async fn register(&self, registration: Registration, judge: Arc<dyn Judge>) -> Result<Registered>;
 
-    /// Removes a record everywhere; whether it was there.
+    /// Removes a record from all generations. Returns false if it did not exist.
     ///
     /// # Errors
-    /// `UnknownCollection`. An id that no record has is `false`.
+    /// `UnknownCollection`.
     async fn remove(&self, collection: &CollectionName, id: &RecordId) -> Result<bool>;
 
-    /// Removes a record everywhere if it has this seq, and so this content; whether it had.
+    /// Removes a record from all generations if it has this seq, and therefore this content. Returns false if it has another seq or does not exist.
     ///
     /// # Errors
-    /// `UnknownCollection`. A record with another seq, or none, is `false`.
+    /// `UnknownCollection`.
     async fn remove_exactly(&self, collection: &CollectionName, id: &RecordId, seq: Seq) -> Result<bool>;
 
     /// Looks up without storing.
     ///
     /// # Errors
-    /// `UnknownCollection`; `StaleGeneration` when another generation is live than the query is signed for.
+    /// `UnknownCollection`; `StaleGeneration` if the query is signed for another generation than the live one.
     async fn find(&self, query: Query, judge: Arc<dyn Judge>, until: Until) -> Result<Found>;
 
-    /// One record.
+    /// Returns the record `id`, if it exists.
     ///
     /// # Errors
     /// `UnknownCollection`.
     async fn record(&self, collection: &CollectionName, id: &RecordId) -> Result<Option<StoredRecord>>;
 
-    /// Up to `limit` records with a seq above `after`, in seq order.
+    /// Returns at most `limit` records with a seq above `after`, in seq order.
     ///
     /// # Errors
     /// `UnknownCollection`.
     async fn records(&self, collection: &CollectionName, after: Seq, limit: usize) -> Result<Vec<StoredRecord>>;
 
-    /// Those of the records with these seqs that are there, in seq order, each once. All rows are in memory at the same time: ask
-    /// for some hundred at most.
+    /// Returns the existing records with these seqs, in seq order, each once. All rows are in memory at the same time, so that callers should request some
+    /// hundred at most.
     ///
     /// # Errors
     /// `UnknownCollection`.
     async fn records_at(&self, collection: &CollectionName, seqs: &[Seq]) -> Result<Vec<StoredRecord>>;
 
-    /// When the records with a seq from `first` on and before `end` came in, and their verdicts, in seq order.
+    /// Returns the times and verdicts of the records with a seq from `first` (inclusive) to `end` (exclusive), in seq order.
     ///
     /// # Errors
     /// `UnknownCollection`.
@@ -619,35 +617,35 @@ pub trait Store:
         Ok(records.into_iter().map(arrival).collect())
     }
 
-    /// Whether writes would be accepted now; the error says why not.
+    /// Checks that the store accepts writes.
     ///
     /// # Errors
-    /// `DiskFull` or `Unavailable`: what a registration would be given now.
+    /// `DiskFull` or `Unavailable`: the error that a registration would have now.
     async fn ready(&self) -> Result<()>;
 
-    /// Whether there is room for more than records, such as an index beside them, which leaves to registrations what they need. Cheap.
+    /// Checks that the disk has more space than registrations need, so that derived data such as a search index may be written. Cheap.
     ///
     /// # Errors
-    /// `DiskFull`, or `Unavailable` where the store's directory is gone. A store on other machines does not know.
+    /// `DiskFull`; `Unavailable` if the directory of the store is missing. A store on other machines always returns `Ok`.
     async fn check_room(&self) -> Result<()> {
         Ok(())
     }
 
-    /// What it holds. Costs a walk over the indexes' bookkeeping, not over their entries.
+    /// Returns the size of the store. Reads the counters of the indexes, but not their entries.
     ///
     /// # Errors
-    /// Nothing but what every call may give.
+    /// Only the errors of every call.
     async fn usage(&self) -> Result<Usage>;
 
-    /// Shows all that it holds at this moment, see [`snapshot`].
+    /// Returns a reader of the complete content at this moment; see [`snapshot`].
     ///
     /// # Errors
-    /// `Unsupported` where it is copied by other means.
+    /// `Unsupported` if the store is backed up by other means.
     async fn snapshot(&self) -> Result<Box<dyn SnapshotReader>>;
 
-    /// Finishes what was begun, syncs and closes. Calls after it fail with [`StoreError::Unavailable`].
+    /// Completes all running changes, syncs and closes the store. Later calls fail with [`StoreError::Unavailable`].
     ///
     /// # Errors
-    /// `Unavailable` where it does not come to an end in time, `Internal` when the last sync fails; it is closed all the same.
+    /// `Unavailable` if the changes do not end in time; `Internal` if the last sync fails. The store is closed in both cases.
     async fn close(&self) -> Result<()>;
 }

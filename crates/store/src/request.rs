@@ -1,21 +1,20 @@
-//! One deadline for all calls that serve one request.
+//! One deadline for all store calls of one request.
 //!
-//! A store that has to ask a server answers each call within its deadline. What is asked of the service may take several calls, and
-//! none of those who wait for it counts calls: inside [`one_request`] they share the time of one. Computing, and waiting for one's
-//! place among others, is nobody's delay; [`uncounted`] takes it out. Calls outside of a request, such as those of tasks, have the
-//! whole time each.
+//! A store on a server answers each call within a deadline. A request to the service may need several calls, and its client waits for all of them. The calls
+//! inside [`one_request`] therefore share one deadline. Time for computing and for waiting in a queue does not count; [`uncounted`] subtracts it. Calls outside
+//! a request, such as those of tasks, each have the full time.
 //!
-//! A task that is spawned inside does not belong to the request; what it shall answer by is handed to it.
+//! A task that is spawned inside a request does not belong to it. The caller must pass the deadline to such a task.
 
 use std::cell::Cell;
 use std::time::Instant;
 
 tokio::task_local! {
-    /// When the request began, later by what was not counted.
+    /// The beginning of the request, moved later by the time that does not count.
     static BEGAN: Cell<Instant>;
 }
 
-/// Runs `work` as one request. Inside another one it is a part of that.
+/// Runs `work` as one request. Inside another request, `work` is a part of that request.
 pub async fn one_request<F: Future>(work: F) -> F::Output {
     match began() {
         Some(_) => work.await,
@@ -23,7 +22,7 @@ pub async fn one_request<F: Future>(work: F) -> F::Output {
     }
 }
 
-/// Waits for what is not the store's: it does not count for the request.
+/// Waits for `wait` without counting the time for the request.
 pub async fn uncounted<F: Future>(wait: F) -> F::Output {
     let from = Instant::now();
     let output = wait.await;
@@ -31,7 +30,7 @@ pub async fn uncounted<F: Future>(wait: F) -> F::Output {
     output
 }
 
-/// From when on the time of the request that this belongs to counts; `None` outside of one.
+/// Returns the time from which the deadline of the present request counts; `None` outside a request.
 pub fn began() -> Option<Instant> {
     BEGAN.try_with(Cell::get).ok()
 }
@@ -59,7 +58,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_the_stores_does_not_count() {
+    async fn time_outside_the_store_does_not_count() {
         one_request(async {
             let before = began();
             uncounted(tokio::time::sleep(A_WHILE)).await;

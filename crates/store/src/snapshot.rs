@@ -1,72 +1,70 @@
-//! A whole store as it was at one moment, and a store made of that again.
+//! Reads the complete content of a store at one moment, and restores a store from it.
 //!
-//! What is read are keys and values of named spaces, byte by byte as the store keeps them: a snapshot is for a store of the same
-//! kind, and knows nothing of records. (`doppel export` writes a collection that any store reads.)
+//! A snapshot contains the keys and values of named spaces, byte for byte as the store keeps them. It can only be restored to a store of the same kind, and it
+//! knows nothing of records. (`doppel export` writes a collection in a form that any store can read.)
 //!
-//! **One moment.** A [`SnapshotReader`] shows every change that was acknowledged before it was made, no change that was begun
-//! later, and of each change all or nothing, over all spaces. Making one costs microseconds and nobody waits for it; reading
-//! goes on beside changes.
+//! **One moment.** A [`SnapshotReader`] shows every change that was acknowledged before the reader was made, and no change that began later. It shows each
+//! change completely or not at all, over all spaces. Making a reader takes microseconds and delays no other call; changes continue while it is read.
 //!
-//! Each store that can be read so has a function that makes a store of [`Piece`]s again.
+//! Each store that supports snapshots has a function that restores a store from [`Piece`]s.
 
 use doppel_core::collection::CollectionName;
 use serde::{Deserialize, Serialize};
 
 use super::{GenerationId, Result};
 
-/// Which store it was, and how far it had come.
+/// The store of a snapshot, and its state at that moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moment {
-    /// What kind of store keeps its data so: `embedded`.
+    /// The kind of the store: `embedded`.
     pub kind: String,
-    /// The version of its layout.
+    /// The version of its layout on disk.
     pub format: u32,
-    /// Its collections, by name.
+    /// The collections, sorted by name.
     pub collections: Vec<CollectionAt>,
 }
 
-/// How far a collection had come.
+/// The state of a collection at the moment of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CollectionAt {
     /// Its name.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub name: CollectionName,
-    /// Live records.
+    /// Number of live records.
     pub records: u64,
-    /// Number of its last change; 0 where there was none.
+    /// The number of the last change; 0 if there was none.
     pub last_change: u64,
-    /// The generation that answered.
+    /// The live generation.
     #[cfg_attr(feature = "openapi", schema(value_type = u32))]
     pub generation: GenerationId,
 }
 
-/// Takes a key and its value, in a space.
+/// A callback that receives a space, a key and its value.
 pub type Visit<'a> = &'a mut dyn FnMut(&'static str, &[u8], &[u8]);
 
-/// Reads a store as it was when this was made. Holds nothing open between two calls, so that a store can be closed or opened again
-/// meanwhile.
+/// Reads the content of a store at the moment at which the reader was made. It keeps nothing open between two calls, so that the store can be closed and opened
+/// again in between.
 pub trait SnapshotReader: Send {
-    /// Which moment it shows.
+    /// The store and the moment.
     fn moment(&self) -> &Moment;
 
-    /// Shows some megabytes more, space after space, the keys of each in ascending order; whether there is more.
+    /// Passes some more megabytes to `visit`, one space after the other, and the keys of each space in ascending order. Returns false at the end.
     ///
     /// # Errors
-    /// `Unavailable` where the store was closed or opened again since: what was read is worth nothing then. `Internal` where
-    /// something cannot be read.
+    /// `Unavailable` if the store was closed or opened again since the last call; the data that was read is then useless. `Internal` if data cannot be
+    /// read.
     fn read(&mut self, visit: Visit<'_>) -> Result<bool>;
 }
 
-/// Keys and values of a space, ascending.
+/// Keys and values of a space, ascending by key.
 pub type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// A part of what was read, to be made a store of again: pieces come space after space, the keys of each in ascending order, as they
-/// were read.
+/// A part of a snapshot. Pieces have the order in which they were read: one space after the other, and the keys of each space in ascending order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// The space.
+    /// The name of the space.
     pub space: String,
-    /// What is in it.
+    /// Keys and values.
     pub entries: Entries,
 }

@@ -1,33 +1,32 @@
-//! Where the time of a registration or a lookup goes. Its stages follow each other and do not overlap; what is left of a request's time
-//! is transport, authorisation and the answer.
+//! The stages of a registration or a lookup, to measure their times. The stages follow each other and do not overlap. The rest of a request's time is transport,
+//! authorisation and the response.
 //!
-//! The engine measures what it does itself; a store tells the [`Judge`](crate::Judge) of the record how long its own stages took.
+//! The engine measures its own stages. A store reports the times of its stages to the [`Judge`](crate::Judge) of the record.
 
 use std::time::Instant;
 
 /// A stage of a registration; a lookup has neither `Wait` nor `Commit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// From the row to normalised fields.
+    /// Parsing the row and normalising its fields.
     Read,
-    /// From the fields to signatures and keys.
+    /// Computing signatures and keys.
     Sign,
-    /// Until its turn comes: behind others that write the same record, behind as many changes as may be under way, behind the
-    /// transaction before it.
+    /// Waiting for other writers of the same record, for a free place among the running changes, or for the transaction before.
     Wait,
-    /// What stands under its id, its place among the changes, and what the index proposes.
+    /// Reading the record under the id, drawing the seq, and finding candidates in the index.
     Propose,
-    /// Which of the candidates match: reading them and comparing.
+    /// Reading the candidates and comparing them.
     Verify,
-    /// Until all of it is on disk, or confirmed by a majority, and shown.
+    /// Writing until the data is on disk or confirmed by a majority, and publishing it.
     Commit,
 }
 
 impl Stage {
-    /// All of them, in their order.
+    /// All stages in their order.
     pub const ALL: [Self; 6] = [Self::Read, Self::Sign, Self::Wait, Self::Propose, Self::Verify, Self::Commit];
 
-    /// Its name in metrics and traces.
+    /// The name of the stage in metrics and traces.
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -40,22 +39,22 @@ impl Stage {
     }
 }
 
-/// When a stage began and ended.
+/// The beginning and the end of a stage.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
-    /// When it began.
+    /// The beginning.
     pub began: Instant,
-    /// When it ended, not before it began.
+    /// The end, not before the beginning.
     pub ended: Instant,
 }
 
 impl Span {
-    /// From `began` until now.
+    /// Makes the span from `began` until now.
     pub fn since(began: Instant) -> Self {
         Self { began, ended: Instant::now() }
     }
 
-    /// Seconds from its beginning to its end.
+    /// Duration in seconds.
     pub fn seconds(self) -> f64 {
         self.ended.saturating_duration_since(self.began).as_secs_f64()
     }

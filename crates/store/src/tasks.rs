@@ -1,8 +1,7 @@
-//! Tasks as a store keeps them: long work that survives the process that runs it.
+//! Tasks: long work that survives the process that runs it.
 //!
-//! A store knows nothing of what a task does. It keeps each as one value with a version, changes it only for whoever
-//! names the version it has (so that of two holders one learns that it lost), and holds at most one unfinished task per
-//! collection.
+//! A store does not interpret a task. It keeps each task as one value with a version, and changes it only for a caller that names the present version. If two processes
+//! hold a task, one of them is therefore refused and learns that it has lost the task. A collection has at most one unfinished task.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -10,25 +9,25 @@ use serde::{Deserialize, Serialize};
 use super::{CollectionNumber, Result};
 use doppel_core::collection::CollectionName;
 
-/// How a task stands.
+/// The status of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TaskStatus {
-    /// Waits for someone to run it.
+    /// The task waits for a process to run it.
     Enqueued,
-    /// Someone runs it, or did until it died.
+    /// A process runs the task, or ran it until the process died.
     Processing,
-    /// Done.
+    /// The task has ended with success.
     Succeeded,
-    /// Ended by an error.
+    /// The task has ended with an error.
     Failed,
-    /// Ended because it was told to.
+    /// The task was cancelled.
     Canceled,
 }
 
 impl TaskStatus {
-    /// Whether it has ended.
+    /// True if the task has ended.
     pub fn is_finished(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed | Self::Canceled)
     }
@@ -37,52 +36,52 @@ impl TaskStatus {
 /// A task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskState {
-    /// Its id, ascending in time.
+    /// The id, ascending in time.
     pub id: String,
-    /// The collection it works on.
+    /// The name of the collection on which the task works.
     pub collection: CollectionName,
-    /// Which collection had that name when the task was asked for; not said by tasks of earlier builds.
+    /// The number of the collection that had this name when the task was requested; `None` for tasks of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<CollectionNumber>,
-    /// What it does: `reindex`, `activate`, `purge`, `erase`.
+    /// The kind of work: `reindex`, `activate`, `purge`, `erase`.
     pub kind: String,
-    /// How it stands.
+    /// The status.
     pub status: TaskStatus,
-    /// What was asked for.
+    /// The request.
     pub request: serde_json::Value,
-    /// Where to continue after a crash; the task's own.
+    /// The state from which the task continues after a crash. Only the task interprets it.
     pub checkpoint: serde_json::Value,
-    /// What it is doing.
+    /// The name of the present phase.
     pub phase: String,
-    /// Items done in this phase.
+    /// Number of items that are done in this phase.
     pub done: u64,
-    /// Items of this phase, as far as is known.
+    /// Number of items of this phase, as far as it is known.
     pub total: u64,
-    /// Items a second lately; 0 while unknown.
+    /// Recent speed in items a second; 0 if unknown.
     #[serde(default)]
     pub rate: f64,
-    /// Its result.
+    /// The result.
     pub result: serde_json::Value,
-    /// Why it failed.
+    /// The error of a failed task.
     pub error: Option<String>,
-    /// Whether it was cancelled: it is to stop.
+    /// True if the task was cancelled and must stop.
     pub cancel: bool,
-    /// The process that runs it.
+    /// The process that runs the task.
     pub holder: Option<String>,
-    /// Until when nobody else may take it (microseconds since 1970).
+    /// The end of the lease (microseconds since 1970). No other process may take the task before.
     pub held_until: u64,
-    /// When it was asked for (RFC 3339, UTC).
+    /// The time of the request (RFC 3339, UTC).
     pub created_at: String,
-    /// When it was first begun.
+    /// The time at which the task was first begun.
     pub started_at: Option<String>,
-    /// When it ended.
+    /// The time at which the task ended.
     pub finished_at: Option<String>,
-    /// Counts its changes; 0 for one that was never stored.
+    /// Number of its changes; 0 for a task that was never stored.
     pub version: u64,
 }
 
 impl TaskState {
-    /// A task that nobody has begun, asked for at `created_at`.
+    /// Makes a new task that was requested at `created_at`.
     pub fn asked_for(
         id: String,
         collection: CollectionName,
@@ -119,56 +118,54 @@ impl TaskState {
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "made a few times a second at most, and taken apart at once")]
 pub enum TaskPut {
-    /// Stored, under the next version.
+    /// The task was stored under the next version.
     Stored(TaskState),
-    /// Someone else changed it meanwhile: nothing is stored.
+    /// Nothing was stored, because another caller changed the task before.
     Changed,
-    /// The collection has another unfinished task, of this id: nothing is stored.
+    /// Nothing was stored, because the collection has another unfinished task with this id.
     Busy(String),
 }
 
-/// Most finished tasks kept; older ones are forgotten.
+/// Largest number of finished tasks that are kept; older ones are deleted.
 pub const KEPT_TASKS: usize = 1000;
 
-/// Keeping tasks.
+/// The tasks of a store.
 #[async_trait]
 pub trait Tasks {
-    /// All tasks kept, newest first.
+    /// Returns all tasks, newest first.
     ///
     /// # Errors
-    /// Nothing but what every call may give.
+    /// Only the errors of every call.
     async fn tasks(&self) -> Result<Vec<TaskState>>;
 
-    /// The tasks that have not ended, newest first: at most one a collection. Asked for every few seconds; those that have ended,
-    /// with all their results, are not read for it.
+    /// Returns the unfinished tasks, newest first; there is at most one for each collection. Called every few seconds, so that it does not read finished tasks
+    /// and their results.
     ///
     /// # Errors
-    /// Nothing but what every call may give.
+    /// Only the errors of every call.
     async fn unfinished_tasks(&self) -> Result<Vec<TaskState>>;
 
-    /// One task.
+    /// Returns the task `id`; `None` if there is no such task.
     ///
     /// # Errors
-    /// Nothing but what every call may give; an id that no task has is `None`.
+    /// Only the errors of every call.
     async fn task(&self, id: &str) -> Result<Option<TaskState>>;
 
-    /// Stores `task` if what is stored has the version that `task` names (0: nothing is stored). Forgets the oldest
-    /// finished tasks beyond [`KEPT_TASKS`]. Tasks outlive their collection.
+    /// Stores `task` if the stored version equals the version of `task` (0 if nothing is stored). Deletes the oldest finished tasks beyond [`KEPT_TASKS`]. Tasks are not
+    /// deleted with their collection.
     ///
     /// # Errors
-    /// Nothing but what every change may give: who comes too late is told by [`TaskPut`].
+    /// Only the errors of every change. [`TaskPut`] tells if another caller was faster.
     async fn put_task(&self, task: TaskState) -> Result<TaskPut>;
 
-    /// The time that leases are counted by, in microseconds since 1970: one clock for all processes that share the store. `own` is
-    /// what the caller's clock says.
+    /// Returns the time for leases in microseconds since 1970, from one clock for all processes that share the store. `own` is the time of the caller's clock.
     ///
     /// # Errors
-    /// When the store cannot be asked.
+    /// The store is not available.
     async fn lease_time(&self, own: u64) -> Result<u64> {
         Ok(own)
     }
 
-    /// Whether other processes may hold tasks of this store. Where not, a task that is `Processing` without this process
-    /// knowing of it has lost its holder.
+    /// True if other processes may hold tasks of this store. If false, a task in status `Processing` that this process does not run has lost its holder.
     fn is_shared(&self) -> bool;
 }

@@ -21,7 +21,7 @@ const CALLERS: u64 = 512;
 /// The collection, everywhere here.
 pub(super) const COLLECTION: &str = "bench";
 
-/// What [`once`] made.
+/// The result of [`once`].
 pub(super) struct Filled {
     pub(super) dir: PathBuf,
     pub(super) collection: CollectionName,
@@ -69,14 +69,17 @@ fn fill(setup: &Setup) -> anyhow::Result<Filled> {
     let (engine, _store) = open(&dir)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;
     let sample = petitions(setup, 0);
-    let (next, row_bytes) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let next = Arc::new(AtomicU64::new(0));
+    let row_bytes = Arc::new(AtomicU64::new(0));
     let records = setup.records;
     let progress = Arc::new(Progress::new());
     progress.phase("registering", Some(records));
     runtime.block_on(async {
         let tasks = (0..CALLERS.min(records)).map(|_| {
-            let (engine, collection) = (engine.clone(), collection.clone());
-            let (next, row_bytes) = (Arc::clone(&next), Arc::clone(&row_bytes));
+            let engine = engine.clone();
+            let collection = collection.clone();
+            let next = Arc::clone(&next);
+            let row_bytes = Arc::clone(&row_bytes);
             let progress = Arc::clone(&progress);
             tokio::spawn(async move {
                 loop {

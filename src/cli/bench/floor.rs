@@ -23,7 +23,8 @@ impl Appender {
         let mut file = File::create(path)?;
         let (sender, receiver) = crossbeam_channel::bounded::<Entry>(GROUP);
         let writer = std::thread::Builder::new().name("bench-floor".into()).spawn(move || {
-            let (mut bytes, mut waiting) = (Vec::new(), Vec::new());
+            let mut bytes = Vec::new();
+            let mut waiting = Vec::new();
             while let Ok(first) = receiver.recv() {
                 for (entry, answer) in std::iter::once(first).chain(receiver.try_iter().take(GROUP - 1)) {
                     bytes.extend_from_slice(&entry);

@@ -28,7 +28,8 @@ const BASELINE: &str = "Single-Pass";
 
 pub(super) fn measure(setup: &Setup) -> anyhow::Result<Vec<Figure>> {
     let sizes: Vec<u64> = SIZES.into_iter().filter(|&size| size < setup.records).chain([setup.records]).collect();
-    let (mut figures, mut baseline) = (Vec::new(), Vec::new());
+    let mut figures = Vec::new();
+    let mut baseline = Vec::new();
     for &size in &sizes {
         let batch = Batch::new(size, 0, setup.seed);
         let rounds = if size < LONG { ROUNDS } else { 1 };
@@ -70,7 +71,8 @@ impl Batch {
         let mut planted = Vec::with_capacity(count as usize);
         for n in 0..count {
             // Sources in the first half, copies in the second, so that no copy replaces a source.
-            let (from, to) = (n * 47 % (size / 2), size / 2 + n * 50 % (size - size / 2));
+            let from = n * 47 % (size / 2);
+            let to = size / 2 + n * 50 % (size - size / 2);
             let chance = random(n + (seed << 40) + (1 << 39));
             let flips = (0..n % (u64::from(RADIUS) + 1)).fold(0, |bits, flip| bits | 1 << (chance >> (6 * flip) & 63));
             values[to as usize] = values[from as usize] ^ flips;
@@ -85,14 +87,16 @@ impl Batch {
 
     /// Sorts and joins, and looks that nothing planted is missing.
     fn join(&self) -> anyhow::Result<Round> {
-        let (started, found) = (Instant::now(), AllPairs::default());
+        let started = Instant::now();
+        let found = AllPairs::default();
         let distinct = Distinct::of(&self.values)?;
         let _ = join(&distinct, RADIUS, usize::MAX, &found);
         let round = self.round(started);
         let found: HashSet<(u32, u32)> = found.into_pairs().iter().map(|pair| (pair.a, pair.b)).collect();
         for &(a, b) in &self.planted {
             let position = |value| distinct.position(value).context("a fingerprint is missing");
-            let (low, high) = (position(a.min(b))?, position(a.max(b))?);
+            let low = position(a.min(b))?;
+            let high = position(a.max(b))?;
             let there = if low == high { distinct.places(low).len() > 1 } else { found.contains(&(low, high)) };
             anyhow::ensure!(there, "a planted pair was not found: {a:016x} and {b:016x}");
         }
@@ -109,7 +113,8 @@ impl Batch {
         let distinct = Distinct::of(&self.values)?;
         let place = |value| distinct.position(value).map_or(0, |position| distinct.places(position)[0] as usize);
         let lost = self.planted.iter().filter(|(a, b)| clusters.loses(place(*a), place(*b))).count();
-        let (size, comparisons) = (self.values.len(), clusters.comparisons);
+        let size = self.values.len();
+        let comparisons = clusters.comparisons;
         tell(&format!("  {size}: Single-Pass made {comparisons} comparisons and parted {lost} planted pairs"));
         Ok(round)
     }

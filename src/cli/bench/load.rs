@@ -21,17 +21,17 @@ use super::report::{Latency, Round};
 /// An answer that takes longer means that something is stuck.
 const STUCK: Duration = Duration::from_secs(30);
 
-/// What is sent where.
+/// The requests of a measurement.
 #[derive(Clone)]
 pub(super) struct Plan {
     pub(super) address: SocketAddr,
     pub(super) method: Method,
-    /// For PUT the number of the request is appended, which makes an id of it.
+    /// The path. For PUT the number of the request is appended as the id.
     pub(super) path: &'static str,
     pub(super) bodies: Arc<[Bytes]>,
     /// Numbers of requests, not used twice over all slices.
     pub(super) numbers: Arc<AtomicU64>,
-    /// Whether the slice ends when each body was sent once.
+    /// True if the slice ends after each body was sent once.
     pub(super) once: bool,
 }
 

@@ -15,7 +15,7 @@ const RADII: [u8; 4] = [3, 7, 11, 15];
 const BASELINE: &str = "flat scan, radius 3";
 /// Questions timed together.
 const BATCH: u64 = 64;
-/// Most lookups of a slice timed one by one, which bounds what is kept of them.
+/// Largest number of lookups in a slice that are timed individually, which bounds the memory for their times.
 const MOST: usize = 1 << 20;
 
 pub(super) fn measure(setup: &Setup) -> anyhow::Result<Vec<Figure>> {
@@ -79,7 +79,9 @@ fn distribution(setup: &Setup, name: &str, skewed_percent: u64) -> anyhow::Resul
 /// distribution, the reading of the clock (some 20 to 40 ns) included.
 fn timed<Q>(slice: Duration, asked: &mut u64, question: impl Fn(u64) -> Q, ask: impl Fn(&Q)) -> Round {
     let begun = Instant::now();
-    let (mut nanos, mut together, mut each) = (0, 0, Vec::new());
+    let mut nanos = 0;
+    let mut together = 0;
+    let mut each = Vec::new();
     while each.is_empty() || (begun.elapsed() < slice && each.len() < MOST) {
         let batch = |from: u64| -> Vec<Q> { (from..from + BATCH).map(&question).collect() };
         let questions = batch(*asked);

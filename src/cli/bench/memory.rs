@@ -27,7 +27,8 @@ pub(super) fn measure(setup: &Setup, filled: &Filled) -> anyhow::Result<Vec<Figu
     runtime.block_on(engine.close())?;
     drop((engine, store));
     let each = |bytes: u64| Round::from(bytes as f64 / filled.records as f64);
-    let (index, keys) = ([each(usage.index_bytes)], [Round::from(bare_bytes(setup, filled)?)]);
+    let index = [each(usage.index_bytes)];
+    let keys = [Round::from(bare_bytes(setup, filled)?)];
 
     // Each in a process of its own: what this one gave back to its allocator would hide the difference.
     let empty = setup.dir.path().join("empty");
@@ -50,7 +51,7 @@ pub(super) fn measure(setup: &Setup, filled: &Filled) -> anyhow::Result<Vec<Figu
     ])
 }
 
-/// Bytes of what is indexed of a record: its keys, its digest's key and its fingerprint, 8 each.
+/// Returns the number of indexed bytes of a record: its keys, the key of its digest and its fingerprint have 8 bytes each.
 fn bare_bytes(setup: &Setup, filled: &Filled) -> anyhow::Result<f64> {
     let profile = Profile::compile(&Settings::preset(Preset::Default), None);
     let sample = petitions(setup, 0);

@@ -1,8 +1,8 @@
-//! `doppel bench`: how fast this build is on this machine, every figure beside a baseline of the same moment.
+//! `doppel bench`: measures the speed of this build on this machine, and compares every figure with a baseline of the same run.
 //!
-//! Machines differ and drift, so no figure stands alone: each is measured by turns with something that does only the
-//! named work, in [`ROUNDS`] rounds, and what is worth comparing between machines and days is the ratio. Memory is bounded by
-//! the index under test and some tens of megabytes; everything on disk is in one folder that is removed at the end.
+//! Machines differ, and their speed varies. Each figure is therefore measured in turns with a baseline that does only the named work, in [`ROUNDS`] rounds. Only the
+//! ratio can be compared between machines and days. Memory is bounded by the index under test and some tens of megabytes. All files are in one folder, which
+//! is removed at the end.
 
 #![expect(clippy::disallowed_methods, reason = "what is measured is in a folder of its own")]
 
@@ -72,7 +72,7 @@ pub struct Args {
     /// Measure only these parts
     #[arg(long, value_name = "PART", value_enum, value_delimiter = ',')]
     pub only: Vec<Part>,
-    /// What all chance is drawn from
+    /// Seed of the random numbers
     #[arg(long, value_name = "S", default_value = "1")]
     pub seed: u64,
     /// Where to put files while measuring, removed at the end [default: the system's folder for temporary files]
@@ -90,7 +90,7 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// What can be measured, in the order of the report.
+/// The parts of the benchmark, in the order of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
@@ -110,7 +110,7 @@ pub enum Part {
     Http,
 }
 
-/// How the report is printed.
+/// The format of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// For people.
@@ -119,7 +119,7 @@ pub enum Format {
     Json,
 }
 
-/// What the parts share.
+/// The setup that all parts share.
 struct Setup {
     records: u64,
     seed: u64,
@@ -180,7 +180,8 @@ fn measure(setup: &Setup, part: Part, filled: &mut Option<Filled>) -> anyhow::Re
 
 /// The files of a directory tree.
 fn files_below(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let (mut found, mut folders) = (Vec::new(), vec![folder.to_owned()]);
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder)? {
             let entry = entry?;

@@ -41,7 +41,7 @@ impl Latency {
     }
 }
 
-/// What one round measured of one thing.
+/// The measurements of one round.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Round {
     pub(super) value: f64,
@@ -54,7 +54,7 @@ impl From<f64> for Round {
     }
 }
 
-/// Which way is better.
+/// The direction in which a figure is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Better {
@@ -62,7 +62,7 @@ pub(super) enum Better {
     Lower,
 }
 
-/// What a figure is compared with.
+/// The baseline of a figure.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Baseline {
     name: &'static str,
@@ -79,7 +79,7 @@ pub(super) struct Figure {
     value: Spread,
     latency: Option<Latency>,
     baseline: Baseline,
-    /// How many times as good as the baseline of the same round.
+    /// The ratio to the baseline of the same round; higher is better.
     ratio: Spread,
 }
 
@@ -122,7 +122,7 @@ fn over_rounds(rounds: &[Round]) -> Option<Latency> {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Report {
     pub(super) version: &'static str,
-    /// Whether the compiler optimised; figures of a debug build say nothing.
+    /// True for an optimised build. The figures of a debug build are meaningless.
     pub(super) optimised: bool,
     pub(super) cores: usize,
     pub(super) records: u64,
@@ -192,7 +192,8 @@ mod tests {
     #[test]
     fn a_ratio_above_one_is_better_whatever_the_unit() {
         let rounds = |values: [f64; 3]| values.map(Round::from);
-        let (ours, theirs) = (rounds([2.0, 4.0, 3.0]), rounds([1.0, 4.0, 1.0]));
+        let ours = rounds([2.0, 4.0, 3.0]);
+        let theirs = rounds([1.0, 4.0, 1.0]);
         let figure = |better| Figure::new("x", ("s", better), &ours, ("y", &theirs)).ratio;
         assert_eq!(figure(Better::Higher), Spread { median: 2.0, min: 1.0, max: 3.0 });
         assert_eq!(figure(Better::Lower), Spread { median: 0.5, min: 1.0 / 3.0, max: 1.0 });

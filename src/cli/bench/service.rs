@@ -84,7 +84,8 @@ fn check(
     // The first requests load the dictionary and fill caches.
     client.block_on(drive(plan(servers.service), connections, slice / 4))?;
     client.block_on(drive(plan(servers.bare), connections, slice / 4))?;
-    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    let mut ours = Vec::new();
+    let mut theirs = Vec::new();
     for _ in 0..ROUNDS {
         theirs.push(client.block_on(drive(plan(servers.bare), connections, slice))?);
         ours.push(client.block_on(drive(plan(servers.service), connections, slice))?);
@@ -94,7 +95,8 @@ fn check(
 
 fn put(setup: &Setup, servers: &Servers, client: &Runtime, connections: usize) -> anyhow::Result<Figure> {
     let slice = setup.slice(2);
-    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    let mut ours = Vec::new();
+    let mut theirs = Vec::new();
     for round in 0..ROUNDS {
         let series = (connections * ROUNDS + round + 1) as u64;
         let sample = petitions(setup, series);
@@ -104,7 +106,8 @@ fn put(setup: &Setup, servers: &Servers, client: &Runtime, connections: usize) -
         let bodies: Arc<[Bytes]> = bodies?.into();
         let numbers = Arc::new(AtomicU64::new(series << 32));
         for (address, rounds) in [(servers.floor, &mut theirs), (servers.service, &mut ours)] {
-            let (bodies, numbers) = (Arc::clone(&bodies), Arc::clone(&numbers));
+            let bodies = Arc::clone(&bodies);
+            let numbers = Arc::clone(&numbers);
             let plan = Plan { address, method: Method::PUT, path: PUT, bodies, numbers, once: true };
             rounds.push(client.block_on(drive(plan, connections, slice))?);
         }
@@ -115,7 +118,8 @@ fn put(setup: &Setup, servers: &Servers, client: &Runtime, connections: usize) -
 
 /// Bodies to ask about: one in four from a stored petition, the others from new ones.
 fn checked(setup: &Setup, body: impl Fn(Record) -> serde_json::Result<Vec<u8>>) -> serde_json::Result<Vec<Bytes>> {
-    let (stored, new) = (petitions(setup, 0), petitions(setup, 1 << 16));
+    let stored = petitions(setup, 0);
+    let new = petitions(setup, 1 << 16);
     let count = CHECKED.min(setup.records);
     let record = |n: u64| match n % 4 {
         0 => stored.record(n * setup.records / count),

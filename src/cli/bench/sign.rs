@@ -29,7 +29,8 @@ pub(super) fn measure(setup: &Setup) -> Vec<Figure> {
         records.iter().flat_map(|record| [&record.title, &record.content]).map(|t| normaliser.normalise(t)).collect();
     let segmenter = Segmenter::new(&TextSettings::default(), normaliser);
     let profile = |preset| Profile::compile(&Settings::preset(preset), None);
-    let (default, paper) = (profile(Preset::Default), profile(Preset::Paper));
+    let default = profile(Preset::Default);
+    let paper = profile(Preset::Paper);
 
     let cut = || {
         for text in &texts {

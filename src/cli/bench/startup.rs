@@ -21,7 +21,10 @@ const ROUNDS: usize = 3;
 pub(super) fn measure(setup: &Setup, filled: &Filled) -> anyhow::Result<Vec<Figure>> {
     let empty = setup.dir.path().join("empty");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting a runtime")?;
-    let (mut opened, mut read, mut served, mut bare) = (vec![], vec![], vec![], vec![]);
+    let mut opened = vec![];
+    let mut read = vec![];
+    let mut served = vec![];
+    let mut bare = vec![];
     for round in 1..=ROUNDS {
         tell(&format!("  opening, round {round} of {ROUNDS}"));
         read.push(Round::from(read_all(&filled.dir)?));

@@ -1,6 +1,6 @@
-//! Durable registrations in process, beside appending the same bytes with group commit.
+//! Measures durable registrations in this process, with appending the same bytes with group commit as the baseline.
 //!
-//! Records are made up and nothing matches, so that what is measured is the store: sequencing, indexing, committing.
+//! The records are invented and none match, so that only the store is measured: sequencing, indexing, committing.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -53,7 +53,8 @@ pub(super) fn measure(setup: &Setup) -> anyhow::Result<Vec<Figure>> {
     let register = {
         let store = Arc::clone(&store);
         move |n| {
-            let (store, name) = (Arc::clone(&store), name.clone());
+            let store = Arc::clone(&store);
+            let name = name.clone();
             async move {
                 store.register(registration(&name, n)?, Arc::new(Nothing)).await?;
                 Ok(())
@@ -64,7 +65,8 @@ pub(super) fn measure(setup: &Setup) -> anyhow::Result<Vec<Figure>> {
     let mut next = 0;
     for callers in CALLERS {
         let slice = setup.slice(2);
-        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        let mut ours = Vec::new();
+        let mut theirs = Vec::new();
         for _ in 0..ROUNDS {
             theirs.push(runtime.block_on(calls(slice, callers, &mut next, append.clone()))?);
             ours.push(runtime.block_on(calls(slice, callers, &mut next, register.clone()))?);
@@ -92,7 +94,8 @@ where
     let numbers = Arc::new(AtomicU64::new(*next));
     let started = Instant::now();
     let tasks = (0..callers).map(|_| {
-        let (numbers, call) = (Arc::clone(&numbers), call.clone());
+        let numbers = Arc::clone(&numbers);
+        let call = call.clone();
         tokio::spawn(async move {
             let mut each = Vec::new();
             while each.is_empty() || started.elapsed() < slice {
@@ -116,7 +119,7 @@ fn row(n: u64) -> String {
     format!(r#"{{"title":"{n}","content":"{}"}}"#, "x".repeat(ROW_BYTES - 40))
 }
 
-/// What a record is on disk at least: its row, its fingerprint, its keys, its digest.
+/// Returns the smallest form of a record on disk: its row, its fingerprint, its keys and its digest.
 fn bytes(n: u64) -> Bytes {
     let mut bytes = row(n).into_bytes();
     let entry = entry(n, 0, KEYS);

@@ -21,7 +21,8 @@ pub fn random(n: u64) -> u64 {
 
 /// Record `n`'s fingerprint: random, or, of `skewed_percent`, with one of 16 popular values in one of the blocks.
 pub fn fingerprint(n: u64, skewed_percent: u64) -> Fingerprint {
-    let (bits, choice) = (random(n), random(!n));
+    let bits = random(n);
+    let choice = random(!n);
     if choice % 100 >= skewed_percent {
         return Fingerprint(bits);
     }

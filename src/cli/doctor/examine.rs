@@ -1,8 +1,8 @@
-//! Examines a store that makes its index of what is filed whenever it is opened.
+//! Examines a store that builds its index from filed entries at each start.
 //!
-//! Every record is signed anew under each generation's profile: what is filed of it must be just that, nothing may be filed
-//! without a record, and the live index must find the record by its own signatures. One pass over the records, on all cores;
-//! memory: a page of records for each core.
+//! Every record is signed again with the profile of each generation. The filed entries must equal the new signatures, no entry may exist without a record, and
+//! the live index must find the record by its signatures. This takes one pass over the records on all cores, with memory for one page of records
+//! on each core.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -53,9 +53,9 @@ struct Examined {
 
 struct Generation {
     id: GenerationId,
-    /// What signed it, if this program can still do that.
+    /// The profile that signed the generation; `None` if this version of the program cannot compile it.
     profile: Option<Profile>,
-    /// Whether every record must be filed in it.
+    /// True if every record must be filed in the generation.
     is_complete: bool,
 }
 
@@ -70,7 +70,7 @@ struct Page {
 struct Findings {
     records: u64,
     entries: u64,
-    /// Record, and what is wrong with it.
+    /// The ids of records with faults, with descriptions.
     faults: Vec<(String, String)>,
 }
 
@@ -102,7 +102,7 @@ impl Examined {
         Ok(Self { store, state, generations })
     }
 
-    /// Adds what is found to `report`; how many records there are.
+    /// Adds the faults to `report`, and returns the number of records.
     async fn examine(self: &Arc<Self>, report: &mut ExaminationReport, progress: &Progress) -> anyhow::Result<u64> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let pages = stream::try_unfold(Some(Seq(0)), |after| self.next(after));
@@ -123,8 +123,7 @@ impl Examined {
         Ok(seen)
     }
 
-    /// The records after `after`, if that is not the end, and where to go on. What is filed behind the last record belongs to an
-    /// empty page at the end.
+    /// Returns the records after `after` and the position after them; `None` at the end. Entries after the last record belong to an empty page at the end.
     async fn next(&self, after: Option<Seq>) -> anyhow::Result<Option<(Page, Option<Seq>)>> {
         let Some(after) = after else { return Ok(None) };
         let records = self.store.records(&self.state.name, after, PAGE).await?;
@@ -154,7 +153,7 @@ impl Examined {
         Ok(findings)
     }
 
-    /// What a generation has filed after one seq and up to another.
+    /// Returns the entries of a generation after one seq and up to another.
     async fn filed(
         &self,
         generation: GenerationId,
@@ -172,7 +171,7 @@ impl Examined {
         }
     }
 
-    /// What is wrong when the live index does not find a record by its own signatures.
+    /// Describes the fault if the live index does not find a record by its signatures.
     async fn lost(&self, record: &StoredRecord, signed: Signed) -> anyhow::Result<Option<&'static str>> {
         let query = Query {
             collection: self.state.name.clone(),
@@ -195,7 +194,7 @@ impl Generation {
         Some(self.profile.as_ref()?.sign_stored(&record.id, row?).1)
     }
 
-    /// What is wrong with what is filed of a record.
+    /// Describes the fault of the filed entry of a record; `None` if it is right.
     fn fault(&self, record: &StoredRecord, signed: Option<&Signed>, filed: Option<Entry>) -> Option<&'static str> {
         let filed = match filed {
             Some(filed) => filed,

@@ -1,8 +1,7 @@
-//! `doppel doctor`: checks that every record and every index entry belong together, and mends what does not.
+//! `doppel doctor`: checks that records and index entries agree, and repairs differences.
 //!
-//! MongoDB: pages, signatures, keys and records are compared with each other. The embedded store rebuilds its index from what
-//! is filed whenever it is opened; see [`examine`] for what is examined there. What cannot be read is passed over and told, and
-//! [`salvage`] writes what can.
+//! For MongoDB it compares pages, signatures, keys and records. The embedded store builds its index from the filed entries at each start; [`examine`] checks these
+//! entries. Data that cannot be read is skipped and reported, and [`salvage`] writes the readable data to files.
 
 mod examine;
 mod salvage;
@@ -72,9 +71,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     tell(&report)
 }
 
-/// Examines a data directory, past what cannot be read.
+/// Examines a data directory and skips data that cannot be read.
 async fn embedded(config: &config::Store, progress: &Progress) -> anyhow::Result<ExaminationReport> {
-    let (opening, damages) = (Opening::Existing, Some(Damages::default()));
+    let opening = Opening::Existing;
+    let damages = Some(Damages::default());
     let options = embedded::EmbeddedOptions { opening, damages, ..store::options(config) };
     let embedded = Arc::new(store::embedded(config, options)?);
     let store: Arc<dyn Store> = embedded.clone();
@@ -89,7 +89,8 @@ fn tell(report: &ExaminationReport) -> anyhow::Result<ExitCode> {
     for (collection, id, fault) in report.faults.iter().take(LISTED) {
         writeln!(out, "{collection}/{id}: {fault}")?;
     }
-    let (faults, mended) = (report.faults.len(), report.mended);
+    let faults = report.faults.len();
+    let mended = report.mended;
     writeln!(out, "{} records, {} entries, {faults} faults, {mended} mended", report.records, report.entries)?;
     Ok(if faults == 0 || mended > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -15,7 +15,7 @@ use doppel_store::{ExaminationReport, Store};
 use doppel_store_embedded as embedded;
 use doppel_store_embedded::{Damages, Opening};
 
-/// What was lost and is told, at most; the rest is counted.
+/// Largest number of lost items that are listed; the rest is only counted.
 const LISTED: usize = 100;
 
 /// Writes `COLLECTION.jsonl` for each collection of which something can be read, `collection-N.jsonl` where its name cannot. Exits with 0 when nothing was found damaged, with
@@ -45,7 +45,7 @@ pub(super) fn salvage(runtime: &Runtime, config: &config::Store, folder: &Path) 
     let mut out = std::io::stdout().lock();
     runtime.block_on(async {
         let open = embedded::EmbeddedStore::open(copy.path(), options);
-        // What it says is about the copy, which goes.
+        // The error describes the temporary copy, so that it does not help the person.
         let open = Arc::new(open.map_err(|_| anyhow::anyhow!("nothing can be read; restore a backup"))?);
         let store: Arc<dyn Store> = open.clone();
         for state in store.collections().await? {
@@ -59,7 +59,8 @@ pub(super) fn salvage(runtime: &Runtime, config: &config::Store, folder: &Path) 
                 continue;
             }
             let done = transfer::to_file(&store, &state.name, outputs.create(&file)?).await?;
-            let (records, decisions) = (done.records, done.decisions);
+            let records = done.records;
+            let decisions = done.decisions;
             writeln!(out, "{}: {records} records and {decisions} decisions", file.display())?;
             if records < counted {
                 lost.push(format!("{}: {} of {counted} records", state.name, counted - records));

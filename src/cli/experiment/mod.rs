@@ -68,7 +68,7 @@ pub struct Args {
     /// titles whole]
     #[arg(long, value_name = "FILE", requires = "records")]
     pub settings: Option<PathBuf>,
-    /// What all chance is drawn from
+    /// Seed of the random numbers
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
     /// How large, as a share of the documents' sizes, 0.001 to 10
@@ -101,7 +101,7 @@ fn scale(text: &str) -> Result<f64, String> {
     }
 }
 
-/// What can be repeated.
+/// The experiments that can be repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Experiment {
     /// Time to fingerprint with different hash functions
@@ -180,7 +180,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is read; and whether the reports may be written, before an hour is spent.
+/// Registers the inputs and checks that the reports may be written, before the work of an hour begins.
 fn outputs(args: &Args) -> anyhow::Result<Outputs> {
     let notices = args.notices.as_deref();
     if notices.is_some() && !args.experiment.each().contains(&Experiment::Md5) {
@@ -311,7 +311,7 @@ fn introduction(args: &Args) -> String {
     )
 }
 
-/// The command that writes this file again; without addresses of servers, which are whoever's.
+/// Returns the command that writes this file again, without the addresses of servers, which differ between users.
 fn command(args: &Args) -> String {
     let file = args.write.as_deref().map(|file| format!(" --write {}", file.display())).unwrap_or_default();
     let scale = if args.scale == 1.0 { String::new() } else { format!(" --scale {}", args.scale) };
@@ -326,7 +326,7 @@ fn machine() -> String {
     name.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.trim().to_owned())
 }
 
-/// What else was running, if anything was.
+/// Describes the other load of the machine.
 fn load() -> String {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = text.split(' ').next().and_then(|load| load.parse::<f64>().ok());

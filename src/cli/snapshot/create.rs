@@ -17,10 +17,10 @@ use crate::cli::usage;
 use crate::config::snapshots::is_within;
 use crate::config::{self, Flags, StoreKind};
 use crate::snapshots::WRITTEN_BY;
-use doppel_snapshot::{Label, Repository, Sink, StreamWriter, Taken, take};
+use doppel_snapshot::{Repository, SnapshotLabel, SnapshotProgress, SnapshotSink, StreamWriter, TakenSnapshot, take};
 use doppel_store_embedded::read_directory;
 
-/// How often to show how far it is.
+/// Interval at which the progress is shown.
 const SHOW_EVERY: Duration = Duration::from_millis(200);
 
 /// Options of `doppel snapshot create`.
@@ -99,12 +99,14 @@ fn of_directory(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Takes a snapshot of a data directory.
-fn directory(data: &Path, sink: &mut dyn Sink) -> anyhow::Result<Taken> {
+fn directory(data: &Path, sink: &mut dyn SnapshotSink) -> anyhow::Result<TakenSnapshot> {
     let mut reader = read_directory(data)
         .with_context(|| "of a directory that a service has open, that service takes the snapshot: give --from URL")?;
     let stopped = on_signal()?;
-    let label = Label { taken_at: crate::clock::now(), written_by: WRITTEN_BY.into() };
-    let (progress, bar, ended) = (doppel_snapshot::Progress::default(), Progress::of_bytes(), AtomicBool::new(false));
+    let label = SnapshotLabel { taken_at: crate::clock::now(), written_by: WRITTEN_BY.into() };
+    let progress = SnapshotProgress::default();
+    let bar = Progress::of_bytes();
+    let ended = AtomicBool::new(false);
     let taken = std::thread::scope(|scope| {
         scope.spawn(|| {
             while !ended.load(Ordering::Relaxed) {
@@ -123,7 +125,7 @@ fn directory(data: &Path, sink: &mut dyn Sink) -> anyhow::Result<Taken> {
     Ok(taken?)
 }
 
-fn taken(taken: &Taken) -> anyhow::Result<ExitCode> {
+fn taken(taken: &TakenSnapshot) -> anyhow::Result<ExitCode> {
     let manifest = &taken.manifest;
     say(&format!(
         "snapshot {}: {} records, {} of content, {} written",

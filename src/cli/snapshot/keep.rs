@@ -7,7 +7,7 @@ use super::{UntilStopped, named, open, say, size};
 use crate::cli::answer;
 use crate::cli::progress::Progress;
 use crate::cli::table::{numbers, table, words};
-use doppel_snapshot::{Listed, Repository, SnapshotId, verify as read, verify_all};
+use doppel_snapshot::{ListedSnapshot, Repository, SnapshotId, verify as read, verify_all};
 
 /// Options of `doppel snapshot list`.
 #[derive(Clone, Debug, clap::Args)]
@@ -58,7 +58,7 @@ pub(super) fn list(args: &ListArgs) -> anyhow::Result<ExitCode> {
         numbers("stored"),
         words("by"),
     ];
-    let row = |Listed { id, manifest }: &Listed| match manifest {
+    let row = |ListedSnapshot { id, manifest }: &ListedSnapshot| match manifest {
         Ok(manifest) => vec![
             id.to_string(),
             manifest.records().to_string(),

@@ -1,6 +1,6 @@
-//! `doppel snapshot`: takes backups of a store, of a service that runs or of a directory; lists, verifies, restores and removes them.
+//! `doppel snapshot`: takes snapshots of a running service or of a data directory, and lists, verifies, restores and removes snapshots.
 //!
-//! Where one is kept is either a directory, in which every snapshot shares with the others what is the same, or a file.
+//! A snapshot is kept in a file, or in a directory in which all snapshots share equal chunks.
 
 mod create;
 mod keep;
@@ -89,7 +89,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Where snapshots are: what the command line names, else what the configuration does.
+/// Returns the directory of the snapshots: that of the command line, otherwise that of the configuration.
 fn named(given: Option<&Path>, config: Option<&Path>) -> anyhow::Result<PathBuf> {
     if let Some(given) = given {
         return Ok(given.to_owned());

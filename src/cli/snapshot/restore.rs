@@ -40,7 +40,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let data = config::load(&flags)?.config.store.data;
     refuse_within_another(&data)?;
     let progress = Arc::new(Progress::of_bytes());
-    let (shown, mut bytes) = (Arc::clone(&progress), 0);
+    let shown = Arc::clone(&progress);
+    let mut bytes = 0;
     let told = move |piece: &Piece| {
         bytes += piece.entries.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum::<u64>();
         shown.told(bytes, format!("restored ({})", piece.space));
@@ -71,11 +72,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What stands in a data directory or a repository would be taken for damage of it, and be lost with it.
+/// Refuses a target inside a data directory or a repository, because the restored files would count as damage of it and be lost with it.
 fn refuse_within_another(data: &Path) -> anyhow::Result<()> {
     let real = real(data);
     let refused = |what: &str, around: &Path| {
-        let (data, around) = (data.display(), around.display());
+        let data = data.display();
+        let around = around.display();
         Err(usage(format!("{data} is in {what} {around}; restore into a directory apart from it")))
     };
     if let Some(around) = real.ancestors().find(|around| Repository::is_in(around)) {
@@ -91,7 +93,8 @@ fn refuse_within_another(data: &Path) -> anyhow::Result<()> {
 /// A key that was revoked since opens the service again.
 fn say_keys(ring: &KeyRing, are_left_out: bool) {
     let names: Vec<&str> = ring.keys.iter().map(|key| &*key.name).collect();
-    let (count, names) = (names.len(), names.join(", "));
+    let count = names.len();
+    let names = names.join(", ");
     match are_left_out {
         _ if count == 0 => {}
         true => say(&format!("left out {count} key(s): {names}")),

@@ -13,11 +13,11 @@ use serde_json::json;
 use super::{say, size};
 use crate::cli::client::{self, Service, Trust};
 use crate::cli::progress::Progress;
-use doppel_snapshot::{StreamReader, Verified, verify};
+use doppel_snapshot::{StreamReader, VerifiedTotals, verify};
 
-/// How long the service may take to send the next piece of a stream.
+/// Time in which the service must send the next piece of a stream.
 const SILENCE: Duration = Duration::from_secs(60);
-/// How often to look how far it is.
+/// Interval at which the progress is read.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Pieces of a stream that wait to be verified.
 const AHEAD: usize = 8;
@@ -41,7 +41,8 @@ impl Asking {
             if run["taken_at"] != begun["taken_at"] {
                 bail!("another snapshot was begun since; doppel snapshot list shows which there are");
             }
-            let (bytes, new) = (run["bytes"].as_u64().unwrap_or(0), run["new_bytes"].as_u64().unwrap_or(0));
+            let bytes = run["bytes"].as_u64().unwrap_or(0);
+            let new = run["new_bytes"].as_u64().unwrap_or(0);
             match run["status"].as_str() {
                 Some("processing") => {
                     progress.told(bytes, format!("{} read, {} written", size(bytes), size(new)));
@@ -63,14 +64,14 @@ impl Asking {
     }
 
     /// Has the service send a snapshot, which is written to `out` and verified at the same time.
-    pub(super) fn stream(&self, out: &mut dyn Write, progress: &Progress) -> anyhow::Result<Verified> {
+    pub(super) fn stream(&self, out: &mut dyn Write, progress: &Progress) -> anyhow::Result<VerifiedTotals> {
         let (sender, receiver) = sync_channel(AHEAD);
         let verifying = std::thread::Builder::new().name("verify".into()).spawn(move || {
             verify(StreamReader::new(Receiving { receiver, piece: Vec::new(), at: 0 }, "the stream of the service")?)
         })?;
         let received = self.service.runtime().block_on(self.receive(out, sender, progress));
         let verified = joined(verifying);
-        // Why it was cut off says more than that it was.
+        // The reason for the interruption is more useful than the error that the stream was cut off.
         received?;
         verified
     }
@@ -105,14 +106,14 @@ impl Asking {
     }
 }
 
-fn joined(verifying: JoinHandle<doppel_snapshot::Result<Verified>>) -> anyhow::Result<Verified> {
+fn joined(verifying: JoinHandle<doppel_snapshot::Result<VerifiedTotals>>) -> anyhow::Result<VerifiedTotals> {
     match verifying.join() {
         Ok(verified) => Ok(verified?),
         Err(_) => bail!("verifying it ended before it was done"),
     }
 }
 
-/// Reads what is received.
+/// Reads the pieces of a stream that are received.
 struct Receiving {
     receiver: Receiver<Vec<u8>>,
     piece: Vec<u8>,

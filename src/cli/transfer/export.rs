@@ -132,7 +132,8 @@ async fn write(store: &Arc<dyn Store>, name: &CollectionName, out: impl Write) -
         let Some(last) = decisions.last() else { break };
         after = Some(last.pair.clone());
         for decision in decisions {
-            let (a, b) = (decision.pair.a().clone(), decision.pair.b().clone());
+            let a = decision.pair.a().clone();
+            let b = decision.pair.b().clone();
             put(&mut out, &Line::Decision(DecisionLine { a, b, rulings: decision.rulings }))?;
             done.decisions += 1;
         }

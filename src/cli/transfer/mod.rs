@@ -42,7 +42,7 @@ pub(super) use self::whole::{Whole, whole};
 
 /// Version of the file. Raised when an older program could misread it.
 const VERSION: u32 = 1;
-/// What stands for the database of the configuration, where a directory may stand.
+/// The word that means the configured database in the place of a directory.
 const MONGODB: &str = "mongodb";
 /// Longest line read: a row, its verdict, and room.
 const MAX_LINE_BYTES: u64 = 64 << 20;
@@ -68,7 +68,7 @@ struct Header {
     exported_at: String,
 }
 
-/// What people said of a pair.
+/// A line of an export with the decision about a pair.
 #[derive(Debug, Serialize, Deserialize)]
 struct DecisionLine {
     a: RecordId,
@@ -144,7 +144,7 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")
 }
 
-/// Of so many records.
+/// Makes the progress for this number of records.
 fn progress_of(records: u64) -> Progress {
     let progress = Progress::new();
     progress.phase("records", Some(records));

@@ -30,14 +30,14 @@ const SHOWN: u64 = 10;
 /// Tries of one record while the store cannot be used, half a second apart.
 const TRIES: u32 = 120;
 
-/// What is to be imported, and where.
+/// The file to import, and its destination.
 pub(in crate::cli) struct Restore<'a> {
     pub(in crate::cli) to: &'a str,
     pub(in crate::cli) collection: &'a CollectionName,
     pub(in crate::cli) file: &'a str,
 }
 
-/// What came of it.
+/// The summary of an import.
 #[derive(Default)]
 struct Sum {
     stored: u64,
@@ -51,7 +51,7 @@ struct Sum {
 /// Imports an exported collection.
 ///
 /// # Errors
-/// When the file is not one, or ends early, or the store refuses. What was imported before stays.
+/// The file is no export or is cut off, or the store refuses a record. Records that were imported before stay.
 pub(in crate::cli) fn restore(what: &Restore<'_>, config: config::Store) -> anyhow::Result<ExitCode> {
     let mut input = Input::open(what.file)?;
     let mut sum = Sum::default();
@@ -76,7 +76,8 @@ async fn all(store: &Arc<dyn Store>, name: &CollectionName, input: &mut Input, s
     let engine = engine(store);
     prepare(store, &engine, name, &header).await?;
     let progress = progress_of(header.records);
-    let (series, open) = (Series::default(), VecDeque::new());
+    let series = Series::default();
+    let open = VecDeque::new();
     let mut window = Window { engine: engine.clone(), name, open, series, settled: false, sum, progress: &progress };
     let mut read = End::default();
     let end = loop {
@@ -148,7 +149,7 @@ struct Window<'a> {
     name: &'a CollectionName,
     open: VecDeque<(u64, JoinHandle<Result<Outcome, Error>>)>,
     series: Series,
-    /// Whether one has ended.
+    /// True if a registration has ended.
     settled: bool,
     sum: &'a mut Sum,
     progress: &'a Progress,
@@ -168,7 +169,9 @@ impl Window<'_> {
         while self.open.len() >= at_once {
             self.settle().await?;
         }
-        let (engine, name, position) = (self.engine.clone(), self.name.clone(), self.series.next_position());
+        let engine = self.engine.clone();
+        let name = self.name.clone();
+        let position = self.series.next_position();
         self.open.push_back((line, tokio::spawn(register(engine, name, id, row, position))));
         Ok(())
     }
@@ -259,7 +262,7 @@ impl Input {
             return Ok(None);
         }
         self.line += 1;
-        // What is wrong with it may repeat its text: only where is said.
+        // The error of the parser may repeat text of the record, so that only its position is reported.
         let line = serde_json::from_slice(&bytes);
         let wrong = |error: serde_json::Error| {
             anyhow!("{}, line {}, column {}: not what doppel export writes", self.name, self.line, error.column())

@@ -12,13 +12,13 @@ use doppel_lab::eval::dataset::Dataset;
 use doppel_lab::eval::decided::Decided;
 use doppel_store::decisions::Judgement;
 
-/// What `doppel export` wrote.
+/// The content of a file of `doppel export`.
 pub(in crate::cli) struct Whole {
     /// The collection's settings.
     pub(in crate::cli) settings: Settings,
     /// Its records in their order.
     pub(in crate::cli) set: Dataset,
-    /// What holds of pairs of them.
+    /// The decisions about pairs of records that are in force.
     pub(in crate::cli) decided: Vec<Decided>,
 }
 
@@ -30,7 +30,9 @@ pub(in crate::cli) fn whole(file: &Path) -> anyhow::Result<Whole> {
     let name = file.display().to_string();
     let mut input = Input::open(&name)?;
     let settings = input.header()?.settings;
-    let (mut set, mut decided, mut read) = (Dataset::default(), Vec::new(), End::default());
+    let mut set = Dataset::default();
+    let mut decided = Vec::new();
+    let mut read = End::default();
     loop {
         match input.next()? {
             Some(Line::Decision(line)) => {

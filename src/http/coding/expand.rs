@@ -1,9 +1,9 @@
-//! Bodies that come compressed, expanded while they come.
+//! Decompresses request bodies while they arrive.
 //!
-//! A piece of a body gives pieces of at most [`PIECE_BYTES`], each made when it is asked for: nothing is expanded ahead, so that whoever
-//! reads within a limit expands no more than that. A body must be whole: one that breaks off, holds other bytes behind its end, or does
-//! not fit its own checksum is [`Trouble::Malformed`]. Streams have no limit of their own; what expands without measure is cut off, and
-//! so is what goes on expanding to nothing. The limit of a body that is read as a whole holds for what came, too ([`CompressedLimit`]).
+//! A piece of a body gives pieces of at most [`PIECE_BYTES`]. Each is decompressed when it is requested, so that a reader with a limit decompresses no more than
+//! this limit. A body that is cut off, has other bytes after its end, or does not match its checksum is [`Trouble::Malformed`]. Streams have no limit; a stream
+//! with an extreme compression ratio, or one that continues without giving any bytes, is refused. The limit of a body that is read as a whole also applies to
+//! the compressed bytes ([`CompressedLimit`]).
 
 use std::error::Error;
 use std::io;
@@ -23,78 +23,79 @@ use zstd::stream::raw::{DParameter, InBuffer, Operation, OutBuffer};
 use super::{Coding, of_body};
 use crate::http::problem::Problem;
 
-/// Most bytes of a piece.
+/// Largest number of bytes of a piece.
 const PIECE_BYTES: usize = 64 << 10;
-/// A body may expand to so many bytes however few it has: no body but a stream may have as many.
+/// A body may always expand to this many bytes. Only a stream may have so many.
 const FREE_BYTES: u64 = 16 << 20;
-/// Beyond that it may expand to so many bytes for each that came. Letters expand to five to twenty; the same letter over and over to
-/// some hundred.
+/// Beyond [`FREE_BYTES`], a body may expand to this many times its compressed size. Letters expand five to twenty times, and one letter that
+/// is repeated expands about a hundred times.
 const MOST_EXPANSION: u64 = 200;
-/// So many bytes may come that give nothing: a block of zstd has 128 KiB at most.
+/// This many compressed bytes may give no content. A block of zstd has at most 128 KiB.
 const MOST_EMPTY_BYTES: u64 = 1 << 20;
-/// A byte that is given pays for so many that came: a member of gzip around a line of two letters has some ten for each.
+/// A byte of content allows this many compressed bytes without content. A gzip member with a line of two letters has about ten bytes for
+/// each byte of content.
 const LEAST_EXPANSION: u64 = 16;
-/// Steps that give nothing after which other tasks have their turn. An empty member of gzip is a step, and takes a microsecond or two.
+/// After this many steps without content, other tasks run. An empty gzip member is one step, and takes one or two microseconds.
 const MOST_STEPS: usize = 64;
-/// Binary logarithm of the window of zstd, the memory that a body takes while it arrives: 2 MiB, twice what a body may expand to, since
-/// as many as requests may arrive at once.
+/// Binary logarithm of the window of zstd. The window is the memory that a body needs while it arrives: 2 MiB. It is small because every
+/// request in progress may have one.
 const WINDOW_LOG: u32 = 21;
-/// The same of a stream, of which there are few: 8 MiB, as RFC 9659 has it for the web.
+/// Binary logarithm of the window for a stream: 8 MiB, as RFC 9659 requires for the web. Only few streams arrive at the same time.
 const STREAM_WINDOW_LOG: u32 = 23;
-/// The windows of gzip: 32 KiB.
+/// Binary logarithm of the window of gzip: 32 KiB.
 const GZIP_WINDOW_BITS: u8 = 15;
 
-/// Why a body cannot be expanded.
+/// The reasons why a body cannot be decompressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Trouble {
-    /// It is not what its coding says, or not whole.
+    /// The body is incomplete, or not valid in its coding.
     #[error("the body is not whole and valid {}", .0.name())]
     Malformed(Coding),
-    /// It expands without measure.
+    /// The body expands too much.
     #[error("the body expands to more than {MOST_EXPANSION} times its size")]
     Expands,
-    /// It goes on without a byte of content.
+    /// Too many compressed bytes give no content.
     #[error("the body has more than {MOST_EMPTY_BYTES} bytes that expand to nothing")]
     Empty,
-    /// More came than may.
+    /// The compressed body is longer than its limit.
     #[error("the compressed body is too large")]
     TooLong,
 }
 
-/// Most bytes that may come of a compressed body, told by whoever reads it; in the extensions of its request.
+/// The largest number of compressed bytes of a body. The reader of the body sets it, and the extensions of the request contain it.
 #[derive(Clone, Debug)]
 pub struct CompressedLimit(Arc<AtomicU64>);
 
 impl CompressedLimit {
-    /// From here on no more than `max` may come.
+    /// Sets the limit.
     pub fn set(&self, max: u64) {
         self.0.store(max, Ordering::Relaxed);
     }
 }
 
 impl Trouble {
-    /// The trouble that an error of a body tells of, if it is one.
+    /// Returns the reason, if an error of a body was caused by one.
     pub fn in_error(error: &(dyn Error + 'static)) -> Option<Self> {
         std::iter::successors(Some(error), |&error| error.source()).find_map(|error| error.downcast_ref().copied())
     }
 }
 
-/// How a body is read.
+/// The way in which a route reads the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// As a whole, within a limit.
+    /// The route reads the body as a whole, within a limit.
     Whole,
-    /// As it comes, without a limit.
+    /// The route reads the body piece by piece, without a limit.
     Stream,
 }
 
-/// The request with its body, which is read in this way, expanded, as if it had come so.
+/// Returns the request with a body that is decompressed as it is read, if the body is compressed.
 ///
 /// # Errors
-/// 415 for a coding that is not taken.
+/// 415 if the coding is not supported.
 pub fn expanded(request: Request, reading: Reading) -> Result<Request, Problem> {
     let Some(coding) = of_body(request.headers())? else { return Ok(request) };
-    // A stream is as long as it is.
+    // The reader of a body that is read as a whole lowers this limit.
     let limit = CompressedLimit(Arc::new(AtomicU64::new(u64::MAX)));
     let window = match reading {
         Reading::Whole => WINDOW_LOG,
@@ -108,40 +109,40 @@ pub fn expanded(request: Request, reading: Reading) -> Result<Request, Problem> 
     Ok(request)
 }
 
-/// A body that is expanded as it is read.
+/// A body that is decompressed as it is read.
 struct Expanding {
     body: Body,
     coding: Coding,
     decoder: Decoder,
-    /// What came and is not expanded yet.
+    /// The bytes that arrived and are not decompressed yet.
     input: Bytes,
-    /// Whether the decoder may have more to give without more to take.
+    /// True if the decoder may return more bytes without more input.
     is_full: bool,
-    /// Where the next piece is made; empty, or of [`PIECE_BYTES`].
+    /// The buffer for the next piece: empty, or of [`PIECE_BYTES`].
     room: Vec<u8>,
     limit: CompressedLimit,
     came: u64,
     gave: u64,
-    /// Bytes that were taken and gave nothing so far.
+    /// Compressed bytes that have given no content, less an allowance for each byte of content ([`LEAST_EXPANSION`]).
     empty: u64,
     ended: bool,
 }
 
-/// What becomes of what came so far.
+/// The result of decompressing the bytes that have arrived.
 enum Next {
     Piece(Bytes),
-    /// More must come.
+    /// More compressed bytes are needed.
     More,
-    /// It is not done, and others have waited for long enough.
+    /// It is not done, but other tasks must run.
     Yield,
 }
 
 enum Decoder {
-    /// `is_between`: in front of a member, where the body may end.
+    /// `is_between` is true before a gzip member. The body may end there.
     Gzip { state: Box<Decompress>, is_between: bool },
-    /// `is_between`: in front of a frame.
+    /// `is_between` is true before a frame. The body may end there.
     Zstd { state: zstd::stream::raw::Decoder<'static>, is_between: bool },
-    /// None could be made.
+    /// The decoder could not be created.
     Failed,
 }
 
@@ -159,11 +160,12 @@ impl Decoder {
         }
     }
 
-    /// Expands some of `input` into `output`; how much was taken and given.
+    /// Decompresses a part of `input` into `output`. Returns the numbers of bytes that were read and written.
     fn step(&mut self, input: &[u8], output: &mut [u8]) -> io::Result<(usize, usize)> {
         match self {
             Self::Gzip { state, is_between } => {
-                let (taken, given) = (state.total_in(), state.total_out());
+                let taken = state.total_in();
+                let given = state.total_out();
                 let status = state.decompress(input, output, FlushDecompress::None)?;
                 let step = ((state.total_in() - taken) as usize, (state.total_out() - given) as usize);
                 *is_between = status == Status::StreamEnd;
@@ -174,7 +176,8 @@ impl Decoder {
                 Ok(step)
             }
             Self::Zstd { state, is_between } => {
-                let (mut from, mut to) = (InBuffer::around(input), OutBuffer::around(output));
+                let mut from = InBuffer::around(input);
+                let mut to = OutBuffer::around(output);
                 *is_between = state.run(&mut from, &mut to)? == 0;
                 Ok((from.pos(), to.pos()))
             }
@@ -192,26 +195,30 @@ impl Decoder {
 
 impl Expanding {
     fn new(body: Body, (coding, window): (Coding, u32), limit: CompressedLimit) -> Self {
-        let (decoder, input, room) = (Decoder::new(coding, window), Bytes::new(), Vec::new());
-        let (came, gave, empty) = (0, 0, 0);
+        let decoder = Decoder::new(coding, window);
+        let input = Bytes::new();
+        let room = Vec::new();
+        let came = 0;
+        let gave = 0;
+        let empty = 0;
         Self { body, coding, decoder, input, is_full: false, room, limit, came, gave, empty, ended: false }
     }
 
-    /// Takes in what came.
+    /// Adds bytes that have arrived.
     fn take_in(&mut self, input: Bytes) -> Result<(), Trouble> {
         self.came += input.len() as u64;
         self.input = input;
         if self.came > self.limit.0.load(Ordering::Relaxed) { Err(Trouble::TooLong) } else { Ok(()) }
     }
 
-    /// The next piece of what came so far.
+    /// Decompresses the next piece of the bytes that have arrived.
     fn next_piece(&mut self) -> Result<Next, Trouble> {
         for _ in 0..MOST_STEPS {
             if !self.is_full && self.input.is_empty() {
                 return Ok(Next::More);
             }
             let given = self.step()?;
-            // A short piece does not keep the room of a long one.
+            // A short piece is copied, so that it does not keep a large buffer in memory.
             if given > PIECE_BYTES / 2 {
                 let mut piece = std::mem::take(&mut self.room);
                 piece.truncate(given);
@@ -224,7 +231,7 @@ impl Expanding {
         Ok(Next::Yield)
     }
 
-    /// Expands some of the input into the room; how many bytes.
+    /// Decompresses a part of the input into `room`. Returns the number of bytes that were written.
     fn step(&mut self) -> Result<usize, Trouble> {
         self.room.resize(PIECE_BYTES, 0);
         let step = self.decoder.step(&self.input, &mut self.room);
@@ -277,7 +284,7 @@ impl HttpBody for Expanding {
                 }
                 None => {
                     self.ended = true;
-                    // Nothing at all is an empty body.
+                    // A body without any bytes is an empty body.
                     if self.came > 0 && !self.decoder.is_between() {
                         return Poll::Ready(Some(Err(axum::Error::new(Trouble::Malformed(self.coding)))));
                     }

@@ -1,7 +1,7 @@
-//! Content codings: bodies that come compressed, and answers that are.
+//! Content codings of requests and responses.
 //!
-//! [`expand`] wraps a request's body before a route sees it, so that every route takes gzip and zstd (RFC 9110, 8878), and every limit
-//! holds for what a body expands to. [`shrink`] compresses whole answers of the API for whoever accepts that.
+//! [`expand`] wraps the body of a request before a route reads it, so that every route accepts gzip and zstd (RFC 9110, 8878), and every limit applies to the
+//! decompressed bytes. [`shrink`] compresses whole responses of the API for clients that accept it.
 
 pub mod expand;
 pub mod shrink;
@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 
 use crate::http::problem::Problem;
 
-/// What is taken and given, for `Accept-Encoding`.
+/// The supported codings, for the header `Accept-Encoding`.
 const ACCEPTED: HeaderValue = HeaderValue::from_static("gzip, zstd");
 
 /// A content coding.
@@ -40,10 +40,10 @@ impl Coding {
     }
 }
 
-/// How a request's body is compressed; `None` where it is not.
+/// Returns the coding of a request's body; `None` if the body is not compressed.
 ///
 /// # Errors
-/// 415 for what is not known, and for several codings one upon the other: each would multiply what the other expands to.
+/// 415 for an unknown coding, and for several codings at once, because each would multiply the expansion of the other.
 pub fn of_body(headers: &HeaderMap) -> Result<Option<Coding>, Problem> {
     let Some(value) = headers.get(header::CONTENT_ENCODING) else { return Ok(None) };
     let names = value.to_str().unwrap_or("?").split(',').map(str::trim);

@@ -1,11 +1,11 @@
-//! Answers, compressed for whoever accepts that.
+//! Compresses responses for clients that accept it.
 //!
-//! Whole answers only, those whose length is known: the lines of `_bulk` and the events of a task arrive one by one, and a compressor
-//! would hold them back. No pages of the desk: they hold the tokens of forms beside text that others write, and how well they compress
-//! would tell of the tokens (BREACH). Answers of the API hold no secret, and no web page of another site can ask for them with a key.
+//! Only responses of known length are compressed, because a compressor would delay the lines of `_bulk` and the events of a task. Pages of the desk are not
+//! compressed: they contain form tokens together with text of other people, and their compressed length would reveal the tokens (BREACH). Responses of the API
+//! contain no secret, and a web page of another site cannot request them with a key.
 //!
-//! What takes no permit is compressed only where it is part of the program, and once: nobody without a key makes the service compress
-//! again and again.
+//! A response that needs no permit is compressed only if it is a static part of the program, and only once, so that a client without a key cannot make the service
+//! compress again and again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,19 +22,19 @@ use tokio::sync::OnceCell;
 use super::Coding;
 use crate::http::problem::Problem;
 
-/// Shorter answers go in one packet as they are.
+/// Shorter responses are not compressed, because they fit into one packet anyway.
 const LEAST_BYTES: u64 = 1 << 10;
-/// Longer ones are compressed beside the threads that answer: this takes a fraction of a millisecond.
+/// Longer responses are compressed on a thread for blocking work. To compress this many bytes takes less than a millisecond.
 const MOST_AT_ONCE: usize = 64 << 10;
-/// Most files that are kept compressed, each once for a coding: there are some twenty.
+/// Largest number of files whose compressed content is kept. There are about twenty such files, and each is kept in two codings.
 const MOST_KEPT: usize = 64;
-/// Effort, of both the fast end: answers are compressed once each.
+/// Compression level. It is a fast one, because each response is compressed for one client.
 const ZSTD_LEVEL: i32 = 1;
 
-/// Of the codings that we give the one that is liked best; of several the first here.
+/// The codings of responses. If a client accepts several with the same quality, the first one is used.
 const GIVEN: [Coding; 2] = [Coding::Zstd, Coding::Gzip];
 
-/// The coding to answer in; `None` for as it is.
+/// Returns the coding of the response. `None` if the response must not be compressed.
 pub fn accepted(headers: &HeaderMap) -> Option<Coding> {
     let ranges: Vec<(String, f32)> = headers
         .get_all(header::ACCEPT_ENCODING)
@@ -51,17 +51,17 @@ pub fn accepted(headers: &HeaderMap) -> Option<Coding> {
         let found = ranges.iter().find(|(range, _)| range == name);
         found.or_else(|| ranges.iter().find(|(range, _)| range == "*")).map_or(0.0, |(_, quality)| *quality)
     };
-    // Where it is not named, it is fine, but anything that is named is better.
+    // If the client does not name `identity`, it is acceptable, but every named coding is preferred.
     let plain = ranges.iter().find(|(range, _)| range == "identity").map_or(0.0, |(_, quality)| *quality);
     let best =
         GIVEN.into_iter().map(|coding| (coding, quality(coding.name()))).rev().max_by(|a, b| a.1.total_cmp(&b.1));
     best.filter(|(_, quality)| *quality > 0.0 && *quality >= plain).map(|(coding, _)| coding)
 }
 
-/// The answer, compressed if it is one that is.
+/// Compresses a response, unless its kind is never compressed.
 ///
 /// # Errors
-/// 500, when it cannot be.
+/// 500 if the compression fails.
 pub async fn shrunk(mut response: Response, coding: Option<Coding>) -> Result<Response, Problem> {
     if !may_be(&response) {
         return Ok(response);
@@ -73,12 +73,13 @@ pub async fn shrunk(mut response: Response, coding: Option<Coding>) -> Result<Re
     Ok(encoded(head, coding, compressed))
 }
 
-/// The file of the program at `path`, compressed if it is one that is: the first time, and kept.
+/// Compresses the response with the static file at `path`, unless its kind is never compressed. The result is kept, so that a file is
+/// compressed only once.
 ///
 /// # Errors
-/// 500, when it cannot be.
+/// 500 if the compression fails.
 pub async fn shrunk_once(mut response: Response, coding: Option<Coding>, path: &str) -> Result<Response, Problem> {
-    // A file has one path as it is, and any number of ways to write it with %.
+    // A path can be written with % in many ways. Only the plain path is kept, so that a client cannot fill the memory.
     if response.status() != StatusCode::OK || !may_be(&response) || path.contains('%') {
         return Ok(response);
     }
@@ -91,20 +92,21 @@ pub async fn shrunk_once(mut response: Response, coding: Option<Coding>, path: &
     Ok(encoded(head, coding, compressed))
 }
 
-/// A compressed file, or its place while it is being made.
+/// A compressed file. Empty while the file is being compressed.
 type Kept = Arc<OnceCell<Bytes>>;
 
-/// The place of a compressed file; `None` where there are too many.
+/// Returns the place for a compressed file; `None` if too many are kept.
 fn kept(path: &str, coding: Coding) -> Option<Kept> {
     static KEPT: Mutex<BTreeMap<(String, &'static str), Kept>> = Mutex::new(BTreeMap::new());
-    let (mut kept, name) = (KEPT.lock(), (path.to_owned(), coding.name()));
+    let mut kept = KEPT.lock();
+    let name = (path.to_owned(), coding.name());
     if kept.len() >= 2 * MOST_KEPT && !kept.contains_key(&name) {
         return None;
     }
     Some(Arc::clone(kept.entry(name).or_default()))
 }
 
-/// All of a body, compressed.
+/// Reads a whole body and compresses it.
 async fn whole(body: Body, coding: Coding) -> Result<Bytes, Problem> {
     let body = body.collect().await.map_err(failed)?.to_bytes();
     let compressed = match body.len() {
@@ -124,7 +126,7 @@ fn failed(error: impl std::fmt::Display) -> Problem {
     Problem::internal(format!("compressing an answer: {error}"))
 }
 
-/// Whether an answer is long enough, whole, and text of ours.
+/// True if a response is long enough, complete, and text that this service has made.
 fn may_be(response: &Response) -> bool {
     let text = |value: &HeaderValue| {
         let media = value.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
@@ -147,7 +149,7 @@ fn may_be(response: &Response) -> bool {
 /// Compresses all of `body`.
 ///
 /// # Errors
-/// When there is no memory for it.
+/// There is not enough memory.
 pub fn compress(body: &[u8], coding: Coding) -> std::io::Result<Vec<u8>> {
     match coding {
         Coding::Zstd => zstd::bulk::compress(body, ZSTD_LEVEL),
@@ -177,7 +179,7 @@ mod tests {
             assert_eq!(first.headers()[header::CONTENT_ENCODING], coding.name());
             let first = bytes(first).await;
             assert!(first.len() < 1 << 9);
-            // What is kept is given, whatever the file has.
+            // The stored compressed response is returned although the file differs.
             assert_eq!(bytes(shrunk_once(file("b"), Some(coding), "/docs/a.css").await.unwrap()).await, first);
             let other = shrunk_once(file("a"), Some(coding), "/docs/%61.css").await.unwrap();
             assert!(!other.headers().contains_key(header::CONTENT_ENCODING));

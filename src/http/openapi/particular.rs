@@ -1,4 +1,4 @@
-//! What holds for one place of the description only: `overlay.yaml`, and the ranges of the schemes' parameters.
+//! Changes of single places of the OpenAPI document: `overlay.yaml`, and the ranges of the parameters of schemes.
 
 use serde_json::{Map, Value, json};
 
@@ -70,7 +70,7 @@ fn properties<'a>(document: &'a mut Value, schema: &str) -> Option<&'a mut Map<S
     document.pointer_mut(&format!("/components/schemas/{schema}/properties"))?.as_object_mut()
 }
 
-/// Where leaving a key out and giving null are not the same.
+/// Removes `null` from the properties of a schema for which a missing key and `null` differ.
 fn refuse_null(document: &mut Value, schema: &str, but: &[&str]) {
     let properties = properties(document, schema).into_iter().flatten();
     properties.filter(|(name, _)| !but.contains(&name.as_str())).for_each(|(_, property)| without_null(property));

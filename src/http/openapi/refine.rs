@@ -7,13 +7,13 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-/// Where schemas with a name stand.
+/// The JSON pointer to the named schemas.
 const SCHEMAS: &str = "/components/schemas";
-/// How a reference to one of them begins.
+/// The prefix of a reference to a named schema.
 const REFERENCE: &str = "#/components/schemas/";
 /// The largest whole number that every reader of JSON reads exactly: 2^53 - 1.
 const MOST_EXACT: u64 = 9_007_199_254_740_991;
-/// What the name of an answer with its time begins with.
+/// The prefix of the names of responses with their time.
 const TIMED: &str = "Timed_";
 
 /// Calls `change` for every object in `value`, the inner ones first.
@@ -59,7 +59,8 @@ pub(super) fn simplify(document: &mut Value) {
 /// Replaces `allOf` of objects by the one object that they are together.
 fn join_parts(object: &mut Map<String, Value>, known: &Map<String, Value>) {
     let Some(Value::Array(parts)) = object.shift_remove("allOf") else { return };
-    let (mut properties, mut required) = (Map::new(), Vec::new());
+    let mut properties = Map::new();
+    let mut required = Vec::new();
     object.insert("type".into(), "object".into());
     for part in parts {
         let mut part = resolved(part, known);
@@ -106,7 +107,7 @@ fn name_answers(document: &mut Value) {
     });
 }
 
-/// Replaces references to what is a mere text or number by itself, and an alternative of one of them and null by one type.
+/// Replaces references to text and number schemas with their definitions, and the alternative of such a schema and null with one type.
 fn inline_scalars(document: &mut Value) {
     let known = schemas(document);
     each_object(document, &mut |object| {
@@ -227,7 +228,8 @@ pub(super) fn without_null(schema: &mut Value) {
 /// Says what holds of all bodies: requests are read strictly, and answers have every key whose value may be null.
 pub(super) fn complete_bodies(document: &mut Value) {
     let known = schemas(document);
-    let (mut asked, mut answered) = (BTreeSet::new(), BTreeSet::new());
+    let mut asked = BTreeSet::new();
+    let mut answered = BTreeSet::new();
     each_object(&mut document["paths"].clone(), &mut |operation| {
         for (part, into) in [("requestBody", &mut asked), ("responses", &mut answered)] {
             reach(operation.get(part).unwrap_or(&Value::Null), &known, into);
@@ -278,7 +280,8 @@ fn reach(value: &Value, known: &Map<String, Value>, found: &mut BTreeSet<String>
 
 /// Drops schemas that nothing refers to.
 pub(super) fn prune(document: &mut Value) {
-    let (known, mut found) = (schemas(document), BTreeSet::new());
+    let known = schemas(document);
+    let mut found = BTreeSet::new();
     reach(&document["paths"], &known, &mut found);
     if let Some(schemas) = schemas_mut(document) {
         schemas.retain(|name, _| found.contains(name));

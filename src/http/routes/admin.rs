@@ -1,4 +1,4 @@
-//! Long work on a whole collection: asked for here, looked at under `/v1/tasks`.
+//! Starts long work on a whole collection. Its progress is shown under `/v1/tasks`.
 
 use axum::Json;
 use axum::extract::State;
@@ -18,87 +18,87 @@ use doppel_core::violation::Violation;
 use doppel_engine::hosts::HostAliases;
 use doppel_engine::tasks::{Erase, Erased, Purge, Reindex, Survivor, Task, Work};
 
-/// What to rebuild.
+/// The request of a reindex.
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct ReindexInput {
     /// The collection.
     collection: CollectionName,
-    /// New settings; those it has unless given.
+    /// The new settings. The default is the present settings.
     settings: Option<SettingsInput>,
-    /// Whether the new generation answers as soon as it is complete; otherwise it can be compared first.
+    /// True to make the new generation live as soon as it is complete. Otherwise it can be compared first.
     #[schema(default = true)]
     activate: Option<bool>,
-    /// Whether the generation that answered until then is kept beside the new one, so that one can go back to it.
+    /// True to keep the previous live generation, so that it can be activated again.
     #[schema(default = true)]
     keep_previous: Option<bool>,
-    /// Most records a second; as many as go unless given.
+    /// Largest number of records per second. The default is no limit.
     #[schema(minimum = 1)]
     records_per_second: Option<u32>,
 }
 
-/// What to purge.
+/// The request of a purge.
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct PurgeInput {
     /// The collection.
     collection: CollectionName,
-    /// Which record of a group of duplicates stays.
+    /// The record of a group of duplicates that stays.
     #[schema(default = "latest")]
     keep: Option<Survivor>,
-    /// Also near duplicates: all of a group but one are deleted, unless the group is contested or chained.
+    /// True to also delete near duplicates: all records of a group except one. This does not apply to contested or chained groups.
     #[schema(default = false)]
     near: Option<bool>,
-    /// Delete nothing, only say what would be deleted.
+    /// True to delete nothing and only report the records that would be deleted.
     #[schema(default = true)]
     dry_run: Option<bool>,
-    /// Look only for duplicates of records whose time is not before this one, wherever in the collection they are: of each set
-    /// that such a record is in, the survivor of the whole set stays. A date or time in any form that records may have, in the
-    /// collection's time zone.
+    /// Only sets of duplicates with a record whose time is at or after this time. The record that is kept may be any record of the set. A
+    /// date or a time in any form that records may have, in the time zone of the collection.
     #[schema(min_length = 1, max_length = 64)]
     from: Option<String>,
-    /// ... and is before this one.
+    /// Only sets of duplicates with a record whose time is before this time, and at or after `from`.
     #[schema(min_length = 1, max_length = 64)]
     to: Option<String>,
 }
 
-/// Whose records to delete, or how old ones.
+/// The request to delete the records of a petitioner, or old records.
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct EraseInput {
     /// The collection.
     collection: CollectionName,
-    /// Records one of whose fields of role `identity` has this value, as the collection normalises it. Not kept once the task has
-    /// ended.
+    /// Deletes records with this value in a field of role `identity`. Values are compared after the normalization of the collection. The
+    /// value is deleted from the task when the task has ended.
     #[schema(min_length = 1, max_length = 256)]
     identity: Option<String>,
-    /// Records whose content was stored (`stored_at`) more than so many days, of 24 hours, ago.
+    /// Deletes records whose content was stored (`stored_at`) more than this number of days of 24 hours ago.
     #[schema(minimum = 1, maximum = 36_500)]
     older_than_days: Option<u32>,
-    /// Delete nothing, only say what would be deleted.
+    /// True to delete nothing and only report the records that would be deleted.
     #[schema(default = true)]
     dry_run: Option<bool>,
 }
 
-/// Records whose hosts are compared, at most and usually: some seconds and a fraction of one.
+/// The largest number of records whose hosts are compared. It takes some seconds.
 const MOST_COMPARED: u64 = 100_000;
+/// The default number of records whose hosts are compared. It takes less than a second.
 const USUALLY_COMPARED: u64 = 10_000;
 
-/// Whose hosts to compare.
+/// The request to compare the hosts of a collection.
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct HostAliasesInput {
     /// The collection.
     collection: CollectionName,
-    /// How many of its records are read, the earliest.
+    /// Number of records to read, the earliest ones.
     #[schema(minimum = 1, maximum = 100_000, default = 10_000)]
     records: Option<u32>,
 }
 
 /// Rebuild the whole index of a collection
 ///
-/// Signs every record anew, beside the index that answers, then switches. Requests are served all the while. One task a
-/// collection at a time (409).
+/// Computes the signatures of all records again and builds a new index. Requests are served with the previous index until the new one is
+/// complete. A collection can have only one task at a time (409).
 #[utoipa::path(post, path = "/v1/admin/reindex", operation_id = "startReindex", tag = "admin", request_body = ReindexInput,
     responses((status = 202, description = "asked for; `Location` is the task", body = Task),
         (status = 404, description = "the collection does not exist"),
@@ -126,9 +126,9 @@ pub async fn reindex(
 
 /// Delete superfluous duplicates
 ///
-/// Of each group of exact duplicates one record stays. A dry run unless `dry_run` is `false`: the task's result then says what
-/// would be deleted. A record that a person said is another matter than any of its group is left alone, and each is looked at
-/// again before it goes: it stays if it, or the one that makes it superfluous, has changed meanwhile.
+/// One record of each group of exact duplicates stays. Unless `dry_run` is `false`, nothing is deleted, and the result of the task lists the records that would be
+/// deleted. A record stays if a person has decided that it differs from a member of its group. Each record is checked again before it is deleted: it stays if
+/// it, or the record that makes it superfluous, has changed.
 #[utoipa::path(post, path = "/v1/admin/purge", operation_id = "startPurge", tag = "admin", request_body = PurgeInput,
     responses((status = 202, description = "asked for; `Location` is the task", body = Task),
         (status = 404, description = "the collection does not exist"),
@@ -144,19 +144,19 @@ pub async fn purge(
     let keep = input.word("keep", "latest, earliest or first").unwrap_or_default();
     let near = input.truth("near").unwrap_or(false);
     let dry_run = input.truth("dry_run").unwrap_or(true);
-    let (from, to) = (input.text("from"), input.text("to"));
+    let from = input.text("from");
+    let to = input.text("to");
     input.finish()?;
     let collection = collection?;
     let window = app.engine.window(&collection, from.as_deref(), to.as_deref()).await?;
     begin(&app, collection, Work::Purge(Purge { keep, near, dry_run, window })).await
 }
 
-/// Delete the records of a petitioner, or those past an age
+/// Delete the records of a petitioner, or old records
 ///
-/// Give `identity` or `older_than_days`. A dry run unless `dry_run` is `false`: the task's result then counts what would be deleted
-/// and names the first 1,000. What was decided about a deleted record goes with it. Records that cannot be read by the collection's
-/// settings stay, and are counted as `unreadable`. Text that other records quote, backups, exports and logs of other systems are not
-/// looked at.
+/// Give `identity` or `older_than_days`. Unless `dry_run` is `false`, nothing is deleted, and the result of the task counts the records that would be deleted and
+/// names the first 1,000. The decisions about a deleted record are deleted, too. Records that cannot be read with the settings of the collection stay and are
+/// counted as `unreadable`. Text that other records quote, backups, exports and logs of other systems are not changed.
 #[utoipa::path(post, path = "/v1/admin/erase", operation_id = "startErase", tag = "admin", request_body = EraseInput,
     responses((status = 202, description = "asked for; `Location` is the task", body = Task),
         (status = 404, description = "the collection does not exist"),
@@ -185,11 +185,11 @@ pub async fn erase(
     begin(&app, collection, Work::Erase(Erase { which, dry_run, by_retention: false })).await
 }
 
-/// Propose names of hosts that mean one web site
+/// Propose host names that mean the same web site
 ///
-/// Compares pages of the same path that stored records name under different hosts (fields of role `url`): two names whose pages
-/// mostly say the same are proposed. Fetches nothing, changes nothing: what is right goes into `host_aliases` of the
-/// collection's settings, which takes a reindex. Names that are aliases already count as one.
+/// Compares stored records that name the same path under different hosts (fields of role `url`). Two host names are proposed if most of these records have equal
+/// texts. It fetches no pages and changes nothing. Add correct proposals to `host_aliases` in the settings of the collection, which requires a reindex. Existing
+/// aliases count as one name.
 #[utoipa::path(post, path = "/v1/admin/host-aliases", operation_id = "proposeHostAlias", tag = "admin", request_body = HostAliasesInput,
     responses((status = 200, description = "the proposals", body = HostAliases),
         (status = 404, description = "the collection does not exist")))]
@@ -206,7 +206,7 @@ pub async fn host_aliases(
     Ok(Json(app.engine.host_aliases(&collection?, records as usize).await?))
 }
 
-/// The collection that the body names, which must be one that the caller's key is for.
+/// Reads the name of the collection. The key of the caller must be valid for it.
 fn collection(input: &mut Input, reach: &Reach) -> Result<CollectionName, Problem> {
     let refused = |code, detail: String| Problem::invalid(vec![Violation::new("/collection", code, detail)]);
     let name = input.text("collection");
@@ -215,7 +215,7 @@ fn collection(input: &mut Input, reach: &Reach) -> Result<CollectionName, Proble
     reach.check(&name).map(|()| name)
 }
 
-/// Asks for the work; 202 with the task.
+/// Starts a task. The answer is 202 with the task.
 pub(super) async fn begin(app: &App, collection: CollectionName, work: Work) -> Result<Response, Problem> {
     let engine = app.engine.clone();
     let task = app.detached(async move { engine.begin_task(&collection, work).await }).await?;

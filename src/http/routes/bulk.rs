@@ -1,11 +1,11 @@
-//! `_bulk`: lines in, lines out, in order, in constant memory, whatever the size.
+//! `_bulk`: registers the lines of a body of any size, and answers each line. It needs constant memory.
 //!
-//! One pump per request reads lines, registers them and hands out answers. Lines are signed and verified at the same time
-//! on all cores and share the store's syncs, but each takes its place in commit order after the line before it
-//! ([`Series`]), and answers come in line order. At most [`MAX_PENDING`] lines
-//! and [`MAX_PENDING_BYTES`] are under way, each with a permit of its own beside all other requests; when the client does not read its answers, the pump stops reading lines: a
-//! client must read while it writes, or send no more than it can leave unread. When the client hangs up, the lines
-//! already under way are registered, the others are not.
+//! One [`Pump`] per request reads the lines, registers them and sends the answers in line order. Several lines are signed and verified
+//! at the same time, on all cores, and are written to disk together. They are still committed in line order ([`Series`]). At most
+//! [`MAX_PENDING`] lines and [`MAX_PENDING_BYTES`] are processed at the same time. Each line needs a permit, as every other request does.
+//!
+//! If the client does not read its answers, the pump stops reading lines. A client must therefore read while it writes. If the client
+//! closes the connection, the lines in progress are registered, and the others are not.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -45,14 +45,14 @@ use doppel_sources::lines::{Line, Lines};
 
 /// The route, as the router matches it.
 pub const ROUTE: &str = "/v1/collections/{collection}/records/_bulk";
-/// Lines under way at once: enough for one sync to serve many, while as many gather for the next.
+/// Largest number of lines in progress. With this many, one sync serves many lines while the lines of the next sync arrive.
 const MAX_PENDING: usize = 128;
-/// Bytes of lines under way at once: what keeps 128 lines of 1 MiB from being held together.
+/// Largest number of bytes of the lines in progress. Without it, 128 lines of 1 MiB could be in memory.
 const MAX_PENDING_BYTES: usize = 4 << 20;
-/// Answers made and not yet taken by the connection.
+/// Largest number of finished answers that the connection has not taken yet.
 const MAX_READY: usize = 128;
 
-/// The answer to one line: what a single request would have been answered, with the line's number.
+/// The answer to one line: its number, and the answer that a request with this line alone would get.
 #[derive(Serialize, ToSchema)]
 #[schema(as = BulkLine)]
 #[serde(untagged)]
@@ -68,12 +68,12 @@ pub enum LineAnswer<'a> {
         #[serde(flatten)]
         registration: Timed<Registration>,
     },
-    /// Not registered, and why.
+    /// The line was not registered.
     #[schema(title = "BulkRefused")]
     Refused {
         /// Number of the line, from 1.
         line: u64,
-        /// What is wrong; its `status` is the line's.
+        /// The error of the line. Its `status` is the status of the line.
         #[serde(flatten)]
         problem: ProblemBody<'a>,
     },
@@ -81,11 +81,12 @@ pub enum LineAnswer<'a> {
 
 /// Register many records
 ///
-/// Newline-delimited JSON in, one line of it out per line in, registered and answered in line order. A bad line gets its
-/// problem and the rest go on. The body may have any size; read the answers while sending.
+/// The body is newline-delimited JSON. The response has one line of JSON for each line of the body. Lines are registered and answered in
+/// order. A line with a mistake is answered with a problem, and the other lines are registered. The body may have any size. Read the answers
+/// while you send.
 ///
-/// May be repeated where every row has an `id`. Rows without one are records of their own each time, unless the request has an
-/// `Idempotency-Key`, which together with the number of the line stands for an id: repeat the whole body, unchanged.
+/// If every row has an `id`, the request can be repeated safely. A row without an `id` becomes a new record each time, unless the request
+/// has an `Idempotency-Key`. The key and the number of the line then replace the id: repeat the whole body without any change.
 #[utoipa::path(post, path = "/v1/collections/{collection}/records/_bulk", operation_id = "postRecordsInBulk", tag = "records",
     params(("collection" = CollectionName, Path), RegisterParams,
         ("Idempotency-Key" = Option<String>, Header, description = "names this body where rows have no id; 1 to 255 printable ASCII characters")),
@@ -134,7 +135,7 @@ pub async fn bulk(
     Ok(([(header::CONTENT_TYPE, Media::Ndjson.name())], body).into_response())
 }
 
-/// What happened to a line.
+/// The result of a line.
 struct Done {
     line: u64,
     bytes: usize,
@@ -148,7 +149,7 @@ struct Register {
     collection: CollectionName,
     if_duplicate: IfDuplicate,
     key: Option<IdempotencyKey>,
-    /// Looked at again for each line: a body lasts as long as its client likes.
+    /// The key of the client. It is checked again for each line, because a body may take any time.
     caller: Option<ShownKey>,
 }
 
@@ -178,29 +179,31 @@ impl Register {
 
 struct Pump {
     lines: Lines,
-    /// `None` when nothing more is to be read.
+    /// The rest of the body. `None` if nothing more is read.
     body: Option<Body>,
-    /// The line that is begun next, as soon as it has a permit.
+    /// The next line. It is begun when it has a permit.
     at_hand: Option<Line>,
-    /// Waits for that permit. In line order: a line never waits for one before it that has none.
+    /// Waits for the permit of the next line. Permits are taken in line order, so that a line in progress never waits for a line without a
+    /// permit.
     permit: Option<BoxFuture<'static, Option<Permit>>>,
-    /// How many lines that are not blank have been begun.
+    /// Number of non-blank lines that were begun.
     begun: u64,
     pending: FuturesOrdered<BoxFuture<'static, Done>>,
     pending_bytes: usize,
     /// Answers in line order that the connection has not taken yet.
     ready: VecDeque<Bytes>,
-    /// Until one line is registered they go one by one: the first may create the collection, and one attempt is enough.
+    /// True until a line was registered. Until then, lines are registered one after the other, because the first line may create the
+    /// collection, and only one line should try.
     one_by_one: bool,
     series: Series,
-    /// By when the line being received must be whole, and how many were begun before it: blank lines give no more time.
+    /// The time by which the present line must be complete, and the number of lines before it. Blank lines do not extend the time.
     due: Option<(u64, Instant)>,
     answers: mpsc::Sender<Bytes>,
     register: Register,
     request_id: RequestId,
 }
 
-/// What woke the pump.
+/// The event that woke the loop.
 enum Event {
     Done(Done),
     Piece(Result<Option<Bytes>, Problem>),
@@ -228,8 +231,8 @@ impl Pump {
         }
     }
 
-    /// Waits for whatever comes first. Lines under way are always driven on, also while the client does not read: others
-    /// may wait for them.
+    /// Waits for the next event. Lines in progress always continue, even if the client does not read, because other requests may wait for
+    /// them.
     async fn next_event(&mut self) -> Event {
         let reading = self.has_room() && self.at_hand.is_none() && self.body.is_some();
         let due = self.due_by(reading);
@@ -252,7 +255,7 @@ impl Pump {
         event
     }
 
-    /// The time limit of the line being received. While the pump is not reading, the client cannot be too slow.
+    /// The time by which the present line must be complete. The time does not run while the pump is not reading.
     fn due_by(&mut self, reading: bool) -> Instant {
         let timeout = self.register.app.limits().body_timeout();
         let kept = self.due.filter(|(after, _)| reading && *after == self.begun);
@@ -261,7 +264,7 @@ impl Pump {
         due.1
     }
 
-    /// Begins as many of the whole lines that have come as may be under way and have a permit.
+    /// Begins received lines, until a limit is reached or a line must wait for its permit.
     fn begin_lines(&mut self) {
         while self.has_room() && self.permit.is_none() {
             self.at_hand = self.at_hand.take().or_else(|| self.lines.next_line());
@@ -277,7 +280,7 @@ impl Pump {
         }
     }
 
-    /// Begins the line at hand.
+    /// Begins the next line with its permit.
     fn begin_with(&mut self, permit: Option<Permit>) {
         match (self.at_hand.take(), permit) {
             (Some(line), Some(permit)) => self.begin(line, permit),
@@ -297,7 +300,8 @@ impl Pump {
         let max = self.register.app.limits().max_line_bytes;
         self.pending.push_back(match bytes {
             Some(bytes) => {
-                let (began, length) = (std::time::Instant::now(), bytes.len());
+                let began = std::time::Instant::now();
+                let length = bytes.len();
                 let line = self.register.clone().line(number, bytes, self.series.next_position(), permit);
                 let task = self.register.app.writes.spawn(line);
                 Box::pin(async move {
@@ -314,19 +318,19 @@ impl Pump {
         });
     }
 
-    /// The body has ended; its last line may lack a line end.
+    /// Ends the body. Its last line may have no line end.
     fn end(&mut self) {
         self.body = None;
         self.at_hand = self.lines.last_line();
     }
 
-    /// The body cannot be read on: the line that would have come next is answered with the reason.
+    /// Stops reading the body because of a problem. The problem becomes the answer to the next line.
     fn stop(&mut self, problem: Problem) {
         self.body = None;
         self.pending.push_back(refused(self.lines.next_number(), problem));
     }
 
-    /// Turns what happened to a line into its answer.
+    /// Makes the answer to a line from its result.
     fn note(&mut self, done: Done) {
         let Done { line, bytes, began, result } = done;
         self.pending_bytes -= bytes;
@@ -351,9 +355,9 @@ impl Pump {
         self.ready.push_back(text.into());
     }
 
-    /// Nobody listens any more; what has begun is finished all the same.
+    /// Completes the lines in progress after the client closed the connection.
     async fn finish_unheard(mut self) {
-        // Others wait behind what is waited for here, and behind what the client sends.
+        // The permit is given back while this stream waits, because others may wait for it.
         (self.permit, self.at_hand, self.body) = (None, None, None);
         while let Some(done) = self.pending.next().await {
             count(&done.result);
@@ -368,7 +372,7 @@ fn count(result: &Result<Registration, Problem>) {
     }
 }
 
-/// Hands an answer to the connection; `false` when nobody takes it.
+/// Gives an answer to the connection. Returns false if the connection does not take it in time.
 async fn give(answers: &mpsc::Sender<Bytes>, answer: Option<&Bytes>, time: Duration) -> bool {
     let Some(answer) = answer else { return true };
     matches!(tokio::time::timeout(time, answers.send(answer.clone())).await, Ok(Ok(())))
@@ -378,12 +382,12 @@ fn refused(line: u64, problem: Problem) -> BoxFuture<'static, Done> {
     Box::pin(std::future::ready(Done { line, bytes: 0, began: std::time::Instant::now(), result: Err(problem) }))
 }
 
-/// The permit that is waited for.
+/// Waits for the permit.
 async fn wait_for(permit: Option<&mut BoxFuture<'static, Option<Permit>>>) -> Option<Permit> {
     permit?.await
 }
 
-/// The next piece of the body; an error when the client is too slow or the service is stopping.
+/// Returns the next part of the body, or an error if the client is too slow or the service is stopping.
 async fn next_piece(app: &App, body: Option<&mut Body>, due: Instant) -> Result<Option<Bytes>, Problem> {
     let Some(body) = body else { return Ok(None) };
     tokio::select! {

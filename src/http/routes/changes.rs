@@ -21,22 +21,22 @@ use doppel_core::collection::CollectionName;
 use doppel_engine::changes::ChangeList;
 use doppel_store::Seq;
 
-/// Changes in one part of the feed, unless asked otherwise, and at most.
+/// The default and the largest number of changes in one answer.
 const LIST_LIMITS: (u64, u64) = (100, 1000);
-/// Longest wait for a change, in seconds: below the usual time for a request.
+/// Longest wait for a change, in seconds. It is less than the default time limit of a request.
 const LONGEST_WAIT_S: u64 = 25;
 
-/// Which part of the feed.
+/// The part of the feed to read.
 #[derive(Clone, Copy, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ChangeParams {
-    /// Only changes with a `number` above this; all that are known unless given.
+    /// Only changes with a greater `number`. The default is all known changes.
     #[param(value_type = Option<u64>)]
     pub since: Seq,
-    /// Most changes in the answer, 1 to 1000; 100 unless given.
+    /// Largest number of changes in the answer, 1 to 1000. The default is 100.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
     pub limit: u64,
-    /// Where there is no change yet, seconds to wait for one, 0 to 25; 0 unless given.
+    /// Seconds to wait for a change if there is none, 0 to 25. The default is 0.
     #[param(value_type = Option<u8>, minimum = 0, maximum = 25)]
     pub wait_s: u64,
 }
@@ -51,14 +51,13 @@ impl Parameters for ChangeParams {
     }
 }
 
-/// Follow what happens to a collection
+/// Follow the changes of a collection
 ///
-/// Every change of a record and every decision, in the order in which they were committed: ask again with `next_since`, which misses
-/// nothing. Records that stand are listed for ever; what was logged of removals, replacements, updates and decisions is kept for as
-/// many numbers as the configuration says (`collections.changes_kept`).
+/// Returns every change of a record and every decision, in commit order. Send the next request with `next_since` to miss nothing. Existing records are always
+/// listed. Removals, replacements, updates and decisions are kept for a number of changes that the configuration sets (`collections.changes_kept`).
 ///
-/// To begin: read all records (`GET …/records`) and decisions after a first answer, and go on from its `next_since`; or ask with
-/// `since=0`, as long as nothing was forgotten.
+/// To begin: make a first request, then read all records (`GET …/records`) and decisions, and continue from `next_since` of the first response. Or begin with
+/// `since=0`, as long as no change was deleted.
 #[utoipa::path(get, path = "/v1/collections/{collection}/changes", operation_id = "listChanges", tag = "records",
     params(("collection" = CollectionName, Path), ChangeParams),
     responses((status = 200, description = "changes, oldest first; none where nothing changed in time", body = ChangeList),
@@ -75,7 +74,7 @@ pub async fn list(
         return Ok(Json(list));
     }
     let _place = stream_place(&app)?;
-    // Whoever waits keeps nobody from being served.
+    // A waiting request must not block others.
     give_permit_back();
     let until =
         tokio::time::Instant::now() + Duration::from_secs(params.wait_s).min(app.limits().request_timeout() / 2);

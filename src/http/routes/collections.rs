@@ -21,7 +21,7 @@ use crate::http::state::App;
 use doppel_core::collection::CollectionName;
 use doppel_engine::answers::Collection;
 
-/// Collections in one part of the list, unless asked otherwise and at most.
+/// The default and the largest number of collections in one answer.
 const MOST_LISTED: u64 = 1000;
 
 /// A part of the list of collections.
@@ -33,14 +33,14 @@ pub struct CollectionList {
     pub next: Option<String>,
 }
 
-/// Which part of the list.
+/// The part of the list to return.
 #[derive(Clone, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ListParams {
-    /// Most collections in the answer, 1 to 1000; 1000 unless given.
+    /// Largest number of collections in the answer, 1 to 1000. The default is 1000.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
     pub limit: usize,
-    /// Where an earlier answer's `next` said to go on.
+    /// The `next` of an earlier response, to continue there.
     #[param(value_type = Option<String>)]
     pub cursor: Option<CollectionName>,
 }
@@ -69,9 +69,9 @@ pub async fn list(
 
 /// Create a collection or change its settings
 ///
-/// `{}` gives the preset `default`; keys given replace those of the preset. What changes signatures can only be changed
-/// while the collection has no records (409 otherwise); `verify` and `time_zone` at any time but while a reindex runs, which
-/// brings settings of its own (409 `task_running`: again when it has ended).
+/// `{}` gives the preset `default`. Each key of the body replaces the key of the preset. Settings that determine signatures can only be
+/// changed while the collection has no records (409 otherwise). `verify` and `time_zone` can be changed at any time, except while a reindex
+/// runs, because the reindex brings its own settings (409 `task_running`: repeat the request when the task has ended).
 #[utoipa::path(put, path = "/v1/collections/{collection}", operation_id = "putCollection", tag = "collections",
     params(("collection" = CollectionName, Path)), request_body = SettingsInput,
     responses((status = 201, description = "created", body = Collection),

@@ -1,4 +1,4 @@
-//! Decisions: a person's word about two records.
+//! Decisions of people about two records.
 
 #![expect(unused_qualifications, reason = "written by utoipa's macro around parameter structs")]
 
@@ -20,29 +20,29 @@ use doppel_core::violation::Violation;
 use doppel_engine::decisions::{DecisionView, Opinion};
 use doppel_store::decisions::{Judgement, RecordPair};
 
-/// Decisions in one part of a list, unless asked otherwise, and at most.
+/// The default and the largest number of decisions in one answer.
 const LIST_LIMITS: (u64, u64) = (100, 1000);
 
-/// What a person says.
+/// The decision of a person.
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct DecisionInput {
     /// `same` or `not_same`.
     judgement: Judgement,
-    /// Who decides.
+    /// The person who decides.
     by: Option<String>,
-    /// Why.
+    /// The reason.
     note: Option<String>,
 }
 
-/// Which part of the list.
+/// The part of the list to return.
 #[derive(Clone, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ListParams {
-    /// Most decisions in the answer, 1 to 1000; 100 unless given.
+    /// Largest number of decisions in the answer, 1 to 1000. The default is 100.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
     pub limit: usize,
-    /// Where an earlier answer's `next` said to go on.
+    /// The `next` of an earlier response, to continue there.
     #[param(value_type = Option<String>)]
     pub cursor: Option<RecordPair>,
 }
@@ -84,8 +84,8 @@ pub async fn list(
 
 /// Decide that two records are the same matter, or not
 ///
-/// Beats every score from now on, in either order of the two, and survives reindexing and replacement. Deciding again adds to
-/// the history.
+/// From now on the decision is stronger than any score, in both orders of the two records. It stays in force after a reindex and after a
+/// replacement of the records. Another decision about the same records is added to the history.
 #[utoipa::path(put, path = "/v1/collections/{collection}/decisions/{a}/{b}", operation_id = "putDecision", tag = "decisions",
     params(("collection" = CollectionName, Path), ("a" = RecordId, Path, description = "record id, percent-encoded"),
         ("b" = RecordId, Path, description = "another record id")),
@@ -101,7 +101,8 @@ pub async fn put(
 ) -> Result<Json<DecisionView>, Problem> {
     let mut input = Input::parse(&body)?;
     let judgement = input.word::<Judgement>("judgement", "same or not_same");
-    let (by, note) = (input.text("by"), input.text("note"));
+    let by = input.text("by");
+    let note = input.text("note");
     input.finish()?;
     let judgement = judgement.filter(|judgement| *judgement != Judgement::Withdrawn).ok_or_else(|| {
         let detail = "give same or not_same; DELETE takes a decision back";
@@ -112,7 +113,7 @@ pub async fn put(
     Ok(Json(app.detached(async move { engine.decide(&collection, &a, &b, opinion).await }).await?))
 }
 
-/// Read what was decided about two records
+/// Read the decision about two records
 #[utoipa::path(get, path = "/v1/collections/{collection}/decisions/{a}/{b}", operation_id = "getDecision", tag = "decisions",
     params(("collection" = CollectionName, Path), ("a" = RecordId, Path), ("b" = RecordId, Path)),
     responses((status = 200, description = "the decision with its history", body = DecisionView)))]
@@ -125,14 +126,14 @@ pub async fn get(
     Ok(Json(app.engine.decision(&collection, &a, &b).await?))
 }
 
-/// Who takes a decision back, and why.
+/// The author and the reason of a withdrawal.
 #[derive(Clone, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct WithdrawParams {
-    /// Who.
+    /// The person who withdraws the decision.
     #[param(value_type = Option<String>)]
     pub by: Option<String>,
-    /// Why.
+    /// The reason.
     #[param(value_type = Option<String>)]
     pub note: Option<String>,
 }
@@ -145,7 +146,7 @@ impl Parameters for WithdrawParams {
 
 /// Take a decision back
 ///
-/// The scores decide again. The history stays.
+/// From now on the scores decide again. The history is kept.
 #[utoipa::path(delete, path = "/v1/collections/{collection}/decisions/{a}/{b}", operation_id = "deleteDecision", tag = "decisions",
     params(("collection" = CollectionName, Path), ("a" = RecordId, Path), ("b" = RecordId, Path), WithdrawParams),
     responses((status = 200, description = "the decision with its history", body = DecisionView),

@@ -1,9 +1,9 @@
-//! What is allowed, in words for the client, from what serde says of a value it cannot read.
+//! Describes the allowed values to the client, from the error of serde for a value.
 
-/// Rewrites serde's words: names of Rust types become what JSON they are, and nothing of the client's own text is repeated.
+/// Rewrites an error text of serde. It names JSON types instead of Rust types, and does not repeat text of the client.
 pub(super) fn expected(reason: &str) -> String {
     let reason = reason.split(" at line ").next().unwrap_or_default();
-    // A value with rules of its own says them in our words, and repeats nothing.
+    // Such a text was written by this service for a value with rules. It contains no text of the client.
     if reason.starts_with('`') {
         return reason.replace('`', "\"");
     }
@@ -28,7 +28,7 @@ fn list(wanted: &str) -> String {
     wanted.trim_start_matches("one of ").to_owned()
 }
 
-/// What a type of ours is in JSON.
+/// Describes the JSON form of a type.
 fn in_words(wanted: &str) -> &str {
     match wanted {
         "u8" => "a whole number from 0 to 255",

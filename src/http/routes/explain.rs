@@ -30,13 +30,13 @@ pub struct ExplainInput {
     b: SideInput,
 }
 
-/// One of a pair: exactly one of `id` and `row`.
+/// One record of a pair. It has either `id` or `row`.
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read piece by piece")]
 pub struct SideInput {
     /// The id of a stored record.
     id: Option<RecordId>,
-    /// A row given here: a flat JSON object of the record's fields.
+    /// A row that is not stored: a flat JSON object with the fields of a record.
     #[schema(value_type = Option<Object>)]
     row: Option<Box<RawValue>>,
 }
@@ -70,7 +70,7 @@ fn stored(side: &Side) -> Option<RecordId> {
     }
 }
 
-/// The keys of an object, each at most once and no others, values unread.
+/// The keys of the body. Each may occur once, and no others. The values are not parsed yet.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Pair<'a> {
@@ -89,7 +89,7 @@ struct OneSide<'a> {
     row: Option<&'a RawValue>,
 }
 
-/// A key that is there, be it with `null`: that is neither an id nor a row.
+/// Reads the value of a key that is present. `null` is a value here, so that it is refused later.
 fn there<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'a RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
 }
@@ -100,7 +100,7 @@ fn read(bytes: &[u8]) -> Result<(Side, Side), Problem> {
     Ok((side(pair.a, "/a")?, side(pair.b, "/b")?))
 }
 
-/// Reads the keys of an object. serde's own words may quote the text, so they are not used.
+/// Reads the keys of an object. The error texts of serde are not used, because they may quote the body.
 fn shape<'a, T: Deserialize<'a>>(text: &'a str, pointer: &str, expected: &str) -> Result<T, Problem> {
     let read = serde_json::from_str(text).map_err(|error| match error.classify() {
         serde_json::error::Category::Data => invalid(pointer, "invalid_value", expected),
@@ -109,7 +109,7 @@ fn shape<'a, T: Deserialize<'a>>(text: &'a str, pointer: &str, expected: &str) -
             Problem::at(StatusCode::BAD_REQUEST, "malformed_body", pointer, detail)
         }
     });
-    // serde also reads the keys' values from a list, in their order; nobody means that.
+    // serde would also accept a list of the values, which would be a mistake of the client.
     match text.trim_start().starts_with('{') {
         false if read.is_ok() => Err(invalid(pointer, "invalid_value", expected)),
         _ => read,

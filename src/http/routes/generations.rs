@@ -20,7 +20,7 @@ use doppel_engine::compare::Comparison;
 use doppel_engine::generations::Generation;
 use doppel_engine::tasks::{Activate, Task, Work};
 
-/// Examples in a comparison, unless asked otherwise, and at most.
+/// The default and the largest number of examples in a comparison.
 const EXAMPLES: (u64, u64) = (20, 1000);
 
 /// The generations of a collection.
@@ -28,7 +28,7 @@ const EXAMPLES: (u64, u64) = (20, 1000);
 pub struct GenerationList {
     /// The generations, ascending; one of them is live.
     pub items: Vec<Generation>,
-    /// Always `null`: there is one part only.
+    /// Always `null`, because the list is not divided.
     pub next: Option<String>,
 }
 
@@ -45,7 +45,7 @@ pub async fn list(
     Ok(Json(GenerationList { items: app.engine.generations(&collection).await?, next: None }))
 }
 
-/// Drop a generation beside the live one
+/// Drop a generation that is not live
 #[utoipa::path(delete, path = "/v1/collections/{collection}/generations/{generation}", operation_id = "deleteGeneration", tag = "admin",
     params(("collection" = CollectionName, Path), ("generation" = u32, Path)),
     responses((status = 204, description = "dropped"),
@@ -64,8 +64,8 @@ pub async fn delete(
 
 /// Make a generation the live one
 ///
-/// It answers within moments; the task then finds the pairs of what was registered while another one was live. The one that
-/// was live is kept.
+/// The generation becomes live within moments. The task then finds the pairs of records that were registered while another generation was live. The previous live
+/// generation is kept.
 #[utoipa::path(post, path = "/v1/collections/{collection}/generations/{generation}/activate", operation_id = "activateGeneration", tag = "admin",
     params(("collection" = CollectionName, Path), ("generation" = u32, Path)),
     responses((status = 202, description = "asked for; `Location` is the task", body = Task),
@@ -80,11 +80,11 @@ pub async fn activate(
     begin(&app, collection, Work::Activate(Activate { generation })).await
 }
 
-/// How many examples.
+/// The number of examples.
 #[derive(Clone, Copy, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct CompareParams {
-    /// Most examples of pairs gained and of pairs lost, 0 to 1000; 20 unless given.
+    /// Largest number of examples of gained pairs, and of lost pairs, 0 to 1000. The default is 20.
     #[param(value_type = Option<u16>, minimum = 0, maximum = 1000)]
     pub examples: u64,
 }
@@ -97,7 +97,7 @@ impl Parameters for CompareParams {
 
 /// Compare a generation with the live one
 ///
-/// Which pairs it finds that the live one does not, and the reverse: what would change with it.
+/// Returns the pairs that only this generation finds and the pairs that only the live one finds: the changes that activating it would cause.
 #[utoipa::path(get, path = "/v1/collections/{collection}/generations/{generation}/compare", operation_id = "compareGeneration", tag = "admin",
     params(("collection" = CollectionName, Path), ("generation" = u32, Path), CompareParams),
     responses((status = 200, description = "the comparison", body = Comparison),

@@ -1,4 +1,4 @@
-//! Groups: records that hang together, as hot issues and repeat petitioners.
+//! Groups of connected records, to show frequent topics and petitioners with many records.
 
 #![expect(unused_qualifications, reason = "written by utoipa's macro around parameter structs")]
 
@@ -19,29 +19,29 @@ use doppel_core::record::RecordId;
 use doppel_engine::groups::{After, GroupDetail, GroupView, Order};
 use doppel_store::Seq;
 
-/// Groups in one part of a list, unless asked otherwise, and at most.
+/// The default and the largest number of groups in one answer.
 const LIST_LIMITS: (u64, u64) = (50, 1000);
-/// What "of late" means in days, unless asked otherwise, and at most.
+/// The default and the largest number of days that count as recent.
 const DAYS: (u64, u64) = (30, 36_500);
 
-/// Which groups, in which order.
+/// The groups to list and their order.
 #[derive(Clone, Copy, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ListParams {
-    /// `size`: most records first. `hot`: most petitioners of late first. `repeat`: most records of one petitioner first.
-    /// `recent`: the latest record first. `size` unless given.
+    /// `size`: groups with the most records first. `hot`: groups with the most recent petitioners first. `repeat`: groups with the most
+    /// records of one petitioner first. `recent`: groups with the latest record first. The default is `size`.
     #[param(value_type = Option<String>, pattern = "^(size|hot|repeat|recent)$")]
     pub order: Order,
-    /// What "of late" means: so many days; 30 unless given.
+    /// Number of days that count as recent. The default is 30.
     #[param(value_type = Option<u32>, minimum = 1, maximum = 36500)]
     pub days: u32,
-    /// Only groups of at least so many records; 2 unless given.
+    /// Only groups with at least this many records. The default is 2.
     #[param(value_type = Option<u32>, minimum = 2)]
     pub least: usize,
-    /// Most groups in the answer, 1 to 1000; 50 unless given.
+    /// Largest number of groups in the answer, 1 to 1000. The default is 50.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
     pub limit: usize,
-    /// Where an earlier answer's `next` said to go on, with the same other parameters.
+    /// The `next` of an earlier response with the same other parameters, to continue there.
     #[param(value_type = Option<String>)]
     pub cursor: Option<After>,
 }
@@ -78,11 +78,11 @@ pub struct GroupList {
     pub next: Option<String>,
 }
 
-/// List groups of records that hang together
+/// List groups of connected records
 ///
-/// Groups are made of the pairs that match and those that a person confirmed, without those that a person rejected. From ten
-/// records on, two crowds that only one pair links are two groups until a person confirms that pair. The list is made anew for
-/// every part: groups that change their place between two parts may be missed or shown twice.
+/// Groups are connected by the pairs that match or were confirmed by a person, without rejected pairs. In a set of ten or more records, two parts that only one
+/// pair connects are two groups until a person confirms this pair. The list is computed again for every page, so that a group that changes its position between two
+/// requests may be missed or shown twice.
 #[utoipa::path(get, path = "/v1/collections/{collection}/groups", operation_id = "listGroups", tag = "groups",
     params(("collection" = CollectionName, Path), ListParams, RowParams),
     responses((status = 200, description = "a part of the list", body = GroupList)))]
@@ -102,11 +102,11 @@ pub async fn list(
     Ok(Json(GroupList { items, next: next.map(|after| cursor::encode_numbers([after.rank, after.first.0])) }))
 }
 
-/// What "of late" means.
+/// The days that count as recent.
 #[derive(Clone, Copy, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct GroupParams {
-    /// So many days; 30 unless given.
+    /// Number of days that count as recent. The default is 30.
     #[param(value_type = Option<u32>, minimum = 1, maximum = 36500)]
     pub days: u32,
 }
@@ -117,7 +117,7 @@ impl Parameters for GroupParams {
     }
 }
 
-/// Read the group that a record is in
+/// Read the group of a record
 #[utoipa::path(get, path = "/v1/collections/{collection}/groups/{id}", operation_id = "getGroup", tag = "groups",
     params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "id of any of its records"), GroupParams, RowParams),
     responses((status = 200, description = "the group with its members", body = GroupDetail)))]

@@ -1,4 +1,4 @@
-//! Small JSON bodies read key by key, strictly: what is unknown, repeated or of another type is named by its place.
+//! Reads small JSON bodies strictly. The error for an unknown or repeated key or a wrong type names its place.
 
 use serde_json::{Map, Value};
 
@@ -6,7 +6,7 @@ use crate::http::problem::Problem;
 use crate::http::routes::settings;
 use doppel_core::violation::{Violation, child};
 
-/// A JSON object being read.
+/// A JSON object whose keys are read one after the other.
 pub struct Input {
     left: Map<String, Value>,
     known: Vec<&'static str>,
@@ -17,7 +17,7 @@ impl Input {
     /// Parses an object; an empty body is an empty object.
     ///
     /// # Errors
-    /// 400 when it is not JSON, 422 when it is no object or a key is repeated.
+    /// 400 if it is not JSON, 422 if it is not an object or if a key is repeated.
     pub fn parse(bytes: &[u8]) -> Result<Self, Problem> {
         let value = if bytes.is_empty() { Value::Object(Map::new()) } else { settings::parse(bytes)? };
         match value {
@@ -26,7 +26,7 @@ impl Input {
         }
     }
 
-    /// Takes the value of `key`; `null` is the same as leaving it out.
+    /// Takes the value of `key`. `null` means the same as a missing key.
     pub fn take(&mut self, key: &'static str) -> Option<Value> {
         self.known.push(key);
         self.left.remove(key).filter(|value| !value.is_null())
@@ -41,7 +41,7 @@ impl Input {
         }
     }
 
-    /// Takes a truth value.
+    /// Takes `true` or `false`.
     pub fn truth(&mut self, key: &'static str) -> Option<bool> {
         match self.take(key)? {
             Value::Bool(truth) => Some(truth),
@@ -49,7 +49,7 @@ impl Input {
         }
     }
 
-    /// Takes a whole number within bounds.
+    /// Takes a whole number from `least` to `most`.
     pub fn number(&mut self, key: &'static str, least: u64, most: u64) -> Option<u64> {
         let given = self.take(key)?;
         match given.as_u64() {
@@ -64,7 +64,7 @@ impl Input {
         serde_json::from_value(given).ok().or_else(|| self.refuse(key, "invalid_value", &format!("give {words}")))
     }
 
-    /// Notes that `key` is wrong.
+    /// Records a mistake in the value of `key`.
     pub fn refuse<T>(&mut self, key: &str, code: &'static str, detail: &str) -> Option<T> {
         self.violations.push(Violation::new(child("", key), code, detail));
         None
@@ -73,7 +73,7 @@ impl Input {
     /// Ends reading.
     ///
     /// # Errors
-    /// 422 with everything that was wrong, unknown keys included.
+    /// 422 with all mistakes, including unknown keys.
     pub fn finish(mut self) -> Result<(), Problem> {
         let known = self.known.join(", ");
         for key in self.left.keys() {

@@ -1,4 +1,4 @@
-//! Keys of callers: made, listed and revoked while the service runs.
+//! Creates, lists and revokes keys of callers while the service runs.
 
 use axum::Json;
 use axum::extract::State;
@@ -21,33 +21,33 @@ use crate::http::state::App;
 use doppel_core::collection::CollectionName;
 use doppel_store::keys::ManagedKey;
 
-/// Most collections that a key is limited to: an office has some, and every instance reads all keys once a second.
+/// Largest number of collections of a key. An office has only a few collections, and every instance reads all keys once a second.
 const MOST_COLLECTIONS: usize = 32;
-/// Scopes there are.
+/// The number of scopes.
 const MOST_SCOPES: usize = 3;
-/// Longest life that is given in days: a hundred years.
+/// Longest life of a key in days: about a hundred years.
 const MOST_DAYS: u64 = 36_500;
-/// No offset of a time has so many.
+/// Offsets of times are smaller.
 const SECONDS_OF_A_DAY: i32 = 86_400;
 
-/// A key to be made.
+/// The request to create a key.
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct KeyInput {
     /// Its name, which appears in logs: 1 to 64 of `a-z`, `0-9` and `-`.
     #[schema(min_length = 1, max_length = 64, pattern = "^[a-z0-9-]+$")]
     name: String,
-    /// What it may do; scopes do not include each other.
+    /// The scopes of the key. Scopes do not include each other.
     #[schema(min_items = 1, max_items = 3)]
     scopes: Vec<Scope>,
-    /// The only collections that it may be used for, whether they are there yet or not; all unless given. A limited key sees nothing
-    /// of others, and nothing that belongs to none: `/metrics`, keys.
+    /// The only collections for which the key can be used. They may not exist yet. The default is all collections. A limited key cannot be
+    /// used for other collections, or for routes of no collection, such as `/metrics` and the keys.
     #[schema(min_items = 1, max_items = 32)]
     collections: Option<Vec<CollectionName>>,
-    /// After so many days, of 24 hours, it opens nothing.
+    /// The key expires after this many days of 24 hours.
     #[schema(minimum = 1, maximum = 36_500)]
     expires_in_days: Option<u32>,
-    /// ... or from this time on (RFC 3339).
+    /// The key expires at this time (RFC 3339). Cannot be combined with `expires_in_days`.
     expires_at: Option<String>,
 }
 
@@ -56,19 +56,19 @@ pub struct KeyInput {
 pub struct Key {
     /// Its name.
     pub name: String,
-    /// What it may do.
+    /// The scopes of the key.
     pub scopes: Vec<String>,
-    /// The only collections that it may be used for; `null` for all.
+    /// The only collections for which the key can be used; `null` for all.
     pub collections: Option<Vec<CollectionName>>,
-    /// When it was made (RFC 3339, UTC).
+    /// The time of creation (RFC 3339, UTC).
     pub created_at: String,
-    /// The name of the key that made it.
+    /// The name of the key with which it was created.
     pub created_by: String,
-    /// From when on it opens nothing; `null` for never.
+    /// The time at which it expires; `null` for never.
     pub expires_at: Option<String>,
-    /// Whether that has come.
+    /// True if the key has expired.
     pub expired: bool,
-    /// When it was last used, to the minute; noted within some minutes. `null` for never.
+    /// The minute of the last use, with a delay of some minutes. `null` if it was never used.
     pub last_used_at: Option<String>,
 }
 
@@ -81,12 +81,12 @@ impl From<ManagedKey> for Key {
     }
 }
 
-/// A new key, with what its caller sends.
+/// A new key with its secret.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct NewKey {
-    /// The key itself (`dpl_<name>_<secret>`): shown in this answer, and nowhere again.
+    /// The key itself (`dpl_<name>_<secret>`). Only this answer shows it.
     pub key: String,
-    /// What is kept of it.
+    /// The stored data of the key.
     #[serde(flatten)]
     pub kept: Key,
 }
@@ -94,7 +94,7 @@ pub struct NewKey {
 /// The keys.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct KeyList {
-    /// Those that were made while the service ran, by name; those of the configuration are not among them. 256 at most.
+    /// The keys that were created while the service runs, sorted by name, 256 at most. Keys of the configuration are not listed.
     pub items: Vec<Key>,
     /// Always `null`.
     pub next: Option<String>,
@@ -102,9 +102,8 @@ pub struct KeyList {
 
 /// Make a key
 ///
-/// It counts at once here, and within about a second at other instances that share the store. Of its secret only the SHA-256 is kept:
-/// the answer is the one place that shows the key. Where the configuration has no key, none can be made: whoever is to make keys
-/// needs one first.
+/// The key works at once at this instance, and within about a second at other instances with the same store. Only the SHA-256 of its secret is stored, so that
+/// only this response shows the key. If the configuration has no key, no key can be created, because creating keys requires a key.
 #[utoipa::path(post, path = "/v1/admin/keys", operation_id = "createKey", tag = "admin", request_body = KeyInput,
     responses((status = 201, description = "the key; keep it, it is not shown again", body = NewKey),
         (status = 409, description = "`key_exists`: the name is taken; `too_many_keys`; `no_configured_key`")))]
@@ -127,11 +126,14 @@ pub async fn create(
     let (secret, sha256) = auth::new_key(&key.name).map_err(|error| Problem::internal(error.to_string()))?;
     key.sha256 = sha256;
     key.created_by = administrator.0.name.to_string();
-    let (engine, kept) = (app.engine.clone(), key.clone());
+    let engine = app.engine.clone();
+    let kept = key.clone();
     let ring = app.detached(async move { engine.create_key(kept).await }).await?;
     app.keys.manage(&ring);
-    // The line of the request does not say which key it made.
-    let (made, by, scopes) = (&*key.name, &*key.created_by, key.scopes.join(","));
+    // The log line of the request does not contain the name of the new key.
+    let made = &*key.name;
+    let by = &*key.created_by;
+    let scopes = key.scopes.join(",");
     let collections = key.collections.iter().flatten().map(CollectionName::as_str).collect::<Vec<_>>().join(",");
     tracing::info!(target: "audit", key = by, made, scopes, collections, expires_at = key.expires_at, "key made");
     let location = format!("/v1/admin/keys/{}", key.name);
@@ -142,7 +144,7 @@ pub async fn create(
 
 /// List keys
 ///
-/// Those that were made while the service ran. No secret, and no hash of one.
+/// Lists the keys that were created while the service runs, without their secrets and hashes.
 #[utoipa::path(get, path = "/v1/admin/keys", operation_id = "listKeys", tag = "admin",
     responses((status = 200, description = "the keys, by name", body = KeyList)))]
 pub async fn list(_: Administrator, State(app): State<App>, _: Params<Nothing>) -> Result<Json<KeyList>, Problem> {
@@ -152,8 +154,8 @@ pub async fn list(_: Administrator, State(app): State<App>, _: Params<Nothing>) 
 
 /// Revoke a key
 ///
-/// It opens nothing from now on here, and from about a second on at other instances that share the store; sessions of the desk that
-/// were begun with it end, and so does what is being sent or followed with it. Keys of the configuration are taken out there.
+/// The key is invalid at once at this instance, and within about a second at other instances with the same store. Sessions of the desk that were begun with the key
+/// end, and so do streams and followed tasks. To revoke a key of the configuration, remove it there.
 #[utoipa::path(delete, path = "/v1/admin/keys/{key}", operation_id = "revokeKey", tag = "admin", params(("key" = String, Path)),
     responses((status = 204, description = "revoked"),
         (status = 404, description = "no key of that name was made while the service ran")))]
@@ -169,7 +171,7 @@ pub async fn revoke(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What a body asks for, without secret and maker.
+/// Parses the body. The secret and the creating key are still missing in the result.
 fn read(body: &[u8]) -> Result<ManagedKey, Problem> {
     let mut input = Input::parse(body)?;
     let name = input
@@ -181,7 +183,8 @@ fn read(body: &[u8]) -> Result<ManagedKey, Problem> {
         .filter(|scopes| (1..=MOST_SCOPES).contains(&scopes.len()))
         .or_else(|| input.refuse("scopes", "missing_scopes", "list some of read, write, admin"));
     let collections = collections(&mut input);
-    let (now, days) = (crate::clock::timestamp(), input.number("expires_in_days", 1, MOST_DAYS));
+    let now = crate::clock::timestamp();
+    let days = input.number("expires_in_days", 1, MOST_DAYS);
     let at = input.text("expires_at").and_then(|text| match instant(&text) {
         Some(at) if at > now => Some(at),
         Some(_) => input.refuse("expires_at", "out_of_range", "give a time that is yet to come"),
@@ -209,7 +212,7 @@ fn read(body: &[u8]) -> Result<ManagedKey, Problem> {
     })
 }
 
-/// A time with its offset, which is less than a day; the parser takes more.
+/// Parses a time with its offset. The offset must be less than a day; the parser would accept more.
 fn instant(text: &str) -> Option<Timestamp> {
     let offset = Pieces::parse(text).ok()?.to_numeric_offset()?;
     text.parse().ok().filter(|_| offset.seconds().abs() < SECONDS_OF_A_DAY)

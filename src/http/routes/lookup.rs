@@ -1,4 +1,4 @@
-//! Questions that store nothing: is it a duplicate, what is similar.
+//! Lookups that store nothing: `check` finds out whether a row is a duplicate, `similar` lists similar records.
 
 #![expect(unused_qualifications, reason = "written by utoipa's macro around parameter structs")]
 
@@ -21,14 +21,14 @@ use doppel_core::verdict::Fingerprint;
 use doppel_engine::answers::{Check, SimilarList};
 use doppel_engine::{Filter, Wanted};
 
-/// Similar records in an answer, unless asked otherwise, and at most: no more than that are ever verified.
+/// The default and the largest number of similar records in an answer. The largest is the number of records that one search verifies.
 const SIMILAR_LIMITS: (u64, u64) = (20, 256);
 
-/// How far to search.
+/// The extent of the search.
 #[derive(Clone, Copy, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct CheckParams {
-    /// `true`: stop at the first match, which need not be the best.
+    /// `true`: stop at the first match. It may not be the best match.
     #[param(value_type = Option<bool>)]
     pub first: bool,
 }
@@ -39,12 +39,12 @@ impl Parameters for CheckParams {
     }
 }
 
-/// Most ids that are left out of an answer: no more records are ever verified.
+/// Largest number of ids in `exclude`. One search does not verify more records.
 const MOST_EXCLUDED: usize = 256;
 
 /// Ask whether a row is a duplicate
 ///
-/// Names the best match and stores nothing. With `first=true` the search stops at the first match, which costs less.
+/// Returns the best match and stores nothing. With `first=true` the search stops at the first match and is faster.
 #[utoipa::path(post, path = "/v1/collections/{collection}/check", operation_id = "checkRow", tag = "search",
     params(("collection" = CollectionName, Path), CheckParams, RowParams),
     request_body(content = Object, description = "the row: a flat JSON object of the record's fields"),
@@ -64,29 +64,29 @@ pub async fn check(
     Ok(Json(Timed::since(started, answer)))
 }
 
-/// How many similar records.
+/// The number of similar records.
 #[derive(Clone, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct SimilarParams {
-    /// Most records in the answer, 1 to 256; 20 unless given.
+    /// Largest number of records in the answer, 1 to 256. The default is 20.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 256)]
     pub limit: u64,
-    /// `true`: also records of the same form about another matter, behind the matches and marked `template`.
+    /// `true`: also list records that use the same form for another matter. They follow the matches and are marked `template`.
     #[param(value_type = Option<bool>)]
     pub templates: bool,
-    /// Only records submitted from this time on (as times are written in the collection); those without a time are left out.
+    /// Only records that were submitted at this time or later, written like the times in the collection. Records without a time are left out.
     #[param(value_type = Option<String>)]
     pub from: Option<String>,
-    /// Only records submitted before this time; those without a time are left out.
+    /// Only records that were submitted before this time. Records without a time are left out.
     #[param(value_type = Option<String>)]
     pub to: Option<String>,
-    /// Only records of this petitioner: one of their `identity` values reads like this.
+    /// Only records of this petitioner. One of the record's `identity` values must be equal to this value after normalization.
     #[param(value_type = Option<String>)]
     pub identity: Option<String>,
     /// Only records of at least this verified similarity, 0 to 1.
     #[param(value_type = Option<f64>, minimum = 0, maximum = 1)]
     pub min_similarity: Option<f64>,
-    /// Not the records with these ids, separated by commas; at most 256.
+    /// Leave out the records with these ids. At most 256 ids, separated by commas.
     #[param(value_type = Option<String>)]
     pub exclude: Vec<RecordId>,
 }
@@ -95,7 +95,8 @@ impl Parameters for SimilarParams {
     fn read(query: &mut Query) -> Self {
         const SIMILARITY: &str = "give a number from 0 to 1";
         let templates = query.parsed("templates", "invalid_parameter", "give true or false").unwrap_or(false);
-        let (from, to) = (query.take("from"), query.take("to"));
+        let from = query.take("from");
+        let to = query.take("to");
         let min_similarity = query.parsed::<f64>("min_similarity", "invalid_parameter", SIMILARITY);
         if min_similarity.is_some_and(|least| !(0.0..=1.0).contains(&least)) {
             query.refuse("min_similarity", "out_of_range", SIMILARITY);
@@ -139,8 +140,10 @@ async fn show_rows(app: &App, name: &CollectionName, list: &mut SimilarList, row
 
 /// Find all records similar to a row
 ///
-/// Filters (`from`, `to`, `identity`, `min_similarity`, `exclude`) choose among what the search found, before `limit` cuts the list:
-/// `truncated` then says that the search was cut short, or that more than `limit` records pass them. Best first. Stores nothing. A row whose `id` is stored does not find itself.
+/// The best records are first. Nothing is stored. If a record with the row's `id` is stored, it is not in the answer.
+///
+/// The filters (`from`, `to`, `identity`, `min_similarity`, `exclude`) are applied to the found records before `limit`. `truncated` is
+/// true if the search was stopped early, or if more than `limit` records pass the filters.
 #[utoipa::path(post, path = "/v1/collections/{collection}/similar", operation_id = "listSimilarToRow", tag = "search",
     params(("collection" = CollectionName, Path), SimilarParams, RowParams),
     request_body(content = Object, description = "the row: a flat JSON object of the record's fields"),
@@ -176,17 +179,17 @@ pub async fn similar_to(
     Ok(Json(Timed::since(started, answer)))
 }
 
-/// A fingerprint and how far around it to look.
+/// A fingerprint and the distance within which records are found.
 #[derive(Clone, Copy, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct FingerprintParams {
     /// 16 lower-case hexadecimal digits.
     #[param(value_type = String, pattern = "^[0-9a-f]{16}$", required = true)]
     pub fingerprint: Fingerprint,
-    /// Greatest Hamming distance, 0 to 15; the collection's own unless given.
+    /// Largest Hamming distance, 0 to 15. The default is the distance of the collection.
     #[param(value_type = Option<u8>, minimum = 0, maximum = 15)]
     pub radius: Option<u8>,
-    /// Most records in the answer, 1 to 256; 20 unless given.
+    /// Largest number of records in the answer, 1 to 256. The default is 20.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 256)]
     pub limit: u64,
 }
@@ -202,7 +205,7 @@ impl Parameters for FingerprintParams {
             Some(text) => text.parse().map_err(|_| query.refuse("fingerprint", "invalid_fingerprint", EXPECTED)).ok(),
         };
         Self {
-            // A refused one never reaches the handler.
+            // A request without a valid fingerprint is refused before the handler.
             fingerprint: fingerprint.unwrap_or(Fingerprint(0)),
             radius: query.number("radius", 0, 15).map(|radius| radius as u8),
             limit: limit(query),
@@ -212,7 +215,7 @@ impl Parameters for FingerprintParams {
 
 /// Find all records near a fingerprint
 ///
-/// Nearest first, by fingerprint alone: nothing is verified.
+/// The nearest records are first. Only fingerprints are compared, and nothing is verified.
 #[utoipa::path(get, path = "/v1/collections/{collection}/similar", operation_id = "listSimilarToFingerprint", tag = "search",
     params(("collection" = CollectionName, Path), FingerprintParams, RowParams),
     responses((status = 200, description = "the records within the radius", body = Timed<SimilarList>)))]

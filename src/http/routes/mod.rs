@@ -68,7 +68,7 @@ async fn window(
     })
 }
 
-/// 201 with the place of what was created.
+/// Makes a response 201 with the location of the new resource.
 fn created(location: &str, body: impl Serialize) -> Response {
     let mut response = (StatusCode::CREATED, Json(body)).into_response();
     if let Ok(location) = HeaderValue::from_str(location) {

@@ -1,4 +1,4 @@
-//! For operators and load balancers: alive, ready, numbers, version, the API's description.
+//! Routes for operators and load balancers: liveness, readiness, metrics, version and the API documentation.
 
 use axum::Json;
 use axum::extract::State;
@@ -14,25 +14,25 @@ use crate::http::query::{Nothing, Params};
 use crate::http::state::App;
 use crate::shutdown::Phase;
 
-/// How the service is.
+/// The state of the service.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 pub struct Status {
     /// `alive` or `ready`.
     pub status: &'static str,
 }
 
-/// Whether the process answers
+/// Check that the process is alive
 ///
-/// Open without a key. A failure means: restart it.
+/// Needs no key. If it fails, restart the process.
 #[utoipa::path(get, path = "/livez", operation_id = "getLiveness", tag = "operations", security(()),
     responses((status = 200, description = "it does", body = Status)))]
 pub async fn livez(_: Params<Nothing>) -> Json<Status> {
     Json(Status { status: "alive" })
 }
 
-/// Whether requests should be sent here
+/// Check that the service accepts requests
 ///
-/// Open without a key. 503 while the service is stopping or its store takes no writes.
+/// Needs no key. 503 while the service is stopping or its store accepts no writes.
 #[utoipa::path(get, path = "/readyz", operation_id = "getReadiness", tag = "operations", security(()),
     responses((status = 200, description = "they should", body = Status)))]
 pub async fn readyz(State(app): State<App>, _: Params<Nothing>) -> Result<Json<Status>, Problem> {
@@ -43,9 +43,9 @@ pub async fn readyz(State(app): State<App>, _: Params<Nothing>) -> Result<Json<S
     Ok(Json(Status { status: "ready" }))
 }
 
-/// Numbers for Prometheus
+/// Read the metrics for Prometheus
 ///
-/// Needs the scope `read` where keys are configured: the number of records and their rate is not for everyone.
+/// If keys are configured, the scope `read` is required, because the number of records is not public.
 #[utoipa::path(get, path = "/metrics", operation_id = "getMetrics", tag = "operations",
     responses((status = 200, description = "text exposition format", body = String, content_type = "text/plain")))]
 pub async fn metrics(_: Reader, State(app): State<App>, _: Params<Nothing>) -> Response {
@@ -72,35 +72,35 @@ pub async fn metrics(_: Reader, State(app): State<App>, _: Params<Nothing>) -> R
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
 }
 
-/// What is running.
+/// The running program.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 pub struct Version {
     /// `doppel`.
     pub name: &'static str,
     /// The version of the program.
     pub version: &'static str,
-    /// The commit that it was built from, `unknown` where that could not be told.
+    /// The commit from which the program was built; `unknown` if the build could not find it.
     pub commit: &'static str,
 }
 
-/// Where to go from here.
+/// The first paths of the API.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 pub struct Welcome {
     /// `doppel`.
     pub name: &'static str,
-    /// The API's description for people.
+    /// The path of the documentation of the API for people.
     pub docs: &'static str,
-    /// The API's description for programs.
+    /// The path of the OpenAPI document.
     pub openapi: &'static str,
-    /// Where the API begins.
+    /// The path of the list of collections.
     pub collections: &'static str,
-    /// Whether requests should be sent here.
+    /// The path of the readiness check.
     pub ready: &'static str,
 }
 
-/// Where to go from here
+/// List the first paths of the API
 ///
-/// Open without a key. A browser is led to the desk.
+/// Needs no key. A browser is redirected to the desk.
 #[utoipa::path(get, path = "/", operation_id = "getWelcome", tag = "operations", security(()),
     responses((status = 200, description = "the paths to begin with", body = Welcome),
         (status = 303, description = "a browser: go to the desk at /console, or to /docs/ where there is none")))]
@@ -119,9 +119,9 @@ pub async fn root(State(app): State<App>, headers: HeaderMap, _: Params<Nothing>
     .into_response()
 }
 
-/// Which version is running
+/// Read the version of the program
 ///
-/// Open without a key.
+/// Needs no key.
 #[utoipa::path(get, path = "/version", operation_id = "getVersion", tag = "operations", security(()),
     responses((status = 200, description = "name, version and commit", body = Version)))]
 pub async fn version(_: Params<Nothing>) -> Json<Version> {
@@ -132,9 +132,9 @@ pub async fn version(_: Params<Nothing>) -> Json<Version> {
     })
 }
 
-/// This description
+/// Read this OpenAPI document
 ///
-/// Open without a key. Shown for people at `/docs`.
+/// Needs no key. The documentation at `/docs` shows it to people.
 #[utoipa::path(get, path = "/openapi.yaml", operation_id = "getDescription", tag = "operations", security(()),
     responses((status = 200, description = "OpenAPI", body = String, content_type = "application/yaml")))]
 pub async fn openapi_yaml(_: Params<Nothing>) -> Result<Response, Problem> {

@@ -26,14 +26,14 @@ use doppel_engine::answers::{Outcome, RecordView, Registration};
 use doppel_engine::idempotency::Under;
 use doppel_store::Seq;
 
-/// Records in one part of a list, unless asked otherwise, and at most.
+/// The default and the largest number of records in one answer.
 const LIST_LIMITS: (u64, u64) = (100, 1000);
 
 /// Options of a registration.
 #[derive(Clone, Copy, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct RegisterParams {
-    /// What to do with a duplicate: `keep` stores it like any record, `skip` stores nothing and says what it repeats.
+    /// The treatment of a duplicate. `keep` stores it like any record. `skip` does not store it; the answer names the stored record.
     #[param(value_type = Option<String>, pattern = "^(keep|skip)$")]
     pub if_duplicate: IfDuplicate,
 }
@@ -54,8 +54,8 @@ impl Parameters for RegisterParams {
 
 /// Register a record under an id
 ///
-/// Idempotent: the same row again answers 200 with the stored verdict. Another row replaces the record. An unknown
-/// collection is created with preset `default` unless the service is configured otherwise.
+/// The request can be repeated safely: the same row is answered with 200 and the stored verdict. A different row replaces the record.
+/// A collection that does not exist is created with the preset `default`, unless the configuration of the service says otherwise.
 #[utoipa::path(put, path = "/v1/collections/{collection}/records/{id}", operation_id = "putRecord", tag = "records",
     params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "record id, percent-encoded"), RegisterParams),
     request_body(content = Object, description = "the row: a flat JSON object of the record's fields"),
@@ -73,12 +73,12 @@ pub async fn put(
 
 /// Register a record
 ///
-/// Under the row's own `id`, or a new UUIDv7 where it has none.
+/// The record gets the `id` of the row. If the row has none, the record gets a new UUIDv7.
 ///
-/// May be repeated where the row has an `id`, as `PUT` may. Without one every request makes a record, unless it has an
-/// `Idempotency-Key`: the id is then made of the key, the same row with the same key answers as it was answered first
-/// (200, `unchanged`), and another row with that key is refused (409 `idempotency_key_reused`). A key is kept as long as its record,
-/// for the collection and the caller that used it.
+/// If the row has an `id`, the request can be repeated safely, like `PUT`. Without an `id`, every request creates a record, unless it has
+/// an `Idempotency-Key`. The id is then made from the key. The same row with the same key gets the first answer again (200, `unchanged`),
+/// and a different row with this key is refused (409 `idempotency_key_reused`). A key is valid in one collection, for one caller, as long
+/// as its record exists.
 #[utoipa::path(post, path = "/v1/collections/{collection}/records", operation_id = "postRecord", tag = "records",
     params(("collection" = CollectionName, Path), RegisterParams,
         ("Idempotency-Key" = Option<String>, Header, description = "names this registration where the row has no id; 1 to 255 printable ASCII characters")),
@@ -104,7 +104,8 @@ async fn register(
     params: RegisterParams,
 ) -> Result<Response, Problem> {
     let started = Instant::now();
-    let (engine, name) = (app.engine.clone(), collection.clone());
+    let engine = app.engine.clone();
+    let name = collection.clone();
     let result = app.detached(async move { engine.register(&name, under, row, params.if_duplicate).await }).await;
     let registration = result.inspect(count_registration).inspect_err(count_failure)?;
     let status = status_of(registration.outcome);
@@ -148,14 +149,14 @@ pub fn count_registration(registration: &Registration) {
     }
 }
 
-/// Counts a write that failed for no fault of the client's.
+/// Counts a write that failed because of an error of the service.
 pub fn count_failure(problem: &Problem) {
     if problem.status().is_server_error() {
         metrics::counter!("doppel_store_writes_failed_total", "code" => problem.code()).increment(1);
     }
 }
 
-/// Read a record with the verdict it was given
+/// Read a record with its verdict
 #[utoipa::path(get, path = "/v1/collections/{collection}/records/{id}", operation_id = "getRecord", tag = "records",
     params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "record id, percent-encoded"), RowParams),
     responses((status = 200, description = "the record", body = RecordView)))]
@@ -174,7 +175,7 @@ pub async fn get(
 
 /// Delete a record
 ///
-/// Complete: content, verdict, index entries.
+/// Deletes the content, the verdict and the index entries.
 #[utoipa::path(delete, path = "/v1/collections/{collection}/records/{id}", operation_id = "deleteRecord", tag = "records",
     params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "record id, percent-encoded")),
     responses((status = 204, description = "deleted")))]
@@ -190,17 +191,17 @@ pub async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Which part of the list.
+/// The part of the list to return.
 #[derive(Clone, Copy, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ListParams {
-    /// Most records in the answer, 1 to 1000; 100 unless given.
+    /// Largest number of records in the answer, 1 to 1000. The default is 100.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
     pub limit: u64,
-    /// Where an earlier answer's `next` said to go on. Not together with `since`.
+    /// The `next` of an earlier response, to continue there. Cannot be combined with `since`.
     #[param(value_type = Option<String>)]
     pub cursor: Option<Seq>,
-    /// Only records with a `seq` above this.
+    /// Only records with a greater `seq`.
     #[param(value_type = Option<u64>)]
     pub since: Option<Seq>,
 }

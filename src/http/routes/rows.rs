@@ -1,4 +1,4 @@
-//! Rows beside the ids in answers: which are asked for, and many records at once.
+//! Adds rows to the records in answers, and reads many records in one request.
 
 use axum::Json;
 use axum::extract::State;
@@ -16,17 +16,17 @@ use doppel_core::record::{Columns, MAX_FIELDS, RecordId, text_of};
 use doppel_core::violation::Violation;
 use doppel_engine::rows::Records;
 
-/// Most ids of one question.
+/// Largest number of ids in one request.
 const MOST_IDS: usize = 1000;
 
-/// Which rows an answer carries beside the ids of the records it names.
+/// The rows that a response contains in addition to the ids of records.
 #[derive(Clone, Debug, Default, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct RowParams {
-    /// `row`: the whole rows of the records named in the answer. Not together with `fields`.
+    /// `row`: add the whole rows of the records in the answer. Cannot be combined with `fields`.
     #[param(value_type = Option<String>, pattern = "^row$")]
     pub include: bool,
-    /// Only these columns of the rows, separated by commas; one that a row does not have is absent.
+    /// Add only these columns of the rows, separated by commas. A column that a row does not have is left out.
     #[param(value_type = Option<String>)]
     pub fields: Option<Vec<String>>,
 }
@@ -52,7 +52,7 @@ impl Parameters for RowParams {
 }
 
 impl RowParams {
-    /// The columns to show; `None` where no rows are asked for.
+    /// The columns to show; `None` if no rows were requested.
     pub fn columns(self) -> Option<Columns> {
         match self.fields {
             Some(names) => Some(Columns::Named(names)),
@@ -61,7 +61,7 @@ impl RowParams {
     }
 }
 
-/// The records asked for.
+/// The requested records.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GetInput {
@@ -72,7 +72,7 @@ pub struct GetInput {
 
 /// Read many records by their ids
 ///
-/// In the order asked. An answer ends once it holds 8 MiB of rows; `next` then says how many of the ids it answers.
+/// The records have the order of the ids. An answer ends when it contains 8 MiB of rows. `next` is then the number of ids that it answers.
 #[utoipa::path(post, path = "/v1/collections/{collection}/records/_get", operation_id = "getRecords", tag = "records",
     params(("collection" = CollectionName, Path)), request_body = GetInput,
     responses((status = 200, description = "the records with their verdicts", body = Records)))]
@@ -98,7 +98,7 @@ fn ids(body: &[u8]) -> Result<Vec<RecordId>, Problem> {
             Problem::at(StatusCode::BAD_REQUEST, "malformed_body", "", detail)
         }
     })?;
-    // serde also reads a list of the members' values; nobody means that.
+    // serde would also accept a list of the values, which would be a mistake of the client.
     if !text.trim_start().starts_with('{') {
         return Err(invalid("", "invalid_value", "give {\"ids\": [\"…\", …]} and nothing else"));
     }

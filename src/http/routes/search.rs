@@ -1,4 +1,4 @@
-//! Finding records by words: related cases, search.
+//! Finds records by their words: related cases, and search.
 
 #![expect(unused_qualifications, reason = "written by utoipa's macro around parameter structs")]
 
@@ -28,16 +28,18 @@ use doppel_core::schemes::hash::city64_bytes;
 use doppel_core::text::normalise::Normaliser;
 use doppel_core::verdict::{Relation, VerdictKind};
 use doppel_engine::{Error, Wanted};
-use doppel_search::fragments::fragments;
-use doppel_search::query::{After, Hit, MAX_PARTS, MAX_QUESTION_CHARS, Order, SearchQuery, Total, parts};
-use doppel_search::service::{AsOf, Found, SearchError, SearchService};
+use doppel_search::fragments::find_fragments;
+use doppel_search::query::{
+    HitCursor, HitTotal, MAX_PARTS, MAX_QUESTION_CHARS, Order, SearchHit, SearchQuery, split_question,
+};
+use doppel_search::service::{AsOf, SearchAnswer, SearchError, SearchService};
 use doppel_store::{Seq, StoredRecord};
 
-/// Related records in an answer, unless asked otherwise, and at most.
+/// The default and the largest number of related records in an answer.
 const RELATED_LIMITS: (u64, u64) = (10, 100);
-/// Records in an answer to a search, unless asked otherwise, and at most.
+/// The default and the largest number of records in an answer to a search.
 const SEARCH_LIMITS: (u64, u64) = (20, 100);
-/// Duplicates that are told from other related records: as many as are ever verified.
+/// Largest number of related records that are marked as duplicates. One search does not verify more records.
 const MOST_DUPLICATES: usize = 256;
 
 impl From<SearchError> for Problem {
@@ -49,7 +51,7 @@ impl From<SearchError> for Problem {
             SearchError::UnknownRecord(name, id) => Error::UnknownRecord(name, id).into(),
             SearchError::Invalid(violations) => Self::invalid(violations),
             SearchError::Opening => Self::new(StatusCode::SERVICE_UNAVAILABLE, "search_opening", detail),
-            // It is made anew.
+            // A damaged index is built again.
             SearchError::Index(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "search_opening", detail),
             SearchError::Engine(error) => error.into(),
         }
@@ -64,11 +66,11 @@ fn service(app: &App) -> Result<&SearchService, Problem> {
     app.search.as_ref().ok_or_else(off)
 }
 
-/// How many related records.
+/// The number of related records.
 #[derive(Clone, Copy, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct RelatedParams {
-    /// Most records in the answer, 1 to 100; 10 unless given.
+    /// Largest number of records in the answer, 1 to 100. The default is 10.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 100)]
     pub limit: u64,
 }
@@ -84,17 +86,17 @@ impl Parameters for RelatedParams {
 pub struct RelatedRecord {
     /// Its id.
     pub id: RecordId,
-    /// How much it has of what the question has, 0 to 1: a place in a ranking, no probability.
+    /// The weighted share of the row's terms that the record contains, 0 to 1. The list is sorted by it. It is not a probability.
     pub score: f32,
-    /// Whether it is a duplicate, as `similar` lists them.
+    /// True if it is a duplicate that `similar` lists.
     pub duplicate: bool,
-    /// The terms that both have which weigh most, heaviest first: at most five.
+    /// The common terms with the greatest weights, at most five, the heaviest first.
     pub terms: Vec<String>,
-    /// Whether the petitioner is the same (`repeat`) or another (`shared`); `null` where either is not known.
+    /// `repeat` for the same petitioner, `shared` for another one; `null` if one of the petitioners is not known.
     pub relation: Option<Relation>,
-    /// When it was submitted (RFC 3339, UTC).
+    /// The time of the record (RFC 3339, UTC).
     pub time: Option<String>,
-    /// Its row, or some columns of it; where asked for.
+    /// Its row, or some columns of it, if the request asks for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object, required = false)]
     pub row: Option<ShownRow>,
@@ -105,14 +107,14 @@ pub struct RelatedRecord {
 pub struct RelatedList {
     /// The records, the most probable first.
     pub related: Vec<RelatedRecord>,
-    /// How far the answer is up to date.
+    /// The change up to which the response is complete.
     pub as_of: AsOf,
 }
 
 /// Find cases that are related to a row
 ///
-/// Records that most probably concern the same matter, in whatever words: a ranking, never a verdict. Duplicates are among them,
-/// marked as such. Stores nothing. A row whose `id` is stored does not find itself.
+/// Returns the records that most probably concern the same matter, even if they use other words. The list is a ranking and not a verdict.
+/// Duplicates are in the list and are marked. Nothing is stored. If a record with the row's `id` is stored, it is not in the list.
 #[utoipa::path(post, path = "/v1/collections/{collection}/related", operation_id = "listRelatedToRow", tag = "search",
     params(("collection" = CollectionName, Path), RelatedParams, RowParams),
     request_body(content = Object, description = "the row: a flat JSON object of the record's fields"),
@@ -126,7 +128,7 @@ pub async fn related(
     RowBody(row): RowBody,
 ) -> Result<Json<Timed<RelatedList>>, Problem> {
     let started = Instant::now();
-    // Before anything is looked up.
+    // Refuse the request before any lookup if search is off.
     service(&app)?;
     let similar = app.engine.similar(&collection, row.clone(), Wanted::matches(MOST_DUPLICATES)).await?;
     let except = row.id().cloned();
@@ -148,7 +150,7 @@ pub async fn related_to(
     Params((params, rows)): Params<(RelatedParams, RowParams)>,
 ) -> Result<Json<Timed<RelatedList>>, Problem> {
     let started = Instant::now();
-    // Before anything is looked up.
+    // Refuse the request before any lookup if search is off.
     service(&app)?;
     let similar = app.engine.similar_to(&collection, &id, Wanted::matches(MOST_DUPLICATES)).await?;
     let duplicates = similar.similar.into_iter().map(|found| found.id).collect();
@@ -177,7 +179,7 @@ async fn list(
     duplicates: &HashSet<RecordId>,
 ) -> Result<RelatedList, Problem> {
     let (mut found, as_of) = service(app)?.related(collection, row, except, params.limit as usize).await?;
-    // What was removed or replaced since is not shown as it was.
+    // Records that were removed or replaced since the index was written are left out.
     let mut there = HashSet::with_capacity(found.len());
     for found in found.chunks(SHOWN_AT_ONCE) {
         let seqs: Vec<Seq> = found.iter().map(|found| found.seq).collect();
@@ -201,35 +203,36 @@ fn shown(micros: i64) -> Option<String> {
     Some(Timestamp::from_microsecond(micros).ok()?.to_string())
 }
 
-/// What is searched for.
+/// The search and its filters.
 #[derive(Clone, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct SearchParams {
-    /// Words that a record must have, phrases in double quotes; one behind a minus it must not have. All records unless given.
+    /// Words and phrases in double quotes that a record must contain. It must not contain a word or phrase after a minus sign. The default is
+    /// all records.
     #[param(value_type = Option<String>, max_length = 1000)]
     pub q: String,
-    /// Only records submitted from this time on (as times are written in the collection).
+    /// Only records that were submitted at this time or later, written like the times in the collection.
     #[param(value_type = Option<String>)]
     pub from: Option<String>,
-    /// Only records submitted before this time.
+    /// Only records that were submitted before this time.
     #[param(value_type = Option<String>)]
     pub to: Option<String>,
-    /// Only records of this petitioner, as the `identity` field says it.
+    /// Only records of this petitioner: the value of the `identity` field.
     #[param(value_type = Option<String>)]
     pub identity: Option<String>,
     /// Only records with this value in a field of role `whole`.
     #[param(value_type = Option<String>)]
     pub category: Option<String>,
-    /// Only records that were given this verdict.
+    /// Only records with this verdict.
     #[param(value_type = Option<VerdictKind>)]
     pub verdict: Option<VerdictKind>,
-    /// `ranked`, the best first; or `newest`, the latest first. The best first unless given, without `q` the latest.
+    /// `ranked`: the best records first. `newest`: the latest records first. The default is `ranked`, and without `q` it is `newest`.
     #[param(value_type = Option<String>)]
     pub order: Order,
-    /// Most records in the answer, 1 to 100; 20 unless given.
+    /// Largest number of records in the answer, 1 to 100. The default is 20.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 100)]
     pub limit: u64,
-    /// Where an earlier answer's `next` said to go on, with the same question.
+    /// The `next` of an earlier response to the same search, to continue there.
     #[param(value_type = Option<String>)]
     pub cursor: Option<(u64, u64)>,
 }
@@ -239,7 +242,7 @@ impl Parameters for SearchParams {
         let q = query.take("q").unwrap_or_default();
         if q.chars().count() > MAX_QUESTION_CHARS {
             query.refuse("q", "too_long", &format!("give at most {MAX_QUESTION_CHARS} characters"));
-        } else if parts(&q, str::to_owned).len() > MAX_PARTS {
+        } else if split_question(&q, str::to_owned).len() > MAX_PARTS {
             query.refuse("q", "too_many_parts", &format!("give at most {MAX_PARTS} words and phrases"));
         }
         let default = if q.trim().is_empty() { Order::Newest } else { Order::Ranked };
@@ -279,7 +282,7 @@ impl Parameters for SearchParams {
 }
 
 impl SearchParams {
-    /// What tells one question, its filters and its order from others: places in its answer mean nothing in that of another.
+    /// Returns a hash of the question with its filters and its order. A cursor is valid only for the same question.
     fn question(&self) -> u64 {
         let Self { q, from, to, identity, category, verdict, order, limit: _, cursor: _ } = self;
         let said = format!("{:?}", (q, from, to, identity, category, verdict, order));
@@ -292,21 +295,21 @@ impl SearchParams {
 pub struct CharRange {
     /// The first character.
     pub start: usize,
-    /// The one behind the last.
+    /// The position after the last character.
     pub end: usize,
 }
 
-/// A piece of a field in which what was searched for stands.
+/// A piece of a field that contains words of the search.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct FieldFragment {
     /// The field.
     pub field: String,
     /// The piece, as it was received.
     pub text: String,
-    /// Where it stands in the field.
+    /// Its position in the field.
     #[serde(flatten)]
     pub at: CharRange,
-    /// What to mark, in characters of the field.
+    /// The parts to mark, in characters of the field.
     pub marked: Vec<CharRange>,
 }
 
@@ -315,26 +318,26 @@ pub struct FieldFragment {
 pub struct FoundRecord {
     /// Its id.
     pub id: RecordId,
-    /// How well it fits; 0 where the latest come first.
+    /// The score; 0 if the list is ordered by time.
     pub score: f32,
-    /// The verdict that it was given.
+    /// Its verdict.
     pub verdict: VerdictKind,
-    /// When it was submitted (RFC 3339, UTC).
+    /// The time of the record (RFC 3339, UTC).
     pub time: Option<String>,
-    /// Pieces of its texts in which what was searched for stands.
+    /// The pieces of its texts that contain words of the search.
     pub fragments: Vec<FieldFragment>,
-    /// Its row, or some columns of it; where asked for.
+    /// Its row, or some columns of it, if the request asks for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object, required = false)]
     pub row: Option<ShownRow>,
 }
 
-/// How many records were found.
+/// The number of matching records.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 pub struct FoundTotal {
-    /// So many.
+    /// The number.
     pub count: u64,
-    /// Whether it is just so many; otherwise there are more.
+    /// True if the number is exact; false if there may be more.
     pub exact: bool,
 }
 
@@ -343,19 +346,19 @@ pub struct FoundTotal {
 pub struct FoundList {
     /// The records, in order.
     pub items: Vec<FoundRecord>,
-    /// How many there are in all: exact up to 10,000.
+    /// The number of all matching records, exact up to 10,000.
     pub total: FoundTotal,
     /// The `cursor` of the next part; `null` at the end.
     pub next: Option<String>,
-    /// Parts of `q` that were left out because nothing of them is indexed: those without a letter, digit or Han character.
+    /// The ignored parts of `q`: parts without a letter, a digit or a Han character. Such characters are not indexed.
     pub ignored: Vec<String>,
-    /// How far the answer is up to date.
+    /// The change up to which the response is complete.
     pub as_of: AsOf,
 }
 
 /// Search the records of a collection
 ///
-/// Every word and every phrase in double quotes must be there, what stands behind a minus must not.
+/// A record must contain every word and every phrase in double quotes, and must not contain a word or phrase after a minus sign.
 #[utoipa::path(get, path = "/v1/collections/{collection}/search", operation_id = "searchRecords", tag = "search",
     params(("collection" = CollectionName, Path), SearchParams, RowParams),
     responses((status = 200, description = "a part of what was found", body = Timed<FoundList>),
@@ -370,10 +373,10 @@ pub async fn search(
     Ok(Json(Timed::since(started, find(&app, &collection, params, rows).await?)))
 }
 
-/// What a search finds, joined with the store: a record that is gone since is not shown.
+/// Runs a search and reads the found records from the store. Records that were removed since the index was written are left out.
 ///
 /// # Errors
-/// As the route.
+/// The same as for the route.
 pub async fn find(
     app: &App,
     collection: &CollectionName,
@@ -392,15 +395,16 @@ pub async fn find(
         verdict: params.verdict,
         order: params.order,
         limit: params.limit as usize,
-        after: params.cursor.map(|(rank, seq)| After { rank, seq: Seq(seq) }),
+        after: params.cursor.map(|(rank, seq)| HitCursor { rank, seq: Seq(seq) }),
     };
-    let Found { hits, as_of, collection: searched } = service.search(collection, wanted).await?;
+    let SearchAnswer { hits, as_of, collection: searched } = service.search(collection, wanted).await?;
     let texts = Arc::new(Texts::of(&searched.settings, hits.marked));
     let mut items = Vec::with_capacity(hits.hits.len());
     for hits in hits.hits.chunks(SHOWN_AT_ONCE) {
         let seqs: Vec<Seq> = hits.iter().map(|hit| hit.seq).collect();
         let records = app.engine.store().records_at(collection, &seqs).await?;
-        let (texts, hits) = (Arc::clone(&texts), hits.to_vec());
+        let texts = Arc::clone(&texts);
+        let hits = hits.to_vec();
         let shown = tokio::task::spawn_blocking(move || shown_hits(&texts, &hits, records)).await;
         items.extend(shown.map_err(|error| Problem::internal(format!("showing what was found panicked: {error}")))?);
     }
@@ -410,21 +414,21 @@ pub async fn find(
         items.iter_mut().for_each(|item| item.row = rows.remove(&item.id));
     }
     let (count, exact) = match hits.total {
-        Total::Exactly(count) => (count, true),
-        Total::AtLeast(count) => (count, false),
+        HitTotal::Exactly(count) => (count, true),
+        HitTotal::AtLeast(count) => (count, false),
     };
-    let next = hits.next.map(|After { rank, seq }| cursor::encode_numbers([question, rank, seq.0]));
+    let next = hits.next.map(|HitCursor { rank, seq }| cursor::encode_numbers([question, rank, seq.0]));
     Ok(FoundList { items, total: FoundTotal { count, exact }, next, ignored: hits.ignored, as_of })
 }
 
 /// Records whose rows are in memory at the same time: each may take a megabyte.
 const SHOWN_AT_ONCE: usize = 8;
 
-/// What is shown of hits whose records are still there.
-fn shown_hits(texts: &Texts, hits: &[Hit], records: Vec<StoredRecord>) -> Vec<FoundRecord> {
+/// Makes the response items of the hits whose records still exist.
+fn shown_hits(texts: &Texts, hits: &[SearchHit], records: Vec<StoredRecord>) -> Vec<FoundRecord> {
     let records: HashMap<Seq, StoredRecord> = records.into_iter().map(|record| (record.seq, record)).collect();
     let there = hits.iter().filter_map(|hit| {
-        // Another one has its number where the collection was dropped and made again meanwhile.
+        // If the collection was deleted and created again, another record may now have this number.
         Some((hit, records.get(&hit.seq).filter(|record| record.id == hit.id)?))
     });
     let shown = there.map(|(hit, record)| FoundRecord {
@@ -438,7 +442,7 @@ fn shown_hits(texts: &Texts, hits: &[Hit], records: Vec<StoredRecord>) -> Vec<Fo
     shown.collect()
 }
 
-/// Where fragments are looked for.
+/// The texts in which fragments are searched.
 struct Texts {
     fields: Vec<(String, TextFormat)>,
     normaliser: Normaliser,
@@ -458,7 +462,7 @@ impl Texts {
         let mut found = Vec::new();
         for (field, format) in &self.fields {
             let Some(text) = row.get(field).and_then(Value::as_str) else { continue };
-            for fragment in fragments(text, &self.marked, *format, self.normaliser) {
+            for fragment in find_fragments(text, &self.marked, *format, self.normaliser) {
                 let range = |range: std::ops::Range<usize>| CharRange { start: range.start, end: range.end };
                 let piece = text.chars().skip(fragment.at.start).take(fragment.at.len()).collect();
                 let marked = fragment.marked.into_iter().map(range).collect();

@@ -1,7 +1,7 @@
-//! Reads the settings of a collection from a body, strictly: unknown and repeated keys are errors with a pointer.
+//! Reads the settings of a collection from a body. Unknown and repeated keys are errors, and the error has a pointer to the key.
 //!
-//! `preset` names the settings to start from (`default` unless given); every other key replaces that key of the preset as
-//! a whole. `{}` is the preset `default`.
+//! `preset` names a preset; the default is `default`. Each other key replaces the whole value that the preset has for this key. `{}`
+//! gives the preset `default`.
 
 use std::fmt;
 
@@ -18,41 +18,41 @@ use doppel_core::collection::{Channel, Field, Keep, Preset, Retention, Settings,
 use doppel_core::record::text_of;
 use doppel_core::violation::{Violation, child};
 
-/// The settings of a collection as a client writes them. Every key may be left out; it is then the preset's.
+/// The settings of a collection as a client writes them. A key that is left out has the value of the preset.
 #[derive(Debug, ToSchema)]
 #[schema(as = SettingsInput)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct SettingsInput {
-    /// The settings to start from.
+    /// The preset that gives the values of all other keys.
     #[schema(default = "default")]
     preset: Option<Preset>,
-    /// Fields with a role, in the order in which their text is joined.
+    /// The fields that have a role, in the order in which their texts are joined.
     fields: Option<Vec<Field>>,
-    /// How text becomes words.
+    /// The rules by which text is cut into words.
     text: Option<TextSettings>,
-    /// What proposes candidates, besides the exact stage.
+    /// The channels that propose candidates, in addition to the exact stage.
     channels: Option<Vec<Channel>>,
-    /// What accepts them; `null` leaves it to each channel's own comparison.
+    /// The rule that accepts candidates; `null` to use the comparison of each channel.
     verify: Option<Verify>,
-    /// Records with fewer distinct features are `too_short`: only matched exactly.
+    /// A record with fewer distinct features is `too_short`: only an exact copy matches it.
     min_features: Option<u16>,
-    /// Groups of names of one web site; in addresses each counts as the first of its group.
+    /// Lists of the host names of a web site. In addresses, each name of a list is replaced with the first name.
     host_aliases: Option<Vec<Vec<String>>>,
-    /// Zone of times without an offset (IANA name).
+    /// The time zone of times without an offset (IANA name).
     time_zone: Option<String>,
-    /// How long records are kept; `null`, for ever, unless given. No part of a reindex.
+    /// The time for which records are kept; `null`, the default, means forever. A reindex does not change it.
     retention: Option<Retention>,
-    /// What is kept of each record. Decided when the collection is made.
+    /// The kept content of each record. It cannot change after the collection is created.
     keep: Option<Keep>,
 }
 
-/// Weights that a field may have, as [`Settings::validate`] has it.
+/// The allowed weights of a field. [`Settings::validate`] has the same range.
 const WEIGHTS: std::ops::RangeInclusive<u64> = 1..=1000;
 
 /// Reads and validates settings.
 ///
 /// # Errors
-/// 400 when it is not JSON, 422 with every violation otherwise.
+/// 400 if it is not JSON, otherwise 422 with all mistakes.
 pub fn read(bytes: &[u8]) -> Result<Settings, Problem> {
     from_value(parse(bytes)?)
 }
@@ -60,7 +60,7 @@ pub fn read(bytes: &[u8]) -> Result<Settings, Problem> {
 /// Reads and validates settings that are a part of a body.
 ///
 /// # Errors
-/// 422 with every violation; pointers begin at the settings.
+/// 422 with all mistakes. Pointers begin at the settings.
 pub fn from_value(value: Value) -> Result<Settings, Problem> {
     let mut given = match value {
         Value::Object(given) => given,
@@ -73,7 +73,7 @@ pub fn from_value(value: Value) -> Result<Settings, Problem> {
     };
     let base = serde_json::to_value(Settings::preset(preset)).map_err(|error| Problem::internal(error.to_string()))?;
     let Value::Object(mut merged) = base else { return Err(Problem::internal("settings are not an object")) };
-    // No preset has one.
+    // No preset has a retention.
     merged.entry("retention").or_insert(Value::Null);
     refuse_unknown(&given, &merged)?;
     refuse_former(&given)?;
@@ -123,7 +123,8 @@ fn refuse_former(given: &Map<String, Value>) -> Result<(), Problem> {
     if found.is_empty() { Ok(()) } else { Err(Problem::invalid(found)) }
 }
 
-/// Numbers of fields and channels outside their ranges, told before anything is parsed: a parser would only name the type.
+/// Refuses numbers of fields and channels that are out of range. This happens before the settings are parsed, because the error of the
+/// parser would name only the type.
 fn refuse_out_of_range(merged: &Map<String, Value>) -> Result<(), Problem> {
     let channels = merged.get("channels").and_then(Value::as_array).into_iter().flatten().enumerate();
     let channels = channels.flat_map(|(index, channel)| out_of_range(channel, &format!("/channels/{index}")));
@@ -147,13 +148,13 @@ fn pointer(path: &Path) -> String {
     path.iter().fold(String::new(), |pointer, segment| match segment {
         Segment::Seq { index } => child(&pointer, index),
         Segment::Map { key } => child(&pointer, key),
-        // A tag is not a level of the JSON; an unknown segment cannot be pointed at.
+        // The tag of an enum is not a level of the JSON, and an unknown segment has no name.
         Segment::Enum { .. } | Segment::Unknown => pointer,
     })
 }
 
-/// The key of a channel that cannot be read, and why. Which parameters there are depends on the scheme, so serde reads a
-/// channel as a whole and points no further; here each key is tried alone.
+/// Returns the key of a channel that cannot be read, and the reason. The parameters depend on the scheme. serde therefore reads a channel
+/// as a whole, and its error does not name the key. This function tries each key alone.
 fn within_channel(settings: &Map<String, Value>, at: &str) -> Option<(String, String)> {
     let index: usize = at.strip_prefix("/channels/")?.parse().ok()?;
     let Value::Object(channel) = settings.get("channels")?.get(index)? else { return None };
@@ -169,7 +170,7 @@ fn within_channel(settings: &Map<String, Value>, at: &str) -> Option<(String, St
 /// Parses JSON in which no object has a key twice.
 ///
 /// # Errors
-/// 400 when it is not JSON, 422 when a key is repeated.
+/// 400 if it is not JSON, 422 if a key is repeated.
 pub fn parse(bytes: &[u8]) -> Result<Value, Problem> {
     let malformed = |detail: String| Problem::at(StatusCode::BAD_REQUEST, "malformed_body", "", detail);
     let text = text_of(bytes)?;
@@ -188,16 +189,16 @@ pub fn parse(bytes: &[u8]) -> Result<Value, Problem> {
     }
 }
 
-/// Up to here every whole number is a float of its own: 2^53 - 1.
+/// The largest number up to which a float can hold every whole number exactly: 2^53 - 1.
 const MOST_EXACT: f64 = 9_007_199_254_740_991.0;
 
 struct Strict<'a> {
-    /// Where a key is repeated, innermost first: found on the way back, so that nothing is written down for what is sound.
+    /// The path of a repeated key, innermost part first. It is built on the way back, so that valid input costs nothing.
     repeated: &'a mut Vec<String>,
 }
 
 impl Strict<'_> {
-    /// Notes that `error`, if it is a repeated key, lies below `key`.
+    /// Adds `key` to the path of the repeated key, if the error is about one.
     fn below<E>(&mut self, key: impl fmt::Display, error: E) -> E {
         if !self.repeated.is_empty() {
             self.repeated.push(key.to_string());
@@ -227,7 +228,7 @@ impl<'de> Visitor<'de> for Strict<'_> {
     fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
         Ok(value.into())
     }
-    /// `3.0` is a whole number, in JSON Schema as in `JavaScript`.
+    /// `3.0` counts as a whole number, as in JSON Schema and in `JavaScript`.
     fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
         let whole = value.fract() == 0.0 && value.abs() <= MOST_EXACT;
         Ok(if whole { (value as i64).into() } else { value.into() })

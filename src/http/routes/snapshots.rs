@@ -1,4 +1,4 @@
-//! Backups of the running service: asked for, listed, stopped, streamed.
+//! Takes, lists, cancels and streams snapshots of the running service.
 
 use std::io;
 use std::time::Duration;
@@ -21,26 +21,26 @@ use crate::http::routes::accepted;
 use crate::http::state::App;
 use crate::snapshots::{Kept, Refusal, Run, Streamed};
 
-/// How often to see whether the key of a stream is good yet, while nothing is sent.
+/// Interval at which the key of a stream is checked while nothing is sent.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// What there is.
+/// The snapshots of the service.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Snapshots {
-    /// In the directory of the configuration, oldest first.
+    /// The snapshots in the directory of the configuration, oldest first.
     pub items: Vec<Kept>,
-    /// The one that is being taken, or was taken last since the service was started.
+    /// The snapshot that is being taken, or the last one since the service was started.
     pub run: Option<Run>,
 }
 
 /// List the snapshots
 ///
-/// With the one that is being taken, and how far it is.
+/// The answer also shows the progress of the snapshot that is being taken.
 #[utoipa::path(get, path = "/v1/admin/snapshots", operation_id = "listSnapshots", tag = "admin",
     responses((status = 200, description = "the snapshots", body = Snapshots)))]
 pub async fn list(_: Administrator, State(app): State<App>, _: Params<Nothing>) -> Result<Json<Snapshots>, Problem> {
     let snapshots = app.snapshots.clone();
-    // Reads files.
+    // Reading files would block the thread.
     let listed = tokio::task::spawn_blocking(move || (snapshots.kept(), snapshots.run())).await;
     let (items, run) = listed.map_err(|error| Problem::internal(error.to_string()))?;
     Ok(Json(Snapshots { items: items.map_err(Refusal::from)?, run }))
@@ -48,9 +48,9 @@ pub async fn list(_: Administrator, State(app): State<App>, _: Params<Nothing>) 
 
 /// Take a snapshot
 ///
-/// Of everything the service keeps, as it is at this moment: every change that was answered before is in it, none that is sent
-/// after the answer. Into the directory of the configuration (`snapshots.dir`), beside the work; what an earlier snapshot has is not
-/// written again. One at a time.
+/// The snapshot contains all data of the service at this moment. It contains every change that was answered before, and no change that is
+/// sent after the answer. It is written to the directory of the configuration (`snapshots.dir`) while the service works. Data that an
+/// earlier snapshot contains is not written again. Only one snapshot can be taken at a time.
 #[utoipa::path(post, path = "/v1/admin/snapshots", operation_id = "takeSnapshot", tag = "admin",
     responses((status = 202, description = "begun; `Location` tells how far it is", body = Run),
         (status = 409, description = "`snapshot_running`: there is one; `snapshots_off`: there is no directory for it; \
@@ -60,9 +60,9 @@ pub async fn begin(_: Administrator, State(app): State<App>, _: Params<Nothing>)
     Ok(accepted("/v1/admin/snapshots", run))
 }
 
-/// Tell the snapshot that is being taken to stop
+/// Cancel the snapshot that is being taken
 ///
-/// Nothing is left of it but files that the next one uses.
+/// Only files that the next snapshot can use are left.
 #[utoipa::path(post, path = "/v1/admin/snapshots/cancel", operation_id = "cancelSnapshot", tag = "admin",
     responses((status = 200, description = "it was told", body = Run),
         (status = 409, description = "`no_snapshot`: none is being taken")))]
@@ -72,8 +72,9 @@ pub async fn cancel(_: Administrator, State(app): State<App>, _: Params<Nothing>
 
 /// Take a snapshot as a stream
 ///
-/// The whole snapshot as one file, of this moment; nothing is written on this machine. It is whole if its end is there: `doppel
-/// snapshot verify FILE` reads it, `doppel snapshot restore` makes a data directory of it. One at a time.
+/// Returns a snapshot of this moment as one file. Nothing is written on the machine of the service. The file is complete only if its end
+/// arrived: check it with `doppel snapshot verify FILE`. `doppel snapshot restore` makes a data directory from it. Only one snapshot can be
+/// taken at a time.
 #[utoipa::path(get, path = "/v1/admin/snapshots/stream", operation_id = "streamSnapshot", tag = "admin",
     responses((status = 200, description = "the snapshot", body = String, content_type = "application/octet-stream"),
         (status = 409, description = "`snapshot_running`: there is one; `not_supported`: the records are in MongoDB")))]
@@ -98,11 +99,11 @@ pub async fn stream(
     Ok(response)
 }
 
-/// The next piece, as long as the caller's key is good.
+/// Returns the next piece while the key of the caller is valid.
 async fn next(app: &App, streamed: &mut Streamed, caller: Option<&ShownKey>) -> Option<io::Result<Bytes>> {
     loop {
         if !app.keys.still_allows(caller, Scope::Admin) {
-            // It has ended where there is none.
+            // If no snapshot is being taken, it has already ended.
             let _ = app.snapshots.cancel();
             return Some(Err(io::Error::other("the key was revoked or has expired since this was begun")));
         }

@@ -1,5 +1,5 @@
-//! Databases from which collections are filled: how they stand, and reading one as a whole. Only those that are configured, by their
-//! names: no request says where a database is.
+//! Databases from which collections are filled: their states, and the import of all rows. A request can only name configured databases; it cannot contain the
+//! address of a database.
 
 use axum::Json;
 use axum::extract::State;
@@ -21,11 +21,11 @@ use doppel_core::violation::Violation;
 /// The sources.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SourceList {
-    /// Each source, by name.
+    /// The sources, sorted by name.
     items: Vec<SourceState>,
 }
 
-/// What to read.
+/// The source to read.
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct ImportInput {
@@ -36,8 +36,8 @@ pub struct ImportInput {
 
 /// List the databases that collections are filled from
 ///
-/// Each `[[source]]` of the configuration, with how far it was read, how far behind that is, and what went wrong last. Nothing of a
-/// row, and no password.
+/// Lists each `[[source]]` of the configuration with its position, its delay and its last error. The answer contains no rows and no
+/// passwords.
 #[utoipa::path(get, path = "/v1/admin/sources", operation_id = "listSources", tag = "admin",
     responses((status = 200, description = "the sources", body = SourceList)))]
 pub async fn list(_: Administrator, State(app): State<App>, _: Params<Nothing>) -> Json<SourceList> {
@@ -46,8 +46,9 @@ pub async fn list(_: Administrator, State(app): State<App>, _: Params<Nothing>) 
 
 /// Read all rows of a configured database
 ///
-/// Rows are registered in the order of their ids, beside all other work; `GET /v1/admin/sources` shows how far it is. Rows that are
-/// registered already and have not changed stay as they are. An import that the service was stopped in is gone on with.
+/// Rows are registered in the order of their ids, while other requests are served. `GET /v1/admin/sources` shows the progress. Rows that are
+/// already registered and have not changed are left as they are. If the service is stopped during an import, the import continues after
+/// the next start.
 #[utoipa::path(post, path = "/v1/admin/import", operation_id = "startImport", tag = "admin", request_body = ImportInput,
     responses((status = 202, description = "asked for; `Location` shows it", body = SourceState),
         (status = 404, description = "`unknown_source`: no source of the configuration has this name"),

@@ -1,4 +1,4 @@
-//! How common text is in a collection: look at it, have it counted again.
+//! Reads the document frequencies of a collection, and counts them again.
 
 use axum::Json;
 use axum::extract::State;
@@ -11,10 +11,10 @@ use crate::http::state::App;
 use doppel_core::collection::CollectionName;
 use doppel_engine::answers::TextStatistics;
 
-/// See which statistics of text are in force
+/// Read the present text statistics
 ///
-/// What is common in a collection is no evidence that two records are about one matter. They are counted again by themselves
-/// whenever the collection has grown to twice what it was, and soon after it has grown by a quarter.
+/// Text that is common in a collection is no evidence that two records concern the same matter. The statistics are counted again automatically when the collection
+/// has doubled, and some time after it has grown by a quarter.
 #[utoipa::path(get, path = "/v1/collections/{collection}/statistics", operation_id = "getStatistics", tag = "admin",
     params(("collection" = CollectionName, Path)),
     responses((status = 200, description = "the statistics in force", body = TextStatistics)))]
@@ -29,8 +29,8 @@ pub async fn get(
 
 /// Count statistics of text again
 ///
-/// Answers when they are in force; groups follow in the background. Where a quarter of the keys lie on text that is common by
-/// them, the collection is reindexed, unless the configuration says otherwise.
+/// The answer is sent when the new statistics are in use. Groups are updated in the background. If by the new statistics a quarter of the
+/// keys belong to common text, the collection is reindexed, unless the configuration says otherwise.
 #[utoipa::path(post, path = "/v1/collections/{collection}/statistics", operation_id = "countStatistics", tag = "admin",
     params(("collection" = CollectionName, Path)),
     responses((status = 200, description = "the statistics now in force", body = TextStatistics)))]

@@ -1,4 +1,4 @@
-//! Looking at tasks, following them, telling them to stop.
+//! Reads, follows and cancels tasks.
 
 #![expect(unused_qualifications, reason = "written by utoipa's macro around parameter structs")]
 
@@ -24,36 +24,36 @@ use crate::http::state::App;
 use crate::shutdown::Phase;
 use doppel_engine::tasks::Task;
 
-/// How often a followed task is looked at.
+/// Interval at which a followed task is read.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How often a follower hears something even if nothing changes.
+/// Interval at which a follower gets a message even if nothing has changed.
 const ALIVE_EVERY: Duration = Duration::from_secs(10);
 
-/// A list shows of a longer result (bytes of JSON) only its plain members: a thousand that name ten thousand records each would
-/// be half a gigabyte.
+/// A list shows only the plain members of a result that is longer than this, in bytes of JSON. Otherwise a thousand results with ten
+/// thousand records each would be half a gigabyte.
 const LISTED_RESULT_BYTES: usize = 4 << 10;
 
-/// Tasks in one part of the list, unless asked otherwise and at most.
+/// The default and the largest number of tasks in one answer.
 const MOST_LISTED: u64 = 1000;
 
 /// A part of the list of tasks.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct TaskList {
-    /// The tasks, newest first; the last thousand that have ended are kept. Of a long result (over 4 KiB) only the plain members
-    /// are shown, with `abridged`; the task itself shows all.
+    /// The tasks, newest first. The last thousand ended tasks are kept. If a result is longer than 4 KiB, the list shows only its plain
+    /// members and `abridged`. Read the task to get the whole result.
     pub items: Vec<Task>,
     /// The `cursor` of the next part; `null` at the end.
     pub next: Option<String>,
 }
 
-/// Which part of the list.
+/// The part of the list to return.
 #[derive(Clone, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ListParams {
-    /// Most tasks in the answer, 1 to 1000; 1000 unless given.
+    /// Largest number of tasks in the answer, 1 to 1000. The default is 1000.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
     pub limit: usize,
-    /// Where an earlier answer's `next` said to go on.
+    /// The `next` of an earlier response, to continue there.
     #[param(value_type = Option<String>)]
     pub cursor: Option<(String, String)>,
 }
@@ -84,7 +84,7 @@ pub async fn list(
     Ok(Json(TaskList { items: tasks.into_iter().map(abridged).collect(), next }))
 }
 
-/// Leaves lists and objects out of a long result.
+/// Removes lists and objects from a long result.
 fn abridged(mut task: Task) -> Task {
     if task.result.to_string().len() > LISTED_RESULT_BYTES
         && let Some(members) = task.result.as_object_mut()
@@ -95,7 +95,7 @@ fn abridged(mut task: Task) -> Task {
     task
 }
 
-/// Read a task: how it stands, how far it is, what came of it
+/// Read a task: its status, its progress and its result
 #[utoipa::path(get, path = "/v1/tasks/{task}", operation_id = "getTask", tag = "admin", params(("task" = String, Path)),
     responses((status = 200, description = "the task", body = Task),
         (status = 404, description = "there is no such task")))]
@@ -112,8 +112,8 @@ pub async fn get(
 
 /// Tell a task to stop
 ///
-/// A generation that was being built is thrown away. A task that has ended stays as it is, and one whose generation is complete
-/// or going live is finished all the same.
+/// A generation that the task was building is deleted. A task that has ended does not change. A task whose generation is complete or is
+/// becoming live is still finished.
 #[utoipa::path(post, path = "/v1/tasks/{task}/cancel", operation_id = "cancelTask", tag = "admin", params(("task" = String, Path)),
     responses((status = 200, description = "the task; `cancel_requested` until it has stopped", body = Task),
         (status = 404, description = "there is no such task")))]
@@ -132,7 +132,8 @@ pub async fn cancel(
 
 /// Follow a task
 ///
-/// Server-sent events named `task`, each the task as JSON: one at once, one whenever it changes, until it has ended.
+/// Returns server-sent events named `task`. Each contains the task as JSON. The first is sent at once, and the others when the task
+/// changes, until it has ended.
 #[utoipa::path(get, path = "/v1/tasks/{task}/events", operation_id = "followTask", tag = "admin", params(("task" = String, Path)),
     responses((status = 200, description = "events", body = String, content_type = "text/event-stream"),
         (status = 404, description = "there is no such task")))]
@@ -150,14 +151,15 @@ pub async fn events(
         let (app, task, shown, place, caller) = state?;
         let task = changed(&app, task, shown, caller.as_ref()).await?;
         let event = Event::default().event("task").json_data(&task).ok()?;
-        let (ended, shown) = (task.status.is_finished(), task.version);
+        let ended = task.status.is_finished();
+        let shown = task.version;
         Some((Ok(event), (!ended).then_some((app, task, Some(shown), place, caller))))
     });
     Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(ALIVE_EVERY)))
 }
 
-/// The task when its version is no longer the one shown; `None` when the service stops or cannot say, or the caller's key is good no
-/// longer.
+/// Waits until the task has another version than `shown`, and returns it. `None` if the service stops, if the task cannot be read, or if
+/// the key of the caller is no longer valid.
 async fn changed(app: &App, mut task: Task, shown: Option<u64>, caller: Option<&ShownKey>) -> Option<Task> {
     while shown == Some(task.version) {
         tokio::select! {

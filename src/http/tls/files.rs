@@ -1,5 +1,4 @@
-//! From files to what a handshake needs. Whatever is wrong with them is said with the file and the remedy; of a key nothing is
-//! repeated.
+//! Reads and checks the TLS files. Every error names the file and the remedy. An error never contains a part of a key.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -18,33 +17,33 @@ use rustls::{InconsistentKeys, RootCertStore, ServerConfig};
 use super::validity::{self, Validity};
 use crate::config::tls::{ClientCertificates, Tls};
 
-/// The one protocol spoken inside.
+/// The only protocol inside TLS.
 const HTTP_1_1: &[u8] = b"http/1.1";
-/// Largest file that is read: authorities of a whole country have a tenth of it.
+/// Largest file that is read. A file with all certificate authorities of a country is about a tenth of this size.
 const MOST_BYTES: u64 = 1 << 20;
-/// What others than its owner may not do with the file of a key.
+/// The permission bits that other users must not have on the key file.
 const OTHERS: u32 = 0o007;
 
-/// What the files hold, ready for handshakes.
+/// The content of the files, ready for handshakes.
 #[derive(Debug)]
 pub(super) struct Material {
     pub(super) server: Arc<ServerConfig>,
-    /// When the first certificate of the chain expires: the service's own, or one that led to its authority.
+    /// The earliest expiry of a certificate in the chain.
     pub(super) expires: Timestamp,
-    /// What should be mended although it works.
+    /// Problems that should be repaired although TLS works.
     pub(super) warnings: Vec<String>,
 }
 
 /// Reads the files.
 ///
 /// # Errors
-/// The first thing wrong, with what to do.
+/// The first mistake, with its remedy.
 pub(super) fn load(tls: &Tls, now: Timestamp) -> anyhow::Result<Material> {
     let provider = Arc::new(ring::default_provider());
     let chain = certificates("server.tls.certificate", &tls.certificate)?;
     let expires = valid_until(&chain, &tls.certificate, now)?;
     let key = provider.key_provider.load_private_key(key(&tls.key)?).map_err(|_| {
-        // Its reason would name kinds of which this is one: ECDSA, of another curve.
+        // The reason of the library is not used. For ECDSA with another curve, it would name ECDSA as supported.
         anyhow::anyhow!(
             "server.tls.key: the key in {} is of a kind that cannot be used; have a certificate made for one that can: RSA of 2048 to \
              8192 bits, ECDSA on P-256 or P-384 (not P-521), or Ed25519",
@@ -80,7 +79,7 @@ pub(super) fn load(tls: &Tls, now: Timestamp) -> anyhow::Result<Material> {
 fn read(setting: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
     if let Ok(found) = path.metadata() {
         let shown = path.display();
-        // A pipe or a device may never say anything, or never end.
+        // A pipe or a device may never give data, or never end.
         ensure!(found.is_file(), "{setting}: {shown} is no file; give the path of a file in PEM form");
         ensure!(
             found.len() <= MOST_BYTES,
@@ -102,8 +101,7 @@ fn read(setting: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
     }
 }
 
-/// What is wrong with a file in which an editor has put a byte order mark, and what to do: the first certificate or key behind the mark
-/// would be passed over in silence.
+/// Describes the problem of a file with a byte order mark, which some editors add. The parser would silently skip the first certificate or key after the mark.
 pub fn not_plain(text: &[u8]) -> Option<&'static str> {
     const MARKS: [&[u8]; 3] = [b"\xEF\xBB\xBF", b"\xFF\xFE", b"\xFE\xFF"];
     MARKS.iter().any(|mark| text.starts_with(mark)).then_some(
@@ -112,7 +110,7 @@ pub fn not_plain(text: &[u8]) -> Option<&'static str> {
     )
 }
 
-/// The certificates in a file, at least one.
+/// Reads the certificates in a file. There must be at least one.
 fn certificates(setting: &str, path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let text = read(setting, path)?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
@@ -141,7 +139,7 @@ fn key(path: &Path) -> anyhow::Result<PrivateKeyDer<'static>> {
     }
 }
 
-/// When the first of them expires.
+/// Returns the earliest expiry of the certificates.
 fn valid_until(chain: &[CertificateDer<'_>], path: &Path, now: Timestamp) -> anyhow::Result<Timestamp> {
     let shown = path.display();
     let all: Option<Vec<Validity>> = chain.iter().map(|certificate| validity::of(certificate)).collect();
@@ -156,7 +154,7 @@ fn valid_until(chain: &[CertificateDer<'_>], path: &Path, now: Timestamp) -> any
     Ok(expires)
 }
 
-/// Who is taken.
+/// Makes the verifier of client certificates.
 fn clients(tls: &Tls, provider: &Arc<CryptoProvider>) -> anyhow::Result<Arc<dyn ClientCertVerifier>> {
     if tls.client_certificates == ClientCertificates::Off {
         return Ok(Arc::new(NoClientAuth));
@@ -178,11 +176,11 @@ fn clients(tls: &Tls, provider: &Arc<CryptoProvider>) -> anyhow::Result<Arc<dyn 
     verifier.build().context("server.tls.client_ca")
 }
 
-/// What to do about a key that others may read.
+/// Returns a warning with its remedy if other users may read the key file.
 fn open_to_others(key: &Path) -> Option<String> {
     let mode = key.metadata().ok()?.permissions().mode();
     let shown = key.display();
-    // A group of its own may share it (ssl-cert): that is somebody's decision, everybody is nobody's.
+    // Reading by a group is allowed, because a person may have chosen that group on purpose (`ssl-cert`).
     (mode & OTHERS != 0).then(|| {
         format!("server.tls.key: {shown} can be read by everyone on this machine; chmod 600 {shown} (or 640 for a group of its own)")
     })

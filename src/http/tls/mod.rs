@@ -1,8 +1,9 @@
-//! TLS in front of the HTTP server: certificates that can be changed while it serves, and handshakes within their time.
+//! TLS for the HTTP server. Certificates can be replaced while the service runs, and the time for a handshake is limited.
 //!
-//! Promises: a new pair of certificate and key is used from the next connection on, connections that are open go on; a pair with a
-//! mistake changes nothing, and is said in the log and counted. A handshake holds a place like any connection, and is given up after
-//! [`HANDSHAKE`] at the latest. Who speaks HTTP here hears that this port speaks TLS; nothing that they sent is worked on.
+//! * A new pair of certificate and key is used for new connections. Open connections continue.
+//! * A pair with a mistake is not used. The mistake is logged and counted.
+//! * A handshake holds a place like every connection, and ends after [`HANDSHAKE`] at the latest.
+//! * A client that sends HTTP without TLS gets an answer that says so. Its request is not processed.
 
 pub mod files;
 mod stream;
@@ -26,22 +27,23 @@ use crate::config::tls::Tls;
 use crate::http::connection;
 use crate::http::problem::Problem;
 
-/// Longest handshake: two round trips and a signature; ten seconds are a bad telephone line.
+/// Longest time for a handshake. It needs two round trips and a signature, and takes seconds only on a very slow line.
 pub const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How often the files are looked at. What changed is read at the next look, when it has not changed again: a certificate and its
-/// key are two files, and whoever replaces them may be half-way.
+/// Interval at which the files are checked. A changed file is read at the next check if it has not changed again: a certificate and its key are two files,
+/// and the person who replaces them may have replaced only one.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// How often what was refused is read again although the files are the same: a certificate may not have been valid yet, and what did not
-/// let the service read a file is not always seen at the file.
+/// Interval at which refused files are read again although they have not changed: a certificate may have become valid, and the reason why a file was unreadable is
+/// not always visible in its metadata.
 const TRY_AGAIN: Duration = Duration::from_secs(60);
 /// The first byte of a handshake (RFC 8446, 5.1).
 const HANDSHAKE_RECORD: u8 = 22;
-/// Bytes of a request without TLS that are read and thrown away, and for how long, so that its client reads the answer before the
-/// connection is closed.
+/// Largest number of bytes of a request without TLS that are read and discarded, so that its client reads the answer before the connection is
+/// closed.
 const DISCARDED_BYTES: u64 = 64 << 10;
+/// Longest time for discarding them.
 const DISCARDING: Duration = Duration::from_secs(1);
 
-/// The certificates that are in force.
+/// The certificates in use.
 pub struct Certificates {
     current: ArcSwap<Current>,
     read: Mutex<Read>,
@@ -51,7 +53,7 @@ pub struct Certificates {
 #[derive(Default)]
 struct Read {
     files: Files,
-    /// When and why they were refused, if they were.
+    /// The time and the reason of the last refusal.
     refused: Option<(Instant, String)>,
 }
 
@@ -60,7 +62,7 @@ struct Current {
     material: Material,
 }
 
-/// The files as a look shows them: another file, another size, another time of change or other rights is another one.
+/// The metadata of the files. It changes if a file is replaced, or if its size, its time of change or its permissions change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Files(Vec<Option<[i64; 6]>>);
 
@@ -68,7 +70,8 @@ impl Files {
     fn of(tls: &Tls) -> Self {
         let look = |path: &Path| {
             let found = path.metadata().ok()?;
-            let (which, size) = (found.ino().cast_signed(), found.size().cast_signed());
+            let which = found.ino().cast_signed();
+            let size = found.size().cast_signed();
             let [written, changed] = [(found.mtime(), found.mtime_nsec()), (found.ctime(), found.ctime_nsec())];
             Some([which, size, written.0, written.1, changed.0, changed.1])
         };
@@ -77,14 +80,14 @@ impl Files {
     }
 }
 
-/// A pair that was read and is not in force yet.
+/// A pair of certificate and key that was read and is not used yet.
 pub struct Renewed(Current, Files);
 
 impl Certificates {
-    /// Reads the files; `None` where the service speaks no TLS.
+    /// Reads the files; `None` if the service does not use TLS.
     ///
     /// # Errors
-    /// What is wrong with them, and what to do.
+    /// The problem of a file, with its remedy.
     pub fn open(tls: &Tls) -> anyhow::Result<Option<Arc<Self>>> {
         if !tls.is_on() {
             return Ok(None);
@@ -94,27 +97,28 @@ impl Certificates {
         Ok(Some(Arc::new(Self { current: ArcSwap::from_pointee(current), read: Mutex::new(read) })))
     }
 
-    /// What should be mended although it works.
+    /// Returns problems that should be repaired although TLS works.
     pub fn warnings(&self) -> Vec<String> {
         self.current.load().material.warnings.clone()
     }
 
-    /// Seconds until the first certificate in force expires; below 0 afterwards.
+    /// Seconds until the first certificate in use expires; negative afterwards.
     pub fn seconds_left(&self) -> i64 {
         self.current.load().material.expires.as_second() - crate::clock::timestamp().as_second()
     }
 
-    /// Reads the files that `tls` names, without a change.
+    /// Reads the files of `tls` without using them yet.
     ///
     /// # Errors
-    /// What is wrong with them, and what to do.
+    /// The problem of a file, with its remedy.
     pub fn renew(&self, tls: &Tls) -> anyhow::Result<Renewed> {
         read(tls).inspect_err(|_| count("refused"))
     }
 
-    /// Uses what was read from the next connection on.
+    /// Uses the files that were read, from the next connection on.
     pub fn put_in_force(&self, Renewed(current, files): Renewed) {
-        let (expires, warnings) = (current.material.expires, current.material.warnings.clone());
+        let expires = current.material.expires;
+        let warnings = current.material.warnings.clone();
         *self.read.lock() = Read { files, refused: None };
         self.current.store(Arc::new(current));
         count("loaded");
@@ -122,7 +126,7 @@ impl Certificates {
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     }
 
-    /// Follows the files for ever.
+    /// Reads the files again whenever they change. Never returns.
     pub async fn follow(self: Arc<Self>) {
         let mut looks = tokio::time::interval(LOOK_EVERY);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -136,7 +140,8 @@ impl Certificates {
     /// A look; `before` is what the look before showed where that was new.
     fn look(&self, before: &mut Option<Files>, now: Instant) {
         let tls = self.current.load().tls.clone();
-        let (files, settled) = (Files::of(&tls), before.take());
+        let files = Files::of(&tls);
+        let settled = before.take();
         let said = {
             let mut read = self.read.lock();
             let is_new = read.files != files;
@@ -155,7 +160,7 @@ impl Certificates {
             Ok(renewed) => self.put_in_force(renewed),
             Err(error) => {
                 let reason = format!("{error:#}");
-                // Said once, until the files change or it is another reason.
+                // A reason is logged once, until the files or the reason change.
                 if said.is_none_or(|(_, said)| said != reason) {
                     tracing::error!(reason, "the new certificate cannot be used; the one before stays in force");
                 }
@@ -164,7 +169,7 @@ impl Certificates {
         }
     }
 
-    /// Shakes hands with whoever connected; `None` where that failed, which they were told if they can be.
+    /// Does the TLS handshake with a client; `None` if it fails. The client gets an error if possible.
     pub async fn shake_hands(&self, stream: TcpStream) -> Option<Stream> {
         let mut first = [0];
         match stream.peek(&mut first).await {
@@ -174,7 +179,7 @@ impl Certificates {
                 return None;
             }
             Ok(1..) => {}
-            // Gone again: whoever looks whether the port is open.
+            // The client has closed the connection, like a port scanner.
             _ => return None,
         }
         let acceptor = TlsAcceptor::from(Arc::clone(&self.current.load().material.server));
@@ -191,7 +196,7 @@ impl Certificates {
 }
 
 fn read(tls: &Tls) -> anyhow::Result<Renewed> {
-    // Looked at before: what changes meanwhile is another one at the next look.
+    // The metadata is read before the content, so that the next look notices a change in the meantime.
     let files = Files::of(tls);
     let material = files::load(tls, crate::clock::timestamp())?;
     Ok(Renewed(Current { tls: tls.clone(), material }, files))
@@ -201,18 +206,18 @@ fn count(result: &'static str) {
     metrics::counter!("doppel_tls_certificates_read_total", "result" => result).increment(1);
 }
 
-/// Counts a handshake that did not succeed.
+/// Counts a failed handshake.
 pub(super) fn failed(reason: &'static str) {
     metrics::counter!("doppel_tls_handshakes_failed_total", "reason" => reason).increment(1);
 }
 
-/// Whether a handshake failed for the caller's certificate.
+/// True if a handshake failed because of the client certificate.
 fn is_about_clients(error: &std::io::Error) -> bool {
     let error = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     matches!(error, Some(rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented))
 }
 
-/// Says that this port speaks TLS.
+/// Answers a request without TLS. The answer says that this port needs TLS.
 async fn refuse_plain(mut stream: TcpStream) {
     let detail = "this port speaks TLS; write https:// instead of http://";
     let problem = Problem::new(StatusCode::BAD_REQUEST, "tls_required", detail);
@@ -223,7 +228,7 @@ async fn refuse_plain(mut stream: TcpStream) {
     let mut rest = stream.take(DISCARDED_BYTES);
     let mut nowhere = tokio::io::sink();
     let discarding = tokio::io::copy(&mut rest, &mut nowhere);
-    // What does not come in that time is not waited for.
+    // Data that arrives later is not read.
     let _ = tokio::time::timeout(DISCARDING, discarding).await;
 }
 
@@ -257,7 +262,7 @@ mod tests {
         write(&tls, crate::clock::timestamp());
         let before = Files::of(&tls);
         assert_eq!(Files::of(&tls), before);
-        // Of some file systems the clock is a coarse one.
+        // Some file systems have coarse timestamps.
         std::thread::sleep(Duration::from_millis(50));
         std::fs::set_permissions(&tls.key, std::fs::Permissions::from_mode(0o640)).unwrap();
         assert_ne!(Files::of(&tls), before);
@@ -273,7 +278,8 @@ mod tests {
         let first = in_force();
         let valid_from = crate::clock::timestamp() + Duration::from_secs(3);
         write(&tls, valid_from);
-        let (mut before, begun) = (None, Instant::now());
+        let mut before = None;
+        let begun = Instant::now();
         certificates.look(&mut before, begun);
         certificates.look(&mut before, begun);
         assert!(certificates.read.lock().refused.is_some());

@@ -1,4 +1,4 @@
-//! A connection as the HTTP server reads and writes it: as it came, or inside TLS.
+//! A connection with or without TLS.
 
 use std::io;
 use std::pin::Pin;
@@ -8,15 +8,15 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
-/// See the module.
+/// A connection with or without TLS.
 pub enum Stream {
-    /// As it came.
+    /// A connection without TLS.
     Plain(TcpStream),
-    /// Inside TLS.
+    /// A connection with TLS.
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// Calls one method on whichever it is.
+/// Calls a method of the connection.
 macro_rules! on_either {
     ($self:ident, $method:ident($($argument:ident),*)) => {
         match $self.get_mut() {

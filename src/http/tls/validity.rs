@@ -1,7 +1,7 @@
-//! From when to when a certificate is valid: the one thing of it that the library below does not say.
+//! Reads the validity period of a certificate, which the TLS library does not return.
 //!
-//! A certificate is nested pieces of DER, each a tag, a length and so many bytes; the two times stand at a fixed place
-//! (RFC 5280, 4.1). What is not as it should be gives `None`.
+//! A certificate consists of nested DER elements, each with a tag, a length and its bytes. The two times are at a fixed position (RFC 5280, 4.1). Any error gives
+//! `None`.
 
 use jiff::Timestamp;
 
@@ -11,14 +11,14 @@ const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
-/// From when to when, the ends included.
+/// The period in which a certificate is valid. Both ends belong to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Validity {
     pub(super) not_before: Timestamp,
     pub(super) not_after: Timestamp,
 }
 
-/// The first piece of `bytes`: its tag, what it holds, and what follows it.
+/// Returns the tag of the first element of `bytes`, its content, and the bytes after it.
 fn piece(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&[tag, first], rest) = bytes.split_first_chunk::<2>()?;
     let (length, rest) = match first {
@@ -33,16 +33,16 @@ fn piece(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((tag, held, behind))
 }
 
-/// What the first piece holds, which has this tag, and what follows it.
+/// Returns the content of the first element, which must have this tag, and the bytes after it.
 fn expect(bytes: &[u8], wanted: u8) -> Option<(&[u8], &[u8])> {
     piece(bytes).filter(|(tag, ..)| *tag == wanted).map(|(_, held, behind)| (held, behind))
 }
 
-/// The validity of a certificate in DER.
+/// Returns the validity of a certificate in DER.
 pub(super) fn of(certificate: &[u8]) -> Option<Validity> {
     let (certificate, _) = expect(certificate, SEQUENCE)?;
     let (signed, _) = expect(certificate, SEQUENCE)?;
-    // The version is left out by certificates of version 1.
+    // Certificates of version 1 contain no version.
     let fields = expect(signed, VERSION).map_or(signed, |(_, behind)| behind);
     let (_serial, fields) = expect(fields, INTEGER)?;
     let (_algorithm, fields) = expect(fields, SEQUENCE)?;
@@ -57,7 +57,7 @@ fn time(bytes: &[u8]) -> Option<(Timestamp, &[u8])> {
     let (tag, digits, behind) = piece(bytes)?;
     let digits = std::str::from_utf8(digits).ok()?;
     let full = match tag {
-        // Two digits of a year stand for 1950 to 2049.
+        // Years with two digits mean 1950 to 2049.
         UTC_TIME => format!("{}{digits}", if digits.get(..2)?.parse::<u8>().ok()? < 50 { "20" } else { "19" }),
         GENERALIZED_TIME => digits.to_owned(),
         _ => return None,

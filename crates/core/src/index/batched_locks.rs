@@ -1,32 +1,33 @@
-//! Locks several parts of an index for reading at once.
+//! Takes read locks on several parts of an index at once.
 //!
-//! A lookup goes to places that have nothing to do with each other, and so waits for memory at every one: unless it asks
-//! for all before it reads the first. Locking in between would undo that, for taking a lock lets nothing behind it
-//! begin. So: lock them all, touch them all, read them all. On a million records that halves the time of a lookup.
+//! A lookup reads from several distant places in memory. If it reads them one after the other, it waits for memory at each; if it requests
+//! all before it uses the first, it waits once. A lock between two requests would prevent this, because the processor begins no later read
+//! before a lock is taken. A lookup therefore takes all locks, then touches all places, then reads them. With a million records
+//! this halves the time of a lookup.
 //!
-//! No deadlock, as long as one thread at a time writes: it holds one lock and waits for none meanwhile, so of the locks
-//! that lookups hold while they wait for others at most one has a writer waiting before it, and those who wait for that one's
-//! next holder go on. A lock needed twice is taken once. With two writers at once, lookups could wait for each other: filling
-//! an index with several threads (`load`) is for an index that nobody reads yet.
+//! There is no deadlock as long as only one thread writes. The writer holds one lock and waits for no other lock, so that at most one lock at a time
+//! has a waiting writer, and this writer soon gets its lock. A lock that is needed twice is taken once. With two writers, lookups
+//! could wait for each other; loading an index with several threads (`load`) is therefore only for an index that nobody reads yet.
 
 use parking_lot::{RwLock, RwLockReadGuard};
 
-use super::locks::Locks;
+use super::locks::LazyLocks;
 
-/// At most `N` of some locks, held for reading.
-pub(super) struct Together<'a, T, const N: usize> {
-    locks: &'a Locks<T>,
+/// Up to `N` locks that are held for reading.
+pub(super) struct HeldLocks<'a, T, const N: usize> {
+    locks: &'a LazyLocks<T>,
     numbers: [usize; N],
     guards: [Option<RwLockReadGuard<'a, T>>; N],
     len: usize,
 }
 
-impl<'a, T: Default, const N: usize> Together<'a, T, N> {
-    pub(super) fn new(locks: &'a Locks<T>) -> Self {
+impl<'a, T: Default, const N: usize> HeldLocks<'a, T, N> {
+    pub(super) fn new(locks: &'a LazyLocks<T>) -> Self {
         Self { locks, numbers: [0; N], guards: [const { None }; N], len: 0 }
     }
 
-    /// Locks `number`, unless that is done; where to [`Together::get`] it. At most `N` times.
+    /// Takes the lock `number` unless it is held already. Returns the position for [`HeldLocks::get`]. May be called for at most `N`
+    /// different locks.
     #[inline]
     pub(super) fn lock(&mut self, number: usize) -> usize {
         if let Some(at) = self.numbers[..self.len].iter().position(|&locked| locked == number) {
@@ -39,14 +40,14 @@ impl<'a, T: Default, const N: usize> Together<'a, T, N> {
         at
     }
 
-    /// What the lock at `at` protects; `None` where nothing was written yet.
+    /// Returns the value that the lock at position `at` protects; `None` if nothing was written yet.
     #[inline]
     pub(super) fn get(&self, at: usize) -> Option<&T> {
         self.guards.get(at)?.as_deref()
     }
 }
 
-/// Makes the processor read what `parts` are made of, before anything depends on it.
+/// Makes the processor load the values behind `parts` before any result depends on them.
 #[inline]
 pub(super) fn touch(parts: impl Iterator<Item = u64>) {
     std::hint::black_box(parts.fold(0, u64::wrapping_add));

@@ -1,75 +1,75 @@
-//! The block index: finds every fingerprint within a Hamming radius of 0 to 15.
+//! The block index finds every fingerprint within a Hamming radius of 0 to 15.
 //!
-//! A fingerprint falls into four blocks of 16 bits, and is filed in one bucket of each block's 65,536. Two fingerprints
-//! within radius r have some block that differs in few bits (`probes` has the rule), so looking into the
-//! buckets at those values finds all; what differs there is taken from the radius before the rest is compared.
+//! A fingerprint has four blocks of 16 bits. Each block has 65,536 buckets, one for each value, and the fingerprint is stored in one bucket of
+//! each block. Two fingerprints within radius r have at least one block that differs in few bits (`probes` gives the rule), so that a search of
+//! the buckets at these values finds all of them. The bits that differ in the block are subtracted from the radius before the rest
+//! is compared.
 //!
-//! Records with the same fingerprint are *twins*: the lowest slot stands for all of them in the buckets (its slot-table
-//! entry says so), and a list of the slots, ascending, is kept by fingerprint. A thousand copies of a form letter so
-//! cost a lookup one comparison, and 4 bytes a record.
+//! Records with the same fingerprint are *twins*. The buckets contain only the lowest slot of the twins (its entry in the slot table is marked), and
+//! a map from fingerprint to list contains all their slots, ascending. A thousand copies of a form letter therefore cost a lookup one
+//! comparison, and 4 bytes of memory each.
 //!
-//! Locks: one to 64 neighbouring buckets (a stripe), allocated when first used. The writer locks one stripe at a time;
-//! a reader looks a bucket's slots up in the list of twins before it lets go of the stripe, and the writer drops
-//! a list or its first member only after all four buckets name the new one: so a reader always finds the twins through
-//! whichever slot it saw. Order of locks: stripe, then twins.
+//! Locks: 64 neighbouring buckets (a stripe) share a lock, which is allocated at the first write. The writer locks one stripe at a time.
+//! A reader looks up the twins of a slot before it releases the stripe. The writer removes a list or its first member only after all four
+//! buckets contain the new first member. A reader therefore always finds the twins of the slot that it saw. Locks are taken in the order
+//! stripe, twins.
 //!
-//! Cost at radius 3: four buckets, n / 65,536 entries each if fingerprints are spread evenly; a bucket that is far larger
-//! is split (`bucket`). Memory: 40 bytes a distinct fingerprint, an eighth of it room to grow at most, and 24 bytes a
-//! bucket.
+//! Cost at radius 3: four buckets with n / 65,536 entries each if fingerprints are spread evenly; a much larger bucket is split (`bucket`).
+//! Memory: 40 bytes for each distinct fingerprint, at most an eighth more as room to grow, and 24 bytes for each bucket.
 
 use hashbrown::HashMap;
 use parking_lot::{RwLock, RwLockWriteGuard};
 
-use super::batched_locks::{Together, touch};
-use super::bucket::{Bucket, Shape};
-use super::locks::Locks;
+use super::batched_locks::{HeldLocks, touch};
+use super::bucket::{BlockBucket, BucketLimits};
+use super::locks::LazyLocks;
 use super::probes::{Probe, probes};
-use super::run::Remainder;
+use super::run::BlockRemainder;
 use super::slots::SlotTable;
 use super::table::insert_sorted;
 use crate::verdict::Fingerprint;
 
 const BLOCKS: u8 = 4;
-const STRIPE: usize = 64;
-const STRIPES: usize = (1 << 16) / STRIPE;
+const STRIPE_SIZE: usize = 64;
+const STRIPE_COUNT: usize = (1 << 16) / STRIPE_SIZE;
 const TWIN_SHARDS: usize = 64;
-/// Buckets looked into together.
-const GROUP: usize = 4;
+/// Number of buckets that a search reads together.
+const PROBE_GROUP: usize = 4;
 
-type Stripe = Box<[Bucket]>;
-type Twins = HashMap<Fingerprint, Vec<u32>>;
+type BucketStripe = Box<[BlockBucket]>;
+type TwinLists = HashMap<Fingerprint, Vec<u32>>;
 
-/// When an index looks how.
+/// Limits at which the block index changes its method. They do not change its results.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Tuning {
-    /// When buckets change their shape.
-    pub(super) shape: Shape,
-    /// With fewer slots than this a probe, the slot table is scanned instead.
+pub(super) struct BlockTuning {
+    /// The sizes at which a bucket changes its shape.
+    pub(super) shape: BucketLimits,
+    /// If the index has fewer slots than this number for each probe, a search scans the slot table instead of the buckets.
     pub(super) slots_per_probe: usize,
 }
 
-impl Tuning {
-    /// A probe waits for memory, a scan does not: so a probe is worth some dozens of slots.
-    pub(super) const DEFAULT: Self = Self { shape: Shape::DEFAULT, slots_per_probe: 32 };
+impl BlockTuning {
+    /// A probe waits for memory and a scan does not, so that a probe costs as much as a scan of some dozens of slots.
+    pub(super) const DEFAULT: Self = Self { shape: BucketLimits::DEFAULT, slots_per_probe: 32 };
 }
 
-/// See the module.
+/// The block index of one generation.
 pub(super) struct BlockIndex {
-    stripes: Locks<Stripe>,
-    twins: Box<[RwLock<Twins>]>,
-    tuning: Tuning,
+    stripes: LazyLocks<BucketStripe>,
+    twins: Box<[RwLock<TwinLists>]>,
+    tuning: BlockTuning,
 }
 
 impl BlockIndex {
-    pub(super) fn new(tuning: Tuning) -> Self {
+    pub(super) fn new(tuning: BlockTuning) -> Self {
         Self {
-            stripes: Locks::new(STRIPES * BLOCKS as usize),
+            stripes: LazyLocks::new(STRIPE_COUNT * BLOCKS as usize),
             twins: (0..TWIN_SHARDS).map(|_| RwLock::default()).collect(),
             tuning,
         }
     }
 
-    /// Files a slot that the slot table holds already.
+    /// Adds a slot. The slot table must contain the slot already.
     pub(super) fn insert(&self, fingerprint: Fingerprint, slot: u32, slots: &SlotTable) {
         if self.join_twins(fingerprint, slot, slots) {
             return;
@@ -79,20 +79,20 @@ impl BlockIndex {
         }
     }
 
-    /// Makes the processor fetch what [`BlockIndex::insert`] will change.
+    /// Makes the processor load the places that [`BlockIndex::insert`] will change.
     pub(super) fn prepare(&self, fingerprint: Fingerprint) {
-        let mut stripes = Together::<_, { BLOCKS as usize }>::new(&self.stripes);
+        let mut stripes = HeldLocks::<_, { BLOCKS as usize }>::new(&self.stripes);
         let places: [_; BLOCKS as usize] = std::array::from_fn(|block| {
-            let (stripe, bucket, remainder) = place(block as u8, fingerprint);
+            let (stripe, bucket, remainder) = locate(block as u8, fingerprint);
             (stripes.lock(stripe), bucket, remainder)
         });
         touch(places.iter().map(|&(stripe, bucket, remainder)| {
-            let bucket: Option<&Bucket> = stripes.get(stripe).and_then(|stripe| stripe.get(bucket));
+            let bucket: Option<&BlockBucket> = stripes.get(stripe).and_then(|stripe| stripe.get(bucket));
             bucket.map_or(0, |bucket| bucket.touch_to_push(remainder))
         }));
     }
 
-    /// If the fingerprint is filed already, makes `slot` its twin; whether it was.
+    /// Adds `slot` to the twins of the fingerprint. Returns false and does nothing if the index does not contain the fingerprint yet.
     pub(super) fn join_twins(&self, fingerprint: Fingerprint, slot: u32, slots: &SlotTable) -> bool {
         let Some(first) = self.representative(fingerprint) else { return false };
         let mut shard = self.twins_of(fingerprint).write();
@@ -101,23 +101,23 @@ impl BlockIndex {
         true
     }
 
-    /// Files a fingerprint that is new under one of its blocks.
+    /// Adds a new fingerprint to the bucket of one of its blocks.
     pub(super) fn push(&self, block: u8, fingerprint: Fingerprint, slot: u32) {
         self.change(block, fingerprint, |bucket, remainder| bucket.push(remainder, slot));
     }
 
-    /// Files fingerprints that are new under one of their blocks, in which they ascend. For loading: readers may wait for
-    /// a whole stripe.
+    /// Adds new fingerprints, which ascend in the block `block`, to the buckets of this block. Only for loading, because readers may have to wait until
+    /// a whole stripe is filled.
     pub(super) fn push_run(&self, block: u8, run: &[(Fingerprint, u32)]) {
-        let stripe_of = |entry: &(Fingerprint, u32)| place(block, entry.0).0;
+        let stripe_of = |entry: &(Fingerprint, u32)| locate(block, entry.0).0;
         for run in run.chunk_by(|a, b| stripe_of(a) == stripe_of(b)) {
             let mut stripe = self.stripes.make(stripe_of(&run[0])).write();
             make_buckets(&mut stripe);
-            let bucket_of = |entry: &(Fingerprint, u32)| place(block, entry.0).1;
+            let bucket_of = |entry: &(Fingerprint, u32)| locate(block, entry.0).1;
             for run in run.chunk_by(|a, b| bucket_of(a) == bucket_of(b)) {
                 let bucket = &mut stripe[bucket_of(&run[0])];
                 bucket.reserve(run.len());
-                run.iter().for_each(|&(fingerprint, slot)| bucket.push(place(block, fingerprint).2, slot));
+                run.iter().for_each(|&(fingerprint, slot)| bucket.push(locate(block, fingerprint).2, slot));
                 if bucket.is_misshapen(self.tuning.shape) {
                     *bucket = bucket.reshaped(self.tuning.shape);
                 }
@@ -125,7 +125,7 @@ impl BlockIndex {
         }
     }
 
-    /// Takes out a slot that the slot table calls dead already.
+    /// Removes a slot. The slot table must have marked the slot as removed already.
     pub(super) fn remove(&self, fingerprint: Fingerprint, slot: u32, slots: &SlotTable) {
         let Some(first) = self.representative(fingerprint) else { return };
         let Some((next, left)) = self.leave_twins(fingerprint, slot) else {
@@ -148,8 +148,8 @@ impl BlockIndex {
         }
     }
 
-    /// Appends to `found` the slots within `radius` of `query` among the first `end`, in no order and with repetitions; of
-    /// twins, the lowest `limit`.
+    /// Appends to `found` the slots below `end` whose fingerprints lie within `radius` of `query`, in no order and with repetitions. Of twins it
+    /// appends only the lowest `limit` slots.
     pub(super) fn search(
         &self,
         query: Fingerprint,
@@ -163,18 +163,18 @@ impl BlockIndex {
         if (end as usize) < probes.len() * self.tuning.slots_per_probe {
             return slots.scan(end, query, u32::from(radius), |slot| found.push(slot));
         }
-        for group in probes.chunks(GROUP) {
+        for group in probes.chunks(PROBE_GROUP) {
             self.search_group(group, query, radius, &mut |slot| self.resolve(slot, slots, limit, found));
         }
     }
 
-    /// Looks into the buckets of at most [`GROUP`] probes together.
+    /// Searches the buckets of at most [`PROBE_GROUP`] probes together.
     fn search_group(&self, group: &[Probe], query: Fingerprint, radius: u8, hit: &mut impl FnMut(u32)) {
-        let mut stripes = Together::<_, GROUP>::new(&self.stripes);
-        let mut places = [(usize::MAX, 0, Remainder(0), 0); GROUP];
+        let mut stripes = HeldLocks::<_, PROBE_GROUP>::new(&self.stripes);
+        let mut places = [(usize::MAX, 0, BlockRemainder(0), 0); PROBE_GROUP];
         for (at, probe) in places.iter_mut().zip(group) {
             let near = Fingerprint(query.0 ^ u64::from(probe.mask) << (48 - 16 * probe.block));
-            let (stripe, bucket, remainder) = place(probe.block, near);
+            let (stripe, bucket, remainder) = locate(probe.block, near);
             *at = (stripes.lock(stripe), bucket, remainder, u32::from(radius) - probe.mask.count_ones());
         }
         let buckets = places.map(|(stripe, bucket, ..)| stripes.get(stripe)?.get(bucket));
@@ -188,52 +188,45 @@ impl BlockIndex {
         }
     }
 
-    /// Bytes allocated.
+    /// Memory in bytes.
     pub(super) fn memory_usage(&self) -> usize {
-        let stripe = |stripe: &RwLock<Stripe>| -> usize {
-            stripe.read().iter().map(|bucket| size_of::<Bucket>() + bucket.memory_usage()).sum()
-        };
-        let twins = |shard: &RwLock<Twins>| -> usize {
-            let shard = shard.read();
-            shard.allocation_size() + shard.values().map(|list| list.capacity() * size_of::<u32>()).sum::<usize>()
-        };
         self.stripes.memory_usage()
             + size_of_val(&*self.twins)
-            + self.stripes.iter().map(|(_, lock)| stripe(lock)).sum::<usize>()
-            + self.twins.iter().map(twins).sum::<usize>()
+            + self.stripes.iter().map(|(_, stripe)| stripe_bytes(stripe)).sum::<usize>()
+            + self.twins.iter().map(twin_bytes).sum::<usize>()
     }
 
-    /// Every slot under every block with its fingerprint, for comparing two indexes: sorted (block, fingerprint, slot).
+    /// Returns (block, fingerprint, slot) of every entry, sorted, to compare two indexes.
     #[cfg(test)]
     pub(super) fn entries(&self, slots: &SlotTable) -> Vec<(u8, u64, u32)> {
         let mut all = Vec::new();
         for (number, stripe) in self.stripes.iter() {
             let mut found = Vec::new();
             for bucket in stripe.read().iter() {
-                bucket.search(Remainder(0), 48, &mut |slot| self.resolve(slot, slots, usize::MAX, &mut found));
+                bucket.search(BlockRemainder(0), 48, &mut |slot| self.resolve(slot, slots, usize::MAX, &mut found));
             }
             let fingerprint = |slot| slots.read(slot).expect("filed slots are written").1.expect("with fingerprints").0;
-            all.extend(found.into_iter().map(|slot| ((number / STRIPES) as u8, fingerprint(slot), slot)));
+            all.extend(found.into_iter().map(|slot| ((number / STRIPE_COUNT) as u8, fingerprint(slot), slot)));
         }
         all.sort_unstable();
         all.dedup();
         all
     }
 
-    /// Number of entries in the buckets and of lists of twins.
+    /// Returns the number of entries in the buckets and the number of twin lists.
     #[cfg(test)]
     pub(super) fn counts(&self) -> (usize, usize) {
-        let entries = self.stripes.iter().map(|(_, s)| s.read().iter().map(Bucket::len).sum::<usize>()).sum();
+        let entries = self.stripes.iter().map(|(_, s)| s.read().iter().map(BlockBucket::len).sum::<usize>()).sum();
         (entries, self.twins.iter().map(|shard| shard.read().len()).sum())
     }
 
-    /// The slot that stands for the fingerprint in the buckets.
+    /// Returns the slot that the buckets contain for the fingerprint.
     fn representative(&self, fingerprint: Fingerprint) -> Option<u32> {
-        let (stripe, bucket, remainder) = place(0, fingerprint);
+        let (stripe, bucket, remainder) = locate(0, fingerprint);
         self.stripes.get(stripe)?.read().get(bucket)?.find(remainder)
     }
 
-    /// Takes `slot` from its list of twins; the new first one and how many are left, or `None` if it has no twins.
+    /// Removes `slot` from its twins. Returns the new first twin and the number of remaining twins; `None` if the slot has no twins.
     fn leave_twins(&self, fingerprint: Fingerprint, slot: u32) -> Option<(u32, usize)> {
         let mut shard = self.twins_of(fingerprint).write();
         let list = shard.get_mut(&fingerprint)?;
@@ -255,20 +248,25 @@ impl BlockIndex {
         }
     }
 
-    fn twins_of(&self, fingerprint: Fingerprint) -> &RwLock<Twins> {
+    fn twins_of(&self, fingerprint: Fingerprint) -> &RwLock<TwinLists> {
         &self.twins[(fingerprint.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize % TWIN_SHARDS]
     }
 
-    /// Changes the bucket of `fingerprint`, then its shape if due: built while readers go on, and swapped in. Only the
-    /// one writer changes buckets, so nothing happens between the two locks.
-    fn change<T>(&self, block: u8, fingerprint: Fingerprint, change: impl FnOnce(&mut Bucket, Remainder) -> T) {
-        let (at, bucket, remainder) = place(block, fingerprint);
+    /// Changes the bucket of `fingerprint`, and then its shape if necessary. The new shape is built while readers continue to read the old one. No
+    /// other change can happen between the two locks, because there is only one writer.
+    fn change<T>(
+        &self,
+        block: u8,
+        fingerprint: Fingerprint,
+        change: impl FnOnce(&mut BlockBucket, BlockRemainder) -> T,
+    ) {
+        let (at, bucket, remainder) = locate(block, fingerprint);
         let lock = self.stripes.make(at);
         let mut stripe = lock.write();
         make_buckets(&mut stripe);
         change(&mut stripe[bucket], remainder);
         if stripe[bucket].len() == 0 && stripe.iter().all(|bucket| bucket.len() == 0) {
-            *stripe = Stripe::default();
+            *stripe = BucketStripe::default();
         } else if stripe[bucket].is_misshapen(self.tuning.shape) {
             let stripe = RwLockWriteGuard::downgrade(stripe);
             let reshaped = stripe[bucket].reshaped(self.tuning.shape);
@@ -279,16 +277,29 @@ impl BlockIndex {
     }
 }
 
-fn make_buckets(stripe: &mut Stripe) {
+fn stripe_bytes(stripe: &RwLock<BucketStripe>) -> usize {
+    stripe.read().iter().map(|bucket| size_of::<BlockBucket>() + bucket.memory_usage()).sum()
+}
+
+fn twin_bytes(shard: &RwLock<TwinLists>) -> usize {
+    let shard = shard.read();
+    shard.allocation_size() + shard.values().map(|list| list.capacity() * size_of::<u32>()).sum::<usize>()
+}
+
+fn make_buckets(stripe: &mut BucketStripe) {
     if stripe.is_empty() {
-        *stripe = (0..STRIPE).map(|_| Bucket::default()).collect();
+        *stripe = (0..STRIPE_SIZE).map(|_| BlockBucket::default()).collect();
     }
 }
 
-/// Stripe and bucket of a block of `fingerprint`, and the bits that they do not imply.
+/// Returns the stripe and the bucket of a block of `fingerprint`, and the remaining 48 bits.
 #[inline]
-fn place(block: u8, fingerprint: Fingerprint) -> (usize, usize, Remainder) {
+fn locate(block: u8, fingerprint: Fingerprint) -> (usize, usize, BlockRemainder) {
     let rotated = fingerprint.0.rotate_left(16 * u32::from(block));
     let value = (rotated >> 48) as usize;
-    (usize::from(block) * STRIPES + value / STRIPE, value % STRIPE, Remainder(rotated & ((1 << 48) - 1)))
+    (
+        usize::from(block) * STRIPE_COUNT + value / STRIPE_SIZE,
+        value % STRIPE_SIZE,
+        BlockRemainder(rotated & ((1 << 48) - 1)),
+    )
 }

@@ -1,25 +1,24 @@
-//! The index of one generation, which is a complete index of a collection built with one profile: slots, fingerprints and
-//! postings together.
+//! The index of one generation: slots, fingerprints and postings of all records of a collection, made with one profile.
 //!
-//! * [`GenerationIndex::insert`] and [`GenerationIndex::remove`] take turns (a mutex sees to it); each holds a lock that
-//!   readers need for microseconds, and only on the part it changes.
-//! * [`GenerationIndex::propose`] runs beside them and beside itself. It finds every record whose insertion returned before
-//!   it began, and none whose removal had; of records that come or go meanwhile it may see either state.
-//! * Removal is exact: nothing of a record remains but its 16 bytes in the slot table. Slots are not used again, so
-//!   a collection that replaces its every record once a day gains 16 bytes a record and day, until its generation is rebuilt
-//!   (every start does), and 2^31 registrations are the limit of one generation between rebuilds.
+//! * [`GenerationIndex::insert`] and [`GenerationIndex::remove`] exclude each other by a mutex. Each locks only the part that it changes, for
+//!   microseconds.
+//! * [`GenerationIndex::propose`] runs at the same time as these and as other lookups. It finds every record whose insertion returned
+//!   before the lookup began, and no record whose removal returned before. A record that is inserted or removed during the lookup may be found or not.
+//! * After a removal only the 16 bytes in the slot table remain. Slots are not used again. A collection that replaces every record once
+//!   a day therefore grows by 16 bytes for each record and day until its generation is rebuilt, which happens at every start. One generation
+//!   can take 2^31 registrations between rebuilds.
 //!
-//! Cost of a lookup: a short scan of four buckets for a fingerprint at radius 3, one place a posting key, waiting for memory
-//! once for the buckets and once for 13 keys, and sorting what was found; of an insert: the same, and the writing. Measured by
-//! `benches/lookup` on two shared cores, one thread, uniform or with popular blocks: 0.7 µs a fingerprint among a million
-//! records, 1.1 to 1.4 among ten million; 1.3 to 2.4 µs a whole record of 12 keys; 2.5 to 4.5 an insert. Memory: 187 to 207
-//! bytes such a record, of which 16 for the slot, 41 to 60 for the blocks and 130 for the postings.
+//! Cost of a lookup: short scans of four buckets for a fingerprint at radius 3, one place for each posting key, one wait for memory for all
+//! buckets and one for each 13 keys, and sorting the hits. An insert costs the same and the writing. Measured with `benches/lookup` on two
+//! shared cores with one thread, with uniform fingerprints or with popular blocks: 0.7 µs for a fingerprint among a million records, 1.1 to
+//! 1.4 µs among ten million; 1.3 to 2.4 µs for a whole record of 12 keys; 2.5 to 4.5 µs for an insert. Memory: 187 to 207 bytes for
+//! such a record, of which 16 for the slot, 41 to 60 for the blocks and 130 for the postings.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::block::{BlockIndex, Tuning};
+use super::block::{BlockIndex, BlockTuning};
 use super::posting::{FiledKey, PostingIndex};
 use super::rank::{Hit, Scratch};
 use super::slots::{MAX_SLOTS, SlotTable};
@@ -27,41 +26,41 @@ use super::{Ball, CommonKeys, Lookup, POSTINGS_PER_KEY, Proposal, Proposals, Seq
 use crate::schemes::profile::{PostingKey, Signed};
 use crate::verdict::Fingerprint;
 
-/// The index has given out all its slots.
+/// The error that the index has used all its slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the index has used up its {MAX_SLOTS} slots; restart or reindex the collection to free those of removed records"
 )]
 pub struct IndexFull;
 
-/// Bytes allocated by the parts of an index, without the allocator's own.
+/// Memory of the parts of an index in bytes, without the overhead of the allocator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryUsage {
-    /// Fingerprints by block.
+    /// The fingerprints by block.
     pub blocks: usize,
-    /// Digests and the keys of all other channels.
+    /// The digests and the keys of all other channels.
     pub postings: usize,
     /// The slot table.
     pub slots: usize,
 }
 
 impl MemoryUsage {
-    /// All parts.
+    /// Memory of all parts in bytes.
     pub fn total(&self) -> usize {
         let Self { blocks, postings, slots } = *self;
         blocks + postings + slots
     }
 }
 
-/// See the module.
+/// The index of one generation.
 pub struct GenerationIndex {
-    /// The next slot. Who holds it is the writer.
+    /// The next slot. The thread that holds this lock is the writer.
     writer: Mutex<u32>,
     pub(super) slots: SlotTable,
     pub(super) blocks: BlockIndex,
     pub(super) postings: PostingIndex,
     live: AtomicUsize,
-    /// Slots below this are written; a hint that decides how to look, not what is found.
+    /// All slots below this number are written. A lookup uses it only to choose its method.
     pub(super) end: std::sync::atomic::AtomicU32,
 }
 
@@ -72,12 +71,12 @@ impl Default for GenerationIndex {
 }
 
 impl GenerationIndex {
-    /// An empty index: about twenty kilobytes. With the first records come up to half a megabyte, in pieces.
+    /// Makes an empty index of about twenty kilobytes. The first records allocate up to half a megabyte more, in pieces.
     pub fn new() -> Self {
-        Self::with_tuning(Tuning::DEFAULT)
+        Self::with_tuning(BlockTuning::DEFAULT)
     }
 
-    pub(super) fn with_tuning(tuning: Tuning) -> Self {
+    pub(super) fn with_tuning(tuning: BlockTuning) -> Self {
         Self {
             writer: Mutex::new(0),
             slots: SlotTable::new(),
@@ -88,7 +87,7 @@ impl GenerationIndex {
         }
     }
 
-    /// Files a record and returns its slot. `seq` is above that of every record inserted before, and below 2^61.
+    /// Inserts a record and returns its slot. `seq` must be higher than the seq of every record that was inserted before, and below 2^61.
     pub fn insert(
         &self,
         seq: Seq,
@@ -108,12 +107,12 @@ impl GenerationIndex {
         Ok(Slot(slot))
     }
 
-    /// Files a signed record, see [`GenerationIndex::insert`].
+    /// Inserts a signed record; see [`GenerationIndex::insert`].
     pub fn insert_signed(&self, seq: Seq, signed: &Signed) -> Result<Slot, IndexFull> {
         self.insert(seq, signed.digest.key(), signed.fingerprint(), &signed.keys)
     }
 
-    /// Takes a record out, given as it was inserted; whether it was there.
+    /// Removes a record. The other arguments must be those with which it was inserted. Returns false if the record was removed before.
     pub fn remove(&self, slot: Slot, digest_key: u64, fingerprint: Option<Fingerprint>, keys: &[PostingKey]) -> bool {
         let _turn = self.writer.lock();
         if !self.slots.kill(slot.0) {
@@ -131,8 +130,8 @@ impl GenerationIndex {
         true
     }
 
-    /// The records that share something with `lookup`, best first, within the limits of [`Proposals`]. Exact proposals agree
-    /// in (most of) the digest key; whoever needs certainty compares digests.
+    /// Returns the records that share a key or a near fingerprint with `lookup`, best first, within the limits of [`Proposals`]. Exact proposals
+    /// agree in 44 bits of the digest key; the caller must compare the digests to be certain.
     pub fn propose(&self, lookup: &Lookup<'_>) -> Proposals {
         Scratch::with(|scratch| {
             if let Some(Ball { centre, within }) = lookup.ball {
@@ -144,9 +143,11 @@ impl GenerationIndex {
             let digest = lookup.digest_key.map(|digest| (FiledKey::digest(digest), Via::EXACT));
             let (keys, cut) = looked_up(lookup.keys);
             let keys = keys.map(|key| (FiledKey::channel(key.key), Via::channel(key.channel)));
-            // What comes with a key is the key itself, so that a common one can be asked again.
+            // Each key is passed to the callbacks, so that the common keys can be looked up again below.
             let asked = digest.into_iter().chain(keys).map(|(key, via)| (key, (key, via)));
-            let (mut counts, mut common, mut longer) = (CommonKeys::default(), Vec::new(), cut);
+            let mut counts = CommonKeys::default();
+            let mut common = Vec::new();
+            let mut longer = cut;
             let limit = |(key, via): (FiledKey, Via), length| {
                 let is_common = counts.note(via, length);
                 longer |= is_common;
@@ -166,17 +167,18 @@ impl GenerationIndex {
         })
     }
 
-    /// The seq of a slot, also of a removed record; `None` for a slot never given out.
+    /// Returns the seq of a slot, also of a removed record; `None` for a slot that was never used.
     pub fn seq(&self, slot: Slot) -> Option<Seq> {
         self.slots.read(slot.0).map(|(state, _)| state.seq())
     }
 
-    /// Whether the slot's record is in the index.
+    /// True if the record of the slot was not removed.
     pub fn is_live(&self, slot: Slot) -> bool {
         self.slots.read(slot.0).is_some_and(|(state, _)| state.live())
     }
 
-    /// The seqs of all records, ascending. Some nanoseconds a slot; of records that come or go meanwhile it may show either state.
+    /// Returns the seqs of all records, ascending. Takes some nanoseconds for each slot. A record that is inserted or removed at the same time
+    /// may be included or not.
     pub fn live_seqs(&self) -> impl Iterator<Item = Seq> + '_ {
         let end = self.end.load(Ordering::Acquire);
         let states = (0..end).filter_map(|slot| self.slots.read(slot)).map(|(state, _)| state);
@@ -188,12 +190,12 @@ impl GenerationIndex {
         self.live.load(Ordering::Relaxed)
     }
 
-    /// Whether there is no record.
+    /// True if the index contains no record.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What it allocates. A walk over all buckets and shards, not over entries.
+    /// Computes the memory usage. Visits all buckets and shards, but not all entries.
     pub fn memory_usage(&self) -> MemoryUsage {
         MemoryUsage {
             blocks: self.blocks.memory_usage(),
@@ -202,12 +204,12 @@ impl GenerationIndex {
         }
     }
 
-    /// The writer's turn.
+    /// Takes the lock of the writer.
     pub(super) fn write_turn(&self) -> MutexGuard<'_, u32> {
         self.writer.lock()
     }
 
-    /// Makes the processor fetch the places where a record is filed, all together.
+    /// Makes the processor load all places that an insertion or removal of the record changes.
     fn prepare(&self, digest_key: u64, fingerprint: Option<Fingerprint>, keys: &[PostingKey]) {
         if let Some(fingerprint) = fingerprint {
             self.blocks.prepare(fingerprint);
@@ -215,7 +217,7 @@ impl GenerationIndex {
         self.postings.prepare(filed(digest_key, keys));
     }
 
-    /// Gives out the next slot and writes it to the slot table.
+    /// Assigns the next slot to a record and writes it to the slot table.
     pub(super) fn take_slot(
         &self,
         next: &mut u32,
@@ -243,7 +245,7 @@ impl GenerationIndex {
     }
 }
 
-/// The keys of a record as the posting index files them.
+/// Returns the digest key and the posting keys of a record in the form of the posting index.
 pub(super) fn filed(digest_key: u64, keys: &[PostingKey]) -> impl Iterator<Item = FiledKey> + '_ {
     std::iter::once(FiledKey::digest(digest_key)).chain(keys.iter().map(|key| FiledKey::channel(key.key)))
 }

@@ -1,22 +1,21 @@
-//! All pairs: every two fingerprints of a batch within a Hamming radius, each reported once.
+//! Finds all pairs of fingerprints of a batch within a Hamming radius, each once.
 //!
-//! Two fingerprints within radius r, cut into r + 1 disjoint pieces, agree in at least one of them: the rule of the blocks
-//! (`probes`), with as many pieces as need no flipped bits. So the batch is partitioned by each piece in turn, and
-//! only what falls together is compared. What falls together in numbers is not compared but cut again: those that agree
-//! in a piece are still to be within r in the bits in which they differ at all, so these are cut into pieces anew (`split`).
-//! Popular values of a piece then cost a further cut and no quadratic scan.
+//! If fingerprints are divided into r + 1 disjoint pieces, two fingerprints within radius r agree in at least one piece. (This is the rule of `probes`,
+//! with so many pieces that no bit needs to be flipped.) The batch is therefore partitioned by each piece in turn, and only fingerprints in the same part
+//! are compared. A large part is not compared but partitioned again: its fingerprints agree in one piece, so that the remaining bits in
+//! which they differ are divided into new pieces (`split`). A popular value of a piece then costs one more partition instead of a
+//! quadratic scan.
 //!
-//! A pair that agrees in several pieces is met several times, and reported under the first: a set reached by piece j
-//! carries the pieces before j along, and a pair must differ in each. That is known before it is met, so the pieces left
-//! need to be fewer: with j pieces that differ, r − j bits at most can differ elsewhere.
+//! A pair that agrees in several pieces is found several times and reported only for the first of these pieces: while the join works on piece j, a pair must
+//! differ in each earlier piece. This also reduces the number of new pieces: if a pair differs in j pieces, at most r − j other bits can differ.
 //!
-//! Equal fingerprints are one: [`Distinct`] keeps the list of places where each occurs, so ten thousand copies of a letter are one
-//! value with ten thousand places, and what becomes of their fifty million pairs is the caller's choice.
+//! [`Distinct`] stores equal fingerprints once, with the list of their places. Ten thousand copies of a letter are one value with ten thousand
+//! places, and the caller decides what to do with their fifty million pairs.
 //!
-//! Cost for n fingerprints: [`Distinct`] sorts, 12 bytes each and as much again while it does. [`join`] takes r + 1 passes over
-//! them on all cores, some ten nanoseconds each, and as many cuts within the processor's caches; close to linear in n, apart from
-//! reporting. It takes at most the memory it is given for copies (8 bytes a fingerprint make each pass one; with less they
-//! are done in parts), and a few megabytes a thread.
+//! Cost for n fingerprints: [`Distinct`] sorts them; it takes 12 bytes a fingerprint, and as much again while it sorts. [`join`] makes r + 1 passes on
+//! all cores, with some ten nanoseconds for each fingerprint, and further partitions inside the caches of the processor. The time is nearly linear in n, apart from
+//! reporting. The copies take at most the given memory (with 8 bytes a fingerprint, each pass runs at once; with less, in several parts), and each thread takes a
+//! few megabytes.
 
 mod distinct;
 mod layers;
@@ -32,61 +31,61 @@ use parking_lot::Mutex;
 use rayon::prelude::*;
 
 pub use self::distinct::{Distinct, TooMany};
-use self::layers::Layers;
-use self::pieces::{Path, Piece, Plan};
-use self::split::Worker;
+use self::layers::Partition;
+use self::pieces::{BitPiece, CutPlan, JoinPath};
+use self::split::JoinWorker;
 
-/// Greatest radius of a join: above, so much of a stock is near by chance that pairs mean little, and pieces of 7 bits cut little.
+/// Largest radius of a join. With a larger radius many fingerprints are near by chance, so that a pair means little, and pieces of 7 bits make large parts.
 pub const MAX_RADIUS: u8 = 7;
 
-/// Most groups of a partition: what a processor can write to at once without waiting for its tables of pages.
+/// Largest number of groups of a partition: so many places a processor can write to without misses in its page table cache.
 const MAX_GROUPS: usize = 1 << 10;
-/// A group of more entries than this share of all is not left to one thread, nor copied, if it is large at all.
+/// A large group with more than a 16th of all entries is divided among all threads and not copied.
 const LARGE_SHARE: usize = 16;
 
-/// Sizes at which the way of going on changes. What is found does not depend on them.
+/// Sizes at which the join changes its method. They do not change its results.
 #[derive(Clone, Copy, Debug)]
-struct Tuning {
-    /// So few are compared each with each, without thinking.
+struct JoinTuning {
+    /// Largest set that is compared directly, each entry with each.
     few: usize,
-    /// Entries that a thread takes at a time: they and their copies stay in its cache.
+    /// Number of entries that a thread takes at a time, so that they and their copies stay in its cache.
     group: usize,
-    /// A group of more entries than this may be large.
+    /// A group with at most this number of entries is never large.
     large: usize,
-    /// Nanoseconds to file an entry under a piece; to compare it with another takes about one.
+    /// Nanoseconds to sort an entry into a group. A comparison of two entries takes about one nanosecond.
     file: f64,
 }
 
-impl Tuning {
+impl JoinTuning {
     const DEFAULT: Self = Self { few: 24, group: 1 << 16, large: 1 << 20, file: 6.0 };
 }
 
-/// Two different fingerprints within the radius, by their positions in [`Distinct`], the lower first.
+/// Two different fingerprints within the radius, as positions in [`Distinct`], the lower first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NearPair {
     /// Position of the lower fingerprint.
     pub a: u32,
-    /// Position of the higher.
+    /// Position of the higher fingerprint.
     pub b: u32,
-    /// Bits in which they differ, at least 1.
+    /// Number of different bits, at least 1.
     pub distance: u8,
 }
 
-/// Where pairs go. Called from several threads, in no order.
+/// The receiver of the pairs. Several threads call it, in no order.
 pub trait Sink: Sync {
-    /// Takes pairs, at most some thousands at a time; `Break` ends the join early.
+    /// Receives pairs, at most some thousands at a time. Returns `Break` to end the join early.
     fn take(&self, pairs: &[NearPair]) -> ControlFlow<()>;
 
-    /// Told now and then how much of the work is done.
+    /// Receives the progress from time to time, as a part of `total`.
     fn progress(&self, _done: u64, _total: u64) {}
 }
 
-/// Keeps all pairs in memory.
+/// A receiver that keeps all pairs in memory.
 #[derive(Debug, Default)]
 pub struct AllPairs(Mutex<Vec<NearPair>>);
 
 impl AllPairs {
-    /// The pairs, in no order.
+    /// Returns the pairs, in no order.
     pub fn into_pairs(self) -> Vec<NearPair> {
         self.0.into_inner()
     }
@@ -99,20 +98,19 @@ impl Sink for AllPairs {
     }
 }
 
-/// Gives `sink` every pair of different fingerprints within `radius` (clamped to [`MAX_RADIUS`]), each once. `memory` bounds
-/// the bytes that copies take at a time; a value of a piece that is more popular than fits is copied all the same.
-/// `Break` if the sink wanted no more.
+/// Passes every pair of different fingerprints within `radius` (at most [`MAX_RADIUS`]) to `sink`, each once. Copies take at most `memory` bytes at a
+/// time, or one group if a group is larger. Returns `Break` if the sink ended the join.
 pub fn join(distinct: &Distinct, radius: u8, memory: usize, sink: &impl Sink) -> ControlFlow<()> {
-    join_tuned(distinct, radius, memory, sink, Tuning::DEFAULT)
+    join_tuned(distinct, radius, memory, sink, JoinTuning::DEFAULT)
 }
 
-fn join_tuned(distinct: &Distinct, radius: u8, memory: usize, sink: &impl Sink, tuning: Tuning) -> ControlFlow<()> {
+fn join_tuned(distinct: &Distinct, radius: u8, memory: usize, sink: &impl Sink, tuning: JoinTuning) -> ControlFlow<()> {
     let radius = radius.min(MAX_RADIUS);
     if radius == 0 {
         return ControlFlow::Continue(());
     }
     let total = distinct.len() as u64 * (u64::from(radius) + 1);
-    let run = Run {
+    let run = JoinRun {
         distinct,
         radius: radius.into(),
         memory,
@@ -122,44 +120,44 @@ fn join_tuned(distinct: &Distinct, radius: u8, memory: usize, sink: &impl Sink, 
         total,
         stop: AtomicBool::new(false),
     };
-    run.join_filtered(&[], Path::new(), &mut Vec::new());
+    run.join_filtered(&[], JoinPath::new(), &mut Vec::new());
     if run.stop.into_inner() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
-/// One join.
-struct Run<'a, S> {
+/// The state of one join.
+struct JoinRun<'a, S> {
     distinct: &'a Distinct,
     radius: u32,
     memory: usize,
-    tuning: Tuning,
+    tuning: JoinTuning,
     sink: &'a S,
     done: AtomicU64,
     total: u64,
     stop: AtomicBool,
 }
 
-/// A part of the fingerprints: those that one piece files in one group.
+/// A condition: the fingerprint falls into this group of this piece.
 #[derive(Clone, Copy)]
-struct Filter {
-    piece: Piece,
+struct GroupFilter {
+    piece: BitPiece,
     bits: u32,
     group: usize,
 }
 
-impl Filter {
+impl GroupFilter {
     fn passes(&self, value: u64) -> bool {
         self.piece.group(value, self.bits) == self.group
     }
 }
 
-impl<'a, S: Sink> Run<'a, S> {
-    /// Joins the fingerprints that pass all `filters` and agree in what `path` says, where they differ in each of `apart`.
-    /// All cores work on each partition; nothing but the partition is kept meanwhile.
-    fn join_filtered(&self, filters: &[Filter], path: Path, apart: &mut Vec<u64>) {
+impl<'a, S: Sink> JoinRun<'a, S> {
+    /// Joins the fingerprints that pass all `filters`. `path` describes the bits in which they agree; a pair must differ in each piece of `apart`. All
+    /// cores work on each partition, and only the partition is in memory.
+    fn join_filtered(&self, filters: &[GroupFilter], path: JoinPath, apart: &mut Vec<u64>) {
         let passes = |value: u64| filters.iter().all(|filter| filter.passes(value));
         let (count, vary) = self.survey(&passes);
-        let Some(Plan { region, count: pieces }) =
-            Plan::of(count, vary & !path.same, path, self.radius, self.tuning.file)
+        let Some(CutPlan { region, count: pieces }) =
+            CutPlan::of(count, vary & !path.same, path, self.radius, self.tuning.file)
         else {
             let set: Vec<u64> = self.distinct.values_from(0..self.distinct.len()).filter(|&v| passes(v)).collect();
             let mut worker = self.worker(apart);
@@ -167,9 +165,10 @@ impl<'a, S: Sink> Run<'a, S> {
             worker.flush();
             return;
         };
-        let (before, mut path) = (apart.len(), path);
+        let before = apart.len();
+        let mut path = path;
         for mask in pieces::cut(region, pieces) {
-            let piece = Piece::new(mask);
+            let piece = BitPiece::new(mask);
             self.join_piece(filters, count, piece, path.agreeing(mask), apart);
             apart.push(mask);
             path = path.differing(mask);
@@ -177,13 +176,13 @@ impl<'a, S: Sink> Run<'a, S> {
         apart.truncate(before);
     }
 
-    /// Joins those that agree in `piece`, which `path` knows already.
-    fn join_piece(&self, filters: &[Filter], count: usize, piece: Piece, path: Path, apart: &mut Vec<u64>) {
+    /// Joins the fingerprints that pass all `filters` and agree in `piece`. `path` contains the piece already.
+    fn join_piece(&self, filters: &[GroupFilter], count: usize, piece: BitPiece, path: JoinPath, apart: &mut Vec<u64>) {
         let groups = (count / self.tuning.group).next_power_of_two().clamp(1, MAX_GROUPS);
         let bits = groups.trailing_zeros();
         let passes = |value: u64| filters.iter().all(|filter| filter.passes(value));
         let group_of = |value: u64| passes(value).then(|| piece.group(value, bits));
-        let sizes = Layers::sizes(self.distinct, groups, group_of);
+        let sizes = Partition::sizes(self.distinct, groups, group_of);
         let large = |size: usize| size > self.tuning.large.max(self.distinct.len() / LARGE_SHARE);
         let mut first = 0;
         while first < groups && !self.stopped() {
@@ -196,7 +195,7 @@ impl<'a, S: Sink> Run<'a, S> {
             let wanted = |value: u64| {
                 group_of(value).filter(|group| (first..end).contains(group) && !large(sizes[*group])).map(|g| g - first)
             };
-            let layers = Layers::of(self.distinct, end - first, wanted);
+            let layers = Partition::of(self.distinct, end - first, wanted);
             (0..end - first).into_par_iter().for_each_init(
                 || (self.worker(apart), Vec::new()),
                 |(worker, set), group| {
@@ -212,14 +211,14 @@ impl<'a, S: Sink> Run<'a, S> {
         }
         for group in (0..groups).filter(|&group| large(sizes[group])) {
             if !self.stopped() {
-                let filters = [filters, &[Filter { piece, bits, group }]].concat();
+                let filters = [filters, &[GroupFilter { piece, bits, group }]].concat();
                 self.join_filtered(&filters, path, apart);
                 self.advance(sizes[group], &filters[1..]);
             }
         }
     }
 
-    /// How many distinct values pass, and the bits in which they vary.
+    /// Returns the number of distinct values that pass, and the bits in which they differ.
     fn survey(&self, passes: &(impl Fn(u64) -> bool + Sync)) -> (usize, u64) {
         let each = |range: std::ops::Range<usize>| {
             let values = self.distinct.values_from(range).filter(|&value| passes(value));
@@ -230,7 +229,7 @@ impl<'a, S: Sink> Run<'a, S> {
         (count, any & !all)
     }
 
-    fn worker<'w>(&'w self, apart: &[u64]) -> Worker<impl FnMut(&mut Vec<(u64, u64)>) -> bool + use<'w, 'a, S>> {
+    fn worker<'w>(&'w self, apart: &[u64]) -> JoinWorker<impl FnMut(&mut Vec<(u64, u64)>) -> bool + use<'w, 'a, S>> {
         let mut near = Vec::new();
         let report = move |found: &mut Vec<(u64, u64)>| {
             near.clear();
@@ -240,7 +239,7 @@ impl<'a, S: Sink> Run<'a, S> {
             }
             !self.stopped()
         };
-        Worker::new(self.radius, apart, self.tuning, report)
+        JoinWorker::new(self.radius, apart, self.tuning, report)
     }
 
     fn near(&self, a: u64, b: u64) -> Option<NearPair> {
@@ -252,8 +251,8 @@ impl<'a, S: Sink> Run<'a, S> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Counts entries done by a piece of the whole; those of parts of it are counted with their part.
-    fn advance(&self, entries: usize, filters: &[Filter]) {
+    /// Reports progress for entries of the whole batch. Entries of a large group are reported when the group is complete.
+    fn advance(&self, entries: usize, filters: &[GroupFilter]) {
         if filters.is_empty() {
             let done = self.done.fetch_add(entries as u64, Ordering::Relaxed) + entries as u64;
             self.sink.progress(done, self.total);

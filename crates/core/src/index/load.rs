@@ -1,11 +1,11 @@
-//! Fills an index from stored entries, on all cores: what a start does.
+//! Fills an index from stored entries, on all cores. This happens at every start.
 //!
-//! Entries are taken in batches. The keys of a batch are laid out by shard; each shard's are sorted and merged into its
-//! table in one pass, as long as the batch is not small beside the table. The shards are shared out among threads, and
-//! so are the blocks. A million records of 12 keys took 0.5 s on two free cores, ten million 22 s on two busy ones.
+//! Entries are read in batches. The keys of a batch are arranged by shard. The keys of each shard are sorted and merged into its table in one pass, unless the
+//! batch is small compared with the table. The threads share the shards and the blocks among them. A million records of 12 keys took 0.5 s on
+//! two idle cores, ten million took 22 s on two busy cores.
 //!
-//! The threads are its own, not rayon's: a worker of rayon's that waits here might take up another load of the same index
-//! meanwhile, and wait for itself.
+//! This module starts its own threads instead of using rayon: a rayon worker that waits here could start another load of the same index
+//! and then wait for itself.
 
 use std::thread;
 
@@ -17,50 +17,51 @@ use super::posting::SHARDS;
 use crate::schemes::profile::{PostingKey, Signed};
 use crate::verdict::Fingerprint;
 
-/// A record as a generation has it filed.
+/// The entry of a record in the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its seq.
+    /// The seq of the record.
     pub seq: Seq,
-    /// Key of its digest.
+    /// The key of the digest.
     pub digest_key: u64,
-    /// Its fingerprint, if it has one.
+    /// The fingerprint, if the record has one.
     pub fingerprint: Option<Fingerprint>,
-    /// Its posting keys.
+    /// The posting keys.
     pub keys: Vec<PostingKey>,
 }
 
 impl Entry {
-    /// As `signed` says.
+    /// Makes the entry of a signed record.
     pub fn of(seq: Seq, signed: &Signed) -> Self {
         Self { seq, digest_key: signed.digest.key(), fingerprint: signed.fingerprint(), keys: signed.keys.clone() }
     }
 }
 
-/// Records a batch: with 13 keys each, 1,700 keys a shard, and 55 MB beside the index (twice that when vectors have grown).
-const BATCH: usize = 1 << 19;
-/// ... or so many keys, when records have many.
-const BATCH_KEYS: usize = BATCH * 16;
-/// Smaller batches are not worth a thread.
-const ALONE: usize = 4_096;
-/// Shards a thread takes at a time.
-const SHARE: usize = 32;
+/// Largest number of records in a batch. With 13 keys a record this gives 1,700 keys a shard and needs 55 MB (twice as much if vectors
+/// have grown).
+const BATCH_RECORDS: usize = 1 << 19;
+/// Largest number of keys in a batch, for records with many keys.
+const BATCH_KEYS: usize = BATCH_RECORDS * 16;
+/// Smallest batch that is worth starting threads.
+const MIN_PARALLEL: usize = 4_096;
+/// Number of shards that a thread takes at a time.
+const SHARDS_AT_ONCE: usize = 32;
 
 impl GenerationIndex {
-    /// Inserts `entries`, in seq order; the result is that of [`GenerationIndex::insert`] for each, so into an empty index
-    /// the entry number n gets slot n. `progress` is told how many are in, now and then. Nobody may look
-    /// anything up meanwhile: several threads write, and `batched_locks` counts on one.
+    /// Inserts `entries`, which are in seq order, with the same result as [`GenerationIndex::insert`] for each: in an empty index, entry number n
+    /// gets slot n. Calls `progress` from time to time with the number of inserted entries. No lookup may run at the same time, because several threads
+    /// write and `batched_locks` assumes one writer.
     pub fn load(
         &self,
         entries: impl IntoIterator<Item = Entry>,
         mut progress: impl FnMut(usize),
     ) -> Result<usize, IndexFull> {
         let mut entries = entries.into_iter();
-        let mut batch = Batch::default();
+        let mut batch = LoadBatch::default();
         let mut loaded = 0;
         loop {
             let mut turn = self.write_turn();
-            while batch.records < BATCH
+            while batch.records < BATCH_RECORDS
                 && batch.keys < BATCH_KEYS
                 && let Some(entry) = entries.next()
             {
@@ -77,19 +78,19 @@ impl GenerationIndex {
         }
     }
 
-    fn file(&self, batch: &mut Batch) {
-        let threads = if batch.records < ALONE { 1 } else { rayon::current_num_threads() };
+    fn file(&self, batch: &mut LoadBatch) {
+        let threads = if batch.records < MIN_PARALLEL { 1 } else { rayon::current_num_threads() };
         let new = self.file_first_block(&mut batch.fingerprints);
-        let others = (1..4_u8).map(Work::Block);
-        let shards = batch.cells.chunks_mut(SHARE).enumerate();
-        let shards = shards.map(|(number, cells)| Work::Shards(number * SHARE, cells));
+        let others = (1..4_u8).map(LoadWork::Block);
+        let shards = batch.cells.chunks_mut(SHARDS_AT_ONCE).enumerate();
+        let shards = shards.map(|(number, cells)| LoadWork::Shards(number * SHARDS_AT_ONCE, cells));
         share_out(threads, others.chain(shards), |work| match work {
-            Work::Block(block) => {
+            LoadWork::Block(block) => {
                 let mut new = new.clone();
                 new.sort_unstable_by_key(|(fingerprint, _)| fingerprint.0.rotate_left(16 * u32::from(block)));
                 self.blocks.push_run(block, &new);
             }
-            Work::Shards(first, shards) => {
+            LoadWork::Shards(first, shards) => {
                 for (shard, cells) in (first..).zip(shards) {
                     self.postings.insert_cells(shard, cells);
                     cells.clear();
@@ -97,12 +98,13 @@ impl GenerationIndex {
             }
         });
         batch.fingerprints.clear();
-        (batch.records, batch.keys) = (0, 0);
+        batch.records = 0;
+        batch.keys = 0;
     }
 
-    /// Files the fingerprints that are there already as twins and the others under their first block; these are returned.
+    /// Adds known fingerprints to their twins. Adds new fingerprints to the bucket of their first block, and returns them.
     fn file_first_block(&self, fingerprints: &mut [(Fingerprint, u32)]) -> Vec<(Fingerprint, u32)> {
-        // Sorted, twins stand together, the lowest slot first.
+        // After sorting, twins are next to each other, the lowest slot first.
         fingerprints.sort_unstable();
         let mut new: Vec<(Fingerprint, u32)> = Vec::with_capacity(fingerprints.len());
         for &(fingerprint, slot) in fingerprints.iter() {
@@ -115,15 +117,15 @@ impl GenerationIndex {
     }
 }
 
-/// What a thread does at a time.
-enum Work<'a> {
-    /// The new fingerprints under this block.
+/// A unit of work for a thread.
+enum LoadWork<'a> {
+    /// Adds the new fingerprints to the buckets of this block.
     Block(u8),
-    /// The postings of shards from this one on.
+    /// Adds postings to shards. The number is that of the first shard.
     Shards(usize, &'a mut [Vec<u64>]),
 }
 
-/// Runs `run` for all `work` on so many threads.
+/// Runs `run` for each item of `work`, on `threads` threads.
 fn share_out<T: Send>(threads: usize, work: impl Iterator<Item = T> + Send, run: impl Fn(T) + Sync) {
     if threads == 1 {
         return work.for_each(run);
@@ -138,7 +140,7 @@ fn share_out<T: Send>(threads: usize, work: impl Iterator<Item = T> + Send, run:
     thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(worker))));
 }
 
-struct Batch {
+struct LoadBatch {
     records: usize,
     keys: usize,
     /// Postings by shard, see [`FiledKey::cell`](super::posting::FiledKey::cell).
@@ -146,13 +148,13 @@ struct Batch {
     fingerprints: Vec<(Fingerprint, u32)>,
 }
 
-impl Default for Batch {
+impl Default for LoadBatch {
     fn default() -> Self {
         Self { records: 0, keys: 0, cells: (0..SHARDS).map(|_| Vec::new()).collect(), fingerprints: Vec::new() }
     }
 }
 
-impl Batch {
+impl LoadBatch {
     fn add(&mut self, entry: &Entry, slot: u32) {
         self.records += 1;
         self.keys += entry.keys.len();

@@ -1,42 +1,42 @@
-//! Many locks, made in groups when first written to: an index that holds nothing costs next to nothing.
+//! Many locks that are allocated in groups at the first write, so that an empty index needs little memory.
 
 use std::sync::OnceLock;
 
 use parking_lot::RwLock;
 
-/// Locks made together: of tables and stripes, two to three kilobytes.
-const TOGETHER: usize = 64;
+/// Number of locks that are allocated together. Such a group of tables or stripes has two to three kilobytes.
+const GROUP_SIZE: usize = 64;
 
 type Group<T> = Box<[RwLock<T>]>;
 
-/// A fixed number of locks, a multiple of [`TOGETHER`], each protecting a default value until it is written to.
-pub(super) struct Locks<T>(Box<[OnceLock<Group<T>>]>);
+/// A fixed number of locks, a multiple of [`GROUP_SIZE`], each protecting a default value until it is written to.
+pub(super) struct LazyLocks<T>(Box<[OnceLock<Group<T>>]>);
 
-impl<T: Default> Locks<T> {
+impl<T: Default> LazyLocks<T> {
     pub(super) fn new(count: usize) -> Self {
-        Self((0..count / TOGETHER).map(|_| OnceLock::new()).collect())
+        Self((0..count / GROUP_SIZE).map(|_| OnceLock::new()).collect())
     }
 
-    /// The lock `number`; `None` while what it protects is the default value.
+    /// Returns the lock `number`; `None` if it was not allocated yet, so that its value is the default value.
     #[inline]
     pub(super) fn get(&self, number: usize) -> Option<&RwLock<T>> {
-        self.0[number / TOGETHER].get().map(|group| &group[number % TOGETHER])
+        self.0[number / GROUP_SIZE].get().map(|group| &group[number % GROUP_SIZE])
     }
 
-    /// The lock `number`, to write to.
+    /// Returns the lock `number`, and allocates it if necessary.
     #[inline]
     pub(super) fn make(&self, number: usize) -> &RwLock<T> {
-        let group = self.0[number / TOGETHER].get_or_init(|| (0..TOGETHER).map(|_| RwLock::default()).collect());
-        &group[number % TOGETHER]
+        let group = self.0[number / GROUP_SIZE].get_or_init(|| (0..GROUP_SIZE).map(|_| RwLock::default()).collect());
+        &group[number % GROUP_SIZE]
     }
 
-    /// All that were made, with their numbers.
+    /// Returns all allocated locks with their numbers.
     pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &RwLock<T>)> {
-        let made = self.0.iter().enumerate().filter_map(|(at, group)| Some((at * TOGETHER, group.get()?)));
+        let made = self.0.iter().enumerate().filter_map(|(at, group)| Some((at * GROUP_SIZE, group.get()?)));
         made.flat_map(|(first, group)| (first..).zip(group))
     }
 
-    /// Bytes of the locks, without what the values allocate.
+    /// Memory of the locks in bytes, without memory that the values allocate.
     pub(super) fn memory_usage(&self) -> usize {
         let groups = self.0.iter().filter_map(OnceLock::get);
         size_of_val(&*self.0) + groups.map(|group| size_of_val(&**group)).sum::<usize>()
@@ -48,8 +48,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn those_written_to_are_made_with_their_neighbours_and_no_others() {
-        let locks = Locks::<Vec<u8>>::new(4_096);
+    fn the_first_write_allocates_the_group_of_the_lock_and_no_other() {
+        let locks = LazyLocks::<Vec<u8>>::new(4_096);
         let empty = locks.memory_usage();
         assert!(empty < 2_048 && locks.get(70).is_none() && locks.iter().next().is_none(), "{empty}");
         locks.make(70).write().push(1);

@@ -1,33 +1,33 @@
 //! The in-memory index of one generation.
 //!
-//! A record takes a [`Slot`], in seq order, so that "earliest" means "lowest slot". Its fingerprint is filed under four
-//! 16-bit blocks (`block`), its posting keys and its digest in one posting index (`posting`). Lookups run beside
-//! inserts; one writer at a time (the store's sequencer) changes the index.
+//! Each record gets a [`Slot`]. Slots ascend with the seq, so that the lowest slot is the earliest record. The index stores a fingerprint
+//! under its four 16-bit blocks (`block`), and the posting keys and the digest in a posting index (`posting`). Lookups run at the
+//! same time as inserts. Only one writer at a time, the store's sequencer, changes the index.
 //!
 //! ```text
-//! generation       insert, remove, propose: the parts together
-//! rank             adds up what the parts propose, and applies the limits
+//! generation       insert, remove and propose, for all parts
+//! rank             adds up the proposals of the parts and applies the limits
 //! load             fills an index from stored entries, on all cores
 //! slots            slot → seq, fingerprint, live                 16 bytes a record
-//! block            fingerprint → slots, any radius 0 to 15       40 bytes a record and room to grow
-//!   bucket         one value of one block: a run, or runs by further bits
-//!   run            contiguous fingerprints, scanned
-//!   probes         which buckets to look into, so that nothing within a radius is missed
+//! block            fingerprint → slots, any radius 0 to 15       40 bytes a record, and room to grow
+//!   bucket         the fingerprints with one value of one block
+//!   run            a contiguous list of fingerprints, which a lookup scans
+//!   probes         the buckets that contain all fingerprints within a radius
 //! posting          64-bit key → slots                            9 to 12 bytes a key and record
-//!   table          one shard of it
-//! locks            many locks, made when first written to
-//! batched_locks    several of them at once, to wait for memory once
+//!   table          one shard of the posting index
+//! locks            many locks, each allocated at the first write
+//! batched_locks    takes several locks at once, to wait for memory only once
 //!
-//! join             all pairs of a batch of fingerprints
-//!   distinct       sorted, equal ones together
-//!   layers         a partition by all cores
-//!   pieces         what to cut, and into what
-//!   split          a partition by one thread, down to what is compared
-//! single_pass      the baseline that it is measured against
-//! groups           what hangs together by pairs, and how; of a generation or of a batch
-//!   bridges        pairs on which a group hangs
-//!   pieces         crowds that one such pair links are two groups
-//!   group          what is said of a group
+//! join             all pairs of near fingerprints in a batch
+//!   distinct       the fingerprints, sorted
+//!   layers         partitions all fingerprints, on all cores
+//!   pieces         chooses the bits by which a set is partitioned
+//!   split          partitions a set on one thread until the parts are small enough to compare
+//! single_pass      single-pass clustering, the baseline for `join`
+//! groups           groups of records that are connected by pairs, in a generation or in a batch
+//!   bridges        pairs without which a group would fall apart
+//!   pieces         divides a large component at single links
+//!   group          the description of a group
 //! ```
 
 mod batched_locks;
@@ -56,20 +56,20 @@ use crate::numbers::Seq;
 use crate::schemes::profile::{PostingKey, Signed};
 use crate::verdict::Fingerprint;
 
-/// A key proposes its this many earliest records: beyond that it is common. The same in every store.
+/// Number of records that a key proposes: the earliest ones. A key with more records is *common*. The same in every store.
 pub const POSTINGS_PER_KEY: usize = 256;
-/// ... and of a key that is common, this many, where at least half of the query's keys of that channel are not: a form that
-/// thousands filled in then proposes some of them, and what is particular to the record the others. The same in every store.
+/// Number of records that a common key proposes if at most half of the query's keys of the channel are common. The keys of a widely used form
+/// then propose only a few records, and the keys that are particular to the record propose the others. The same in every store.
 pub const POSTINGS_PER_COMMON_KEY: usize = 16;
-/// At most this many candidates of a query are verified. The same in every store.
+/// Largest number of candidates of a query that are verified. The same in every store.
 pub const MAX_CANDIDATES: usize = 256;
 
-/// At most this many posting keys of a query are looked up, see [`looked_up`]; presets make some hundred at most. Each
-/// may propose [`POSTINGS_PER_KEY`] records. The same in every store.
+/// Largest number of posting keys of a query that are looked up; see [`looked_up`]. The presets make some hundred keys at most. Each key may
+/// propose [`POSTINGS_PER_KEY`] records. The same in every store.
 pub const MAX_KEYS: usize = 4_096;
 
-/// The posting keys of a query that are looked up: all, or, if they are more than [`MAX_KEYS`], the first of each channel,
-/// as many of one as of the other. Also whether some are left out.
+/// Returns the posting keys of a query that are looked up. If there are more than [`MAX_KEYS`], these are the first keys of each channel, the same
+/// number for each channel. The second value is true if some keys are left out.
 pub fn looked_up(keys: &[PostingKey]) -> (impl Iterator<Item = &PostingKey>, bool) {
     let channels = || keys.chunk_by(|a, b| a.channel == b.channel);
     let cut = keys.len() > MAX_KEYS;
@@ -77,12 +77,12 @@ pub fn looked_up(keys: &[PostingKey]) -> (impl Iterator<Item = &PostingKey>, boo
     (channels().flat_map(move |keys| keys.iter().take(share)).take(MAX_KEYS), cut)
 }
 
-/// How many keys of each channel a query has, and how many of these are common: decides how many records these propose.
+/// Counts the keys and the common keys of a query, by channel. The counts decide how many records a common key proposes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CommonKeys([(u16, u16); 16]);
 
 impl CommonKeys {
-    /// Notes a key of the channel `via` that `postings` records have; whether it is common.
+    /// Counts a key of the channel `via` that `postings` records have. Returns true if the key is common.
     pub fn note(&mut self, via: Via, postings: usize) -> bool {
         let (keys, common) = &mut self.0[via.0.trailing_zeros() as usize & 15];
         let is_common = postings > POSTINGS_PER_KEY;
@@ -91,24 +91,24 @@ impl CommonKeys {
         is_common
     }
 
-    /// How many records a common key of the channel `via` proposes, once all keys are noted.
+    /// Returns how many records a common key of the channel `via` proposes. All keys of the query must have been counted before.
     pub fn limit(&self, via: Via) -> usize {
         let (keys, common) = self.0[via.0.trailing_zeros() as usize & 15];
         if 2 * common <= keys { POSTINGS_PER_COMMON_KEY } else { POSTINGS_PER_KEY }
     }
 }
 
-/// What a shared key with `postings` records counts in ranking: 1/min(`postings`, [`POSTINGS_PER_KEY`]), in units of 2^-40, so
-/// that sums do not depend on the order of adding. A Simhash match counts as a key of one record.
+/// Returns the weight of a shared key that `postings` records have: 1/min(`postings`, [`POSTINGS_PER_KEY`]), as an integer in units of 2^-40, so
+/// that sums do not depend on the order of addition. A Simhash match weighs as much as a key of one record.
 pub fn weight(postings: usize) -> u64 {
     (1 << 40) / postings.clamp(1, POSTINGS_PER_KEY) as u64
 }
 
-/// A record's place in one generation's index.
+/// The number of a record in the index of one generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Slot(pub u32);
 
-/// Which parts of the index proposed a candidate: one bit per channel, one for the exact stage, one for decisions.
+/// The set of sources that proposed a candidate: one bit for each channel, one for the exact stage, one for decisions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Via(u16);
 
@@ -118,82 +118,82 @@ impl Via {
     /// A person's decision.
     pub const DECISION: Self = Self(1 << 14);
 
-    /// The channel at a position of the settings.
-    pub fn channel(ChannelPosition(position): ChannelPosition) -> Self {
-        debug_assert!(position < 14, "channels are few");
-        Self(1 << position)
+    /// The channel at this position of the settings.
+    pub fn channel(position: ChannelPosition) -> Self {
+        debug_assert!(position.0 < 14, "channels are few");
+        Self(1 << position.0)
     }
 
-    /// Both together.
+    /// Returns the union of both sets.
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether all of `other` is in it.
+    /// True if this set contains all sources of `other`.
     pub fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 }
 
-/// What is looked up.
+/// A query to the index.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lookup<'a> {
-    /// Key of the digest, for the exact stage.
+    /// The key of the digest, for the exact stage.
     pub digest_key: Option<u64>,
-    /// Fingerprints near one.
+    /// The fingerprints to find by Hamming distance.
     pub ball: Option<Ball>,
-    /// Posting keys.
+    /// The posting keys.
     pub keys: &'a [PostingKey],
 }
 
 impl<'a> Lookup<'a> {
-    /// What is looked up for a signed record.
+    /// Makes the query that finds candidates for a signed record.
     pub fn of(signed: &'a Signed, simhash: Option<SimhashChannel>) -> Self {
         Self { digest_key: Some(signed.digest.key()), ball: Ball::of(signed, simhash), keys: &signed.keys }
     }
 }
 
-/// The fingerprints near one.
+/// A Hamming ball: all fingerprints within a radius of one fingerprint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ball {
-    /// The one.
+    /// The fingerprint in the centre.
     pub centre: Fingerprint,
-    /// How near, and which channel says so.
+    /// The channel, which sets the radius.
     pub within: SimhashChannel,
 }
 
 impl Ball {
-    /// Around the fingerprint of a signed record, if it has one.
+    /// Makes the ball around the fingerprint of a signed record. `None` if the record has no fingerprint or the profile has no Simhash channel.
     pub fn of(signed: &Signed, simhash: Option<SimhashChannel>) -> Option<Self> {
         Some(Self { centre: signed.fingerprint()?, within: simhash? })
     }
 
-    /// Whether a fingerprint lies in it.
+    /// True if the ball contains the fingerprint.
     pub fn contains(&self, fingerprint: Fingerprint) -> bool {
         self.centre.distance(fingerprint) <= self.within.radius.0
     }
 }
 
-/// A record proposed by the index.
+/// A record that the index proposes as a candidate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Proposal {
-    /// Its slot.
+    /// The slot of the record.
     pub slot: Slot,
-    /// Its seq.
+    /// The seq of the record.
     pub seq: Seq,
-    /// What proposed it.
+    /// The sources that proposed the record.
     pub via: Via,
-    /// Its fingerprint, if it has one.
+    /// The fingerprint of the record, if it has one.
     pub fingerprint: Option<Fingerprint>,
 }
 
-/// The proposals of a lookup, best first: exact ones, then by Σ 1/min(posting length, [`POSTINGS_PER_KEY`]) over the shared
-/// keys (a Simhash match counts 1), ties by lowest seq.
+/// The proposals of a lookup, best first. Exact proposals come first; the others are ordered by Σ 1/min(number of records, [`POSTINGS_PER_KEY`])
+/// over the shared keys (a Simhash match counts 1), and by seq among equals.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Proposals {
-    /// At most [`MAX_CANDIDATES`], besides at most [`POSTINGS_PER_KEY`] exact ones, which cost no verification.
+    /// At most [`MAX_CANDIDATES`] proposals, and in addition at most [`POSTINGS_PER_KEY`] exact ones, which need no verification.
     pub items: Vec<Proposal>,
-    /// Whether a limit cut something off.
+    /// True if a limit left out proposals.
     pub truncated: bool,
 }

@@ -1,44 +1,43 @@
-//! The posting index: 64-bit key → slots of the records that have it, ascending. Serves every channel but `simhash`,
-//! and the exact stage.
+//! The posting index maps a 64-bit key to the slots of the records that have the key, ascending. All channels except `simhash` use it, and the
+//! exact stage.
 //!
-//! Keys are mixed by a bijection (the digest's by another one: it takes a salt), then cut: 12 bits choose one of 4,096
-//! shards, the next 32 are the tag kept in the shard's [`Table`]. Records whose keys agree in those 44 bits meet though
-//! the keys differ. Among 130 million distinct keys (10 million records) that happens to one looked-up key in 135,000,
-//! and costs one needless candidate: verification compares texts, signatures are compared in full, and the exact stage
-//! compares full digests, so no answer changes.
+//! A key is mixed by a bijection (digest keys by another one, with a salt). Then 12 bits choose one of 4,096 shards, and the next 32 bits are
+//! the tag in the [`PostingTable`] of the shard. Different keys that agree in these 44 bits share their postings. Among 130 million distinct keys (10
+//! million records) this happens to one looked-up key in 135,000 and costs one unnecessary candidate. It changes no answer, because verification
+//! compares texts, signatures are compared in full, and the exact stage compares full digests.
 //!
-//! Each shard has its own lock. Readers hold it while they copy the first slots of a key, at most
-//! [`POSTINGS_PER_KEY`](super::POSTINGS_PER_KEY), 256; how many of a common key's are used, [`CommonKeys`](super::CommonKeys)
-//! decides afterwards. The writer holds it for one insertion into a table; when a table must
-//! grow, the larger one is built beside it while readers go on, and swapped in.
+//! Each shard has a lock. A reader holds it while it copies the first slots of a key, at most
+//! [`POSTINGS_PER_KEY`](super::POSTINGS_PER_KEY). [`CommonKeys`](super::CommonKeys) decides afterwards how many slots of a common key are used. The
+//! writer holds the lock for one insertion. If a table must grow, the writer builds the larger table while readers use the old one,
+//! and then replaces it.
 //!
-//! Cost: 9 to 12 bytes a posting, about one cache miss a key and lookup.
+//! Cost: 9 to 12 bytes for a posting, and about one cache miss for a key in a lookup.
 
 use parking_lot::RwLockWriteGuard;
 
-use super::batched_locks::{Together, touch};
-use super::locks::Locks;
-use super::table::Table;
+use super::batched_locks::{HeldLocks, touch};
+use super::locks::LazyLocks;
+use super::table::PostingTable;
 
 const SHARD_BITS: u32 = 12;
 /// Number of shards.
 pub(super) const SHARDS: usize = 1 << SHARD_BITS;
-/// Keys looked up together: those of a usual record.
-const GROUP: usize = 13;
-/// Mixed into digest keys, so that a digest and a channel's key that happen to be equal do not meet.
+/// Number of keys that are looked up together: the keys of a typical record.
+const KEY_GROUP: usize = 13;
+/// Mixed into digest keys, so that a digest key and an equal key of a channel do not share their postings.
 const DIGEST_SALT: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A key as the index files it.
+/// A key in the form of the posting index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FiledKey(u64);
 
 impl FiledKey {
-    /// Of a channel; the channel is mixed in already.
+    /// Makes the form of a key of a channel. The key already depends on the channel.
     pub(super) fn channel(key: u64) -> Self {
         Self(mix(key))
     }
 
-    /// Of the exact stage.
+    /// Makes the form of a key of an exact digest.
     pub(super) fn digest(key: u64) -> Self {
         Self(mix(mix(key ^ DIGEST_SALT)))
     }
@@ -47,7 +46,7 @@ impl FiledKey {
         (self.0 >> (64 - SHARD_BITS)) as usize
     }
 
-    /// The posting of `slot` under the key, as a cell of its shard's table.
+    /// Returns the cell of the shard's table for the posting of `slot` under the key.
     pub(super) fn cell(self, slot: u32) -> u64 {
         u64::from(self.tag()) << 32 | u64::from(slot)
     }
@@ -57,40 +56,40 @@ impl FiledKey {
     }
 }
 
-/// The finaliser of MurmurHash3: a bijection, so it adds no collisions of its own.
+/// The finaliser of MurmurHash3. It is a bijection, so that it causes no collisions.
 fn mix(mut key: u64) -> u64 {
     key = (key ^ key >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
     key = (key ^ key >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
     key ^ key >> 33
 }
 
-/// See the module.
+/// The posting index of one generation.
 pub(super) struct PostingIndex {
-    shards: Locks<Table>,
+    shards: LazyLocks<PostingTable>,
 }
 
 impl PostingIndex {
     pub(super) fn new() -> Self {
-        Self { shards: Locks::new(SHARDS) }
+        Self { shards: LazyLocks::new(SHARDS) }
     }
 
-    /// Files `slot` under `key`; filing twice is filing once.
+    /// Adds `slot` to `key`. Does nothing if the key has the slot already.
     pub(super) fn insert(&self, key: FiledKey, slot: u32) {
         let mut table = self.shards.make(key.shard()).write();
         table.insert(key.tag(), slot);
         settle(table);
     }
 
-    /// Makes the processor fetch what [`PostingIndex::insert`] will change for all `keys`.
+    /// Makes the processor load the places that [`PostingIndex::insert`] changes for all `keys`.
     pub(super) fn prepare(&self, keys: impl Iterator<Item = FiledKey>) {
         self.in_groups(keys.map(|key| (key, ())), |_, (), _| ());
     }
 
-    /// Files cells (see [`FiledKey::cell`]) of one shard, sorting them first. For loading: readers may wait.
+    /// Sorts the cells (see [`FiledKey::cell`]) of one shard and adds them. Only for loading, because readers may have to wait.
     pub(super) fn insert_cells(&self, shard: usize, cells: &mut [u64]) {
         cells.sort_unstable();
         let mut table = self.shards.make(shard).write();
-        // Merging passes over the whole table, inserting searches for every posting.
+        // A merge reads the whole table; an insertion searches for the place of one posting.
         if cells.len() * 8 >= table.len() {
             table.merge(cells);
         } else {
@@ -103,7 +102,7 @@ impl PostingIndex {
         }
     }
 
-    /// Takes `slot` from `key`; whether it was there.
+    /// Removes `slot` from `key`. Returns false if the key did not have the slot.
     pub(super) fn remove(&self, key: FiledKey, slot: u32) -> bool {
         let Some(table) = self.shards.get(key.shard()) else { return false };
         let mut table = table.write();
@@ -112,8 +111,8 @@ impl PostingIndex {
         found
     }
 
-    /// Calls `each` with the lowest slots of every key, ascending, what came with the key, and how many slots the key has in
-    /// all; as many as `limit` says, given the same.
+    /// Calls `each` with the lowest slots of every key, ascending, with the value that belongs to the key and with the number of all slots of
+    /// the key. `limit` returns the number of slots for a key; it gets the same value and number.
     pub(super) fn first<T: Copy>(
         &self,
         keys: impl Iterator<Item = (FiledKey, T)>,
@@ -127,39 +126,39 @@ impl PostingIndex {
         });
     }
 
-    /// Calls `each` with every key and its shard, having fetched those of the next [`GROUP`] keys from memory together.
+    /// Calls `each` with every key and the table of its shard. Loads the tables of [`KEY_GROUP`] keys from memory together.
     fn in_groups<T: Copy>(
         &self,
         mut keys: impl Iterator<Item = (FiledKey, T)>,
-        mut each: impl FnMut(FiledKey, T, &Table),
+        mut each: impl FnMut(FiledKey, T, &PostingTable),
     ) {
         loop {
-            let mut shards = Together::<_, GROUP>::new(&self.shards);
-            let mut group = [None; GROUP];
+            let mut shards = HeldLocks::<_, KEY_GROUP>::new(&self.shards);
+            let mut group = [None; KEY_GROUP];
             for (place, (key, with)) in group.iter_mut().zip(keys.by_ref()) {
                 *place = Some((key, with, shards.lock(key.shard())));
             }
             let tables = || group.iter().flatten().filter_map(|&(key, with, at)| Some((key, with, shards.get(at)?)));
             touch(tables().map(|(key, _, table)| table.touch(key.tag())));
             tables().for_each(|(key, with, table)| each(key, with, table));
-            if group[GROUP - 1].is_none() {
+            if group[KEY_GROUP - 1].is_none() {
                 return;
             }
         }
     }
 
-    /// Bytes allocated.
+    /// Memory in bytes.
     pub(super) fn memory_usage(&self) -> usize {
         self.shards.memory_usage() + self.shards.iter().map(|(_, shard)| shard.read().memory_usage()).sum::<usize>()
     }
 
-    /// Bytes of the locks alone.
+    /// Memory of the locks in bytes.
     #[cfg(test)]
     pub(super) fn locks_memory_usage(&self) -> usize {
         self.shards.memory_usage()
     }
 
-    /// All postings, for comparing two indexes.
+    /// Returns all postings, to compare two indexes.
     #[cfg(test)]
     pub(super) fn postings(&self) -> Vec<(usize, u32, u32)> {
         let shards = self.shards.iter();
@@ -167,9 +166,9 @@ impl PostingIndex {
     }
 }
 
-/// Resizes a crowded table. Only the writer changes tables, so nothing can happen between the two locks; readers go on
-/// while the new table is filled.
-fn settle(table: RwLockWriteGuard<'_, Table>) {
+/// Resizes a table that is too full or too empty. Readers continue while the new table is filled. No other change can happen between the two
+/// locks, because there is only one writer.
+fn settle(table: RwLockWriteGuard<'_, PostingTable>) {
     if !table.is_crowded() {
         return;
     }
@@ -182,7 +181,7 @@ fn settle(table: RwLockWriteGuard<'_, Table>) {
     *table = resized;
 }
 
-fn replace(table: &mut Table) {
+fn replace(table: &mut PostingTable) {
     let mut resized = table.resized();
     resized.adopt(table);
     *table = resized;

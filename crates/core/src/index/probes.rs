@@ -1,47 +1,48 @@
-//! Which block keys to look up so that no fingerprint within a Hamming radius is missed.
+//! The rule that chooses the buckets of the block index for a Hamming radius, so that no fingerprint within the radius is missed.
 //!
-//! A fingerprint has four 16-bit blocks, Q1 (bits 63-48) to Q4 (bits 15-0). For a radius r = 4q + a, 0 ≤ a ≤ 3, the
-//! first a + 1 blocks are probed within q bits and the others within q − 1 (not at all when q = 0). Complete: a fingerprint
-//! missed by all four differs in at least (a + 1)(q + 1) + (3 − a)·q = r + 1 bits. This is multi-index hashing (Norouzi,
-//! Punjani, Fleet 2012) with the remainder spent on as few blocks as possible.
+//! A fingerprint has four 16-bit blocks, Q1 (bits 63-48) to Q4 (bits 15-0). For a radius r = 4q + a, 0 ≤ a ≤ 3, a lookup probes all values within q
+//! bits of the first a + 1 blocks, and all values within q − 1 bits of the other blocks (none if q = 0). This is complete: a fingerprint
+//! that no probe finds differs in at least (a + 1)(q + 1) + (3 − a)·q = r + 1 bits. The method is multi-index hashing (Norouzi, Punjani,
+//! Fleet 2012), with the larger radius q on as few blocks as possible.
 //!
-//! The probes depend on the radius alone, so they are computed once; a lookup XORs each mask into its block.
+//! The probes depend only on the radius, so that they are computed once. A lookup XORs each mask into its block.
 
 use std::sync::LazyLock;
 
-/// Greatest radius that can be probed: 2,788 keys, about what a scan of a small collection costs.
+/// Largest radius that can be probed. It needs 2,788 probes, which cost about as much as a scan of a small collection.
 pub const MAX_RADIUS: u8 = 15;
 
-/// One key to look up: XOR `mask` into the fingerprint's block number `block`.
+/// One bucket to search: the value of block number `block`, XOR `mask`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Probe {
     /// 0 is Q1 (bits 63-48), 3 is Q4 (bits 15-0).
     pub block: u8,
-    /// Bits to flip.
+    /// The bits to flip.
     pub mask: u16,
 }
 
 impl Probe {
-    /// The 16-bit value to look up for `fingerprint` in table [`Probe::block`].
+    /// Returns the value of the bucket to search for `fingerprint`.
     pub fn value(self, fingerprint: u64) -> u16 {
         block(fingerprint, self.block) ^ self.mask
     }
 }
 
-/// The 16-bit block number `index` (0 to 3) of a fingerprint.
+/// Returns the 16-bit block number `index` (0 to 3) of a fingerprint.
 pub fn block(fingerprint: u64, index: u8) -> u16 {
     (fingerprint >> (48 - 16 * u32::from(index))) as u16
 }
 
-/// The probes of `radius` (clamped to [`MAX_RADIUS`]), fewest flipped bits first, so that near records are met early.
-/// Free after the first call.
+/// Returns the probes of `radius` (at most [`MAX_RADIUS`]), fewest flipped bits first, so that near records are found early. Costs nothing
+/// after the first call.
 pub fn probes(radius: u8) -> &'static [Probe] {
     static TABLES: LazyLock<Vec<Vec<Probe>>> = LazyLock::new(|| (0..=MAX_RADIUS).map(compute).collect());
     &TABLES[usize::from(radius.min(MAX_RADIUS))]
 }
 
 fn compute(radius: u8) -> Vec<Probe> {
-    let (within, remainder) = (i32::from(radius / 4), radius % 4);
+    let within = i32::from(radius / 4);
+    let remainder = radius % 4;
     let mut found = Vec::new();
     for flipped in 0..=within {
         for block in 0..4 {
@@ -87,8 +88,8 @@ mod tests {
     }
 
     #[test]
-    fn the_bound_is_tight_every_split_of_the_radius_over_the_blocks_is_met() {
-        // Which bits of a block differ does not matter, only how many: so all distributions are a proof.
+    fn every_distribution_of_the_radius_over_the_blocks_is_probed() {
+        // Only the number of different bits in each block matters, so that testing all distributions is a proof.
         for radius in 0..=MAX_RADIUS {
             let reach: Vec<Option<u32>> = (0..4)
                 .map(|b| probes(radius).iter().filter(|p| p.block == b).map(|p| p.mask.count_ones()).max())

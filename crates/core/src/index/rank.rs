@@ -1,32 +1,32 @@
-//! Adds up what the parts of the index propose for one lookup, and applies the limits.
+//! Adds up the proposals of the parts of the index for one lookup, and applies the limits.
 //!
-//! One hit is a slot that one key proposed. Hits are sorted by slot and merged; exact ones come first, the others by
-//! weight, then seq (which is the order of slots). O(h log h) for h hits; the buffers are kept per thread, so that a
-//! lookup allocates nothing but its answer.
+//! A hit is a slot that one key proposed. Hits are sorted by slot and merged. Exact hits come first; the others are ordered by weight and then by
+//! seq, which is the order of slots. O(h log h) for h hits. Each thread keeps the buffers, so that a lookup allocates only its
+//! answer.
 
 use std::cell::Cell;
 
 use super::{MAX_CANDIDATES, POSTINGS_PER_KEY, Via, weight};
 
-/// A slot proposed by one key, or, merged, by all of them.
+/// A slot that one key proposed, or after merging all keys that proposed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hit {
-    /// Of the record.
+    /// The slot of the record.
     pub slot: u32,
-    /// What proposed it.
+    /// The sources that proposed the record.
     pub via: Via,
-    /// Σ of [`weight`].
+    /// The sum of the keys' [`weight`]s.
     pub weight: u64,
 }
 
-/// Buffers of a lookup.
+/// The buffers of a lookup.
 #[derive(Default)]
 pub struct Scratch {
-    /// What keys proposed.
+    /// The slots that keys proposed.
     pub hits: Vec<Hit>,
-    /// Slots whose fingerprints are near, of one channel: see [`Scratch::take_near`].
+    /// The slots with a near fingerprint; see [`Scratch::take_near`].
     pub near: Vec<u32>,
-    /// Whether a limit cut the proposals short.
+    /// True if a limit left out proposals.
     pub truncated: bool,
 }
 
@@ -34,11 +34,11 @@ thread_local! {
     static SCRATCH: Cell<Scratch> = const { Cell::new(Scratch { hits: Vec::new(), near: Vec::new(), truncated: false }) };
 }
 
-/// Hits a thread's buffer keeps room for between lookups: the most a usual lookup has (96 keys of 256 records).
+/// Number of hits for which a thread keeps memory between lookups: the largest number in a typical lookup (96 keys of 256 records).
 const KEPT: usize = 32_768;
 
 impl Scratch {
-    /// Runs `lookup` with this thread's buffers, empty.
+    /// Runs `lookup` with the empty buffers of this thread.
     pub fn with<T>(lookup: impl FnOnce(&mut Self) -> T) -> T {
         let mut scratch = SCRATCH.take();
         scratch.hits.clear();
@@ -51,7 +51,7 @@ impl Scratch {
         answer
     }
 
-    /// Turns the slots in `near` into hits of the channel `via`: the lowest [`POSTINGS_PER_KEY`] of them.
+    /// Moves the lowest [`POSTINGS_PER_KEY`] slots of `near` to the hits, as hits of the channel `via`.
     pub fn take_near(&mut self, via: Via) {
         self.near.sort_unstable();
         self.near.dedup();
@@ -60,7 +60,7 @@ impl Scratch {
         self.hits.extend(near.map(|slot| Hit { slot, via, weight: weight(1) }));
     }
 
-    /// Merges the hits and leaves the best, in order: exact ones, then the [`MAX_CANDIDATES`] of most weight.
+    /// Merges the hits and keeps the best ones in order: all exact hits, then the [`MAX_CANDIDATES`] heaviest of the others.
     pub fn rank(&mut self) -> &[Hit] {
         let hits = &mut self.hits;
         if hits.len() > 1 {

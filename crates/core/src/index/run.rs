@@ -1,21 +1,21 @@
-//! A run of fingerprints that share a block: what a lookup scans.
+//! A run is a contiguous list of fingerprints with the same block, which a lookup scans.
 //!
 //! Layout: one allocation of 32-bit words, a structure of arrays with room for `capacity` entries (an even number):
 //!
 //! ```text
-//! tails  capacity words         32 of the 48 bits that the block does not imply: all that a scan reads
-//! slots  capacity words         the record's slot
-//! rests  capacity / 2 words     the other 16 bits, two to a word: read for the few entries whose tail is near
+//! tails  capacity words         32 of the 48 bits outside the block; a scan reads only these
+//! slots  capacity words         the slot of the record
+//! rests  capacity / 2 words     the other 16 bits, two in a word; read only for the few entries with a near tail
 //! ```
 //!
-//! So 10 bytes an entry, and no look elsewhere to be certain. Entries have no order; a run never holds a slot twice.
-//! Insert O(1) amortised (room grows by an eighth, or by four), remove O(length) to find the entry, scan O(length).
+//! An entry takes 10 bytes, and a scan needs no other data. Entries have no order; a run never contains a slot twice. An insertion takes O(1)
+//! amortised (the room grows by an eighth, at least by four), a removal O(length) to find the entry, a scan O(length).
 
-/// The 48 bits of a fingerprint that are not its block, in the order of a rotation that brings the block to the top.
+/// The 48 bits of a fingerprint outside its block, in the order after a rotation that moves the block to the top.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Remainder(pub(super) u64);
+pub(super) struct BlockRemainder(pub(super) u64);
 
-impl Remainder {
+impl BlockRemainder {
     fn tail(self) -> u32 {
         (self.0 >> 16) as u32
     }
@@ -25,18 +25,18 @@ impl Remainder {
     }
 }
 
-/// See the module.
+/// A contiguous list of fingerprints with the same block, and their slots.
 #[derive(Default)]
-pub(super) struct Run {
+pub(super) struct FingerprintRun {
     words: Box<[u32]>,
     len: u32,
 }
 
-/// Tails examined at once: enough to fill vector registers, few enough that small runs profit.
+/// Number of tails that are compared at once: enough to fill vector registers, and few enough that small runs benefit.
 const LANES: usize = 16;
 
-impl Run {
-    /// A run with room for exactly `entries`, for building.
+impl FingerprintRun {
+    /// Makes a run with room for exactly `entries` entries.
     pub(super) fn with_room(entries: usize) -> Self {
         let capacity = entries.next_multiple_of(2);
         Self { words: vec![0; capacity / 2 * 5].into_boxed_slice(), len: 0 }
@@ -46,7 +46,7 @@ impl Run {
         self.len as usize
     }
 
-    pub(super) fn push(&mut self, remainder: Remainder, slot: u32) {
+    pub(super) fn push(&mut self, remainder: BlockRemainder, slot: u32) {
         if self.len() == self.capacity() {
             self.resize(self.len() + (self.len() / 8).max(4));
         }
@@ -55,7 +55,7 @@ impl Run {
         self.put(at, remainder, slot);
     }
 
-    /// Removes the entry of `slot`; whether it was there.
+    /// Removes the entry of `slot`. Returns false if there was none.
     pub(super) fn remove(&mut self, slot: u32) -> bool {
         let Some(at) = self.position(slot) else { return false };
         let last = self.len() - 1;
@@ -68,7 +68,7 @@ impl Run {
         true
     }
 
-    /// Puts `new` in the place of `slot`; whether it was there.
+    /// Replaces `slot` with `new`. Returns false if there was no entry of `slot`.
     pub(super) fn replace(&mut self, slot: u32, new: u32) -> bool {
         let Some(at) = self.position(slot) else { return false };
         let (remainder, _) = self.entry(at);
@@ -76,14 +76,14 @@ impl Run {
         true
     }
 
-    /// All entries, in no particular order.
-    pub(super) fn entries(&self) -> impl Iterator<Item = (Remainder, u32)> + '_ {
+    /// Returns all entries, in no particular order.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (BlockRemainder, u32)> + '_ {
         (0..self.len()).map(|at| self.entry(at))
     }
 
     /// Calls `hit` with the slot of every entry within `budget` bits of `query`.
     #[inline]
-    pub(super) fn scan(&self, query: Remainder, budget: u32, hit: &mut impl FnMut(u32)) {
+    pub(super) fn scan(&self, query: BlockRemainder, budget: u32, hit: &mut impl FnMut(u32)) {
         match budget {
             0 => self.scan_by(query, budget, clear_lowest::<0>, hit),
             1 => self.scan_by(query, budget, clear_lowest::<1>, hit),
@@ -101,7 +101,8 @@ impl Run {
 
     /// Reads the three words that a push will write.
     pub(super) fn touch_end(&self) -> u64 {
-        let (capacity, at) = (self.capacity(), self.len());
+        let capacity = self.capacity();
+        let at = self.len();
         [at, capacity + at, 2 * capacity + at / 2]
             .iter()
             .filter_map(|&at| self.words.get(at))
@@ -109,21 +110,22 @@ impl Run {
             .sum()
     }
 
-    /// Makes room for `more` entries, and no more.
+    /// Reserves room for exactly `more` entries.
     pub(super) fn reserve(&mut self, more: usize) {
         if self.len() + more > self.capacity() {
             self.resize(self.len() + more);
         }
     }
 
-    /// Bytes allocated.
+    /// Memory in bytes.
     pub(super) fn memory_usage(&self) -> usize {
         size_of_val(&*self.words)
     }
 
-    /// `excess` is 0 for a difference within the budget. The inner loops have no branch, so that they become vector code.
+    /// Scans the tails. `excess` returns 0 for a difference within the budget. The inner loops have no branch, so that the compiler makes vector
+    /// code of them.
     #[inline]
-    fn scan_by(&self, query: Remainder, budget: u32, excess: impl Fn(u32) -> u32, hit: &mut impl FnMut(u32)) {
+    fn scan_by(&self, query: BlockRemainder, budget: u32, excess: impl Fn(u32) -> u32, hit: &mut impl FnMut(u32)) {
         let tail = query.tail();
         let tails = &self.words[..self.len()];
         let mut chunks = tails.chunks_exact(LANES);
@@ -141,7 +143,7 @@ impl Run {
     }
 
     #[cold]
-    fn examine(&self, from: usize, count: usize, query: Remainder, budget: u32, hit: &mut impl FnMut(u32)) {
+    fn examine(&self, from: usize, count: usize, query: BlockRemainder, budget: u32, hit: &mut impl FnMut(u32)) {
         for at in from..from + count {
             let (remainder, slot) = self.entry(at);
             if (remainder.0 ^ query.0).count_ones() <= budget {
@@ -154,13 +156,13 @@ impl Run {
         self.words.len() / 5 * 2
     }
 
-    fn entry(&self, at: usize) -> (Remainder, u32) {
+    fn entry(&self, at: usize) -> (BlockRemainder, u32) {
         let capacity = self.capacity();
         let rest = self.words[2 * capacity + at / 2] >> (16 * (at % 2)) & 0xffff;
-        (Remainder(u64::from(self.words[at]) << 16 | u64::from(rest)), self.words[capacity + at])
+        (BlockRemainder(u64::from(self.words[at]) << 16 | u64::from(rest)), self.words[capacity + at])
     }
 
-    fn put(&mut self, at: usize, remainder: Remainder, slot: u32) {
+    fn put(&mut self, at: usize, remainder: BlockRemainder, slot: u32) {
         let capacity = self.capacity();
         self.words[at] = remainder.tail();
         self.words[capacity + at] = slot;
@@ -176,7 +178,9 @@ impl Run {
 
     fn resize(&mut self, entries: usize) {
         let mut resized = Self::with_room(entries);
-        let (old, new, len) = (self.capacity(), resized.capacity(), self.len());
+        let old = self.capacity();
+        let new = resized.capacity();
+        let len = self.len();
         resized.words[..len].copy_from_slice(&self.words[..len]);
         resized.words[new..new + len].copy_from_slice(&self.words[old..old + len]);
         let pairs = len.div_ceil(2);
@@ -186,7 +190,8 @@ impl Run {
     }
 }
 
-/// 0 for at most `N` set bits. For few bits this costs less than counting them, where the machine has no vector count.
+/// Clears the lowest `N` set bits, so that the result is 0 for at most `N` set bits. For small `N` this is cheaper than counting the bits on a
+/// processor without a vector instruction for counting.
 #[inline]
 fn clear_lowest<const N: u32>(mut bits: u32) -> u32 {
     for _ in 0..N {

@@ -1,16 +1,16 @@
-//! The slot table: seq, fingerprint and state of every record of a generation, by slot.
+//! The slot table contains the seq, the fingerprint and the state of every record of a generation, by slot.
 //!
-//! Layout: 16 bytes a slot, two atomic words, in chunks of 8,192 slots that are allocated when first needed and never
-//! move. So a reader needs no lock, and growing never copies.
+//! Layout: two atomic words (16 bytes) for each slot, in chunks of 8,192 slots that are allocated at the first write and never move. Readers
+//! therefore need no lock, and growing never copies.
 //!
 //! ```text
-//! word 0   bit 63 live · bit 62 has a fingerprint · bit 61 stands for twins (see `block`) · bits 60-0 seq
+//! word 0   bit 63 live · bit 62 has a fingerprint · bit 61 is the first of twins (see `block`) · bits 60-0 seq
 //! word 1   fingerprint
 //! ```
 //!
-//! One writer at a time changes it (the caller's duty); any number of readers look. A slot is written before it is
-//! filed under any key, and whoever finds it there has taken a lock after the writer released it, hence sees the words.
-//! A removed slot keeps its words and its 16 bytes until the generation is rebuilt.
+//! The caller must make sure that only one thread writes at a time; any number of threads may read. A slot is written before it is added to any key. A
+//! reader that finds the slot under a key has taken a lock that the writer released before, so that the reader sees the words. A removed slot
+//! keeps its words until the generation is rebuilt.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::Seq;
 use crate::verdict::Fingerprint;
 
-/// Slots of one index: the postings keep one bit of a 32-bit word for themselves.
+/// Number of slots of one index. The postings use one bit of a 32-bit word for another purpose.
 pub(super) const MAX_SLOTS: u32 = 1 << 31;
 
 const LIVE: u64 = 1 << 63;
@@ -27,20 +27,20 @@ const TWINS: u64 = 1 << 61;
 const SEQ: u64 = TWINS - 1;
 
 const CHUNK_BITS: u32 = 13;
-const CHUNK: usize = 1 << CHUNK_BITS;
-/// Chunks of a directory; 512 directories of 512 chunks of 8,192 slots are 2^31.
-const FAN: usize = 512;
+const CHUNK_SIZE: usize = 1 << CHUNK_BITS;
+/// Number of chunks in a directory; 512 directories of 512 chunks of 8,192 slots are 2^31 slots.
+const DIRECTORY_SIZE: usize = 512;
 
 #[derive(Default)]
-struct Words {
+struct SlotWords {
     state: AtomicU64,
     fingerprint: AtomicU64,
 }
 
-type Chunk = Box<[Words]>;
-type Directory = Box<[OnceLock<Chunk>]>;
+type SlotChunk = Box<[SlotWords]>;
+type SlotDirectory = Box<[OnceLock<SlotChunk>]>;
 
-/// What the table says of a slot.
+/// The first word of a slot.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SlotState(u64);
 
@@ -58,9 +58,9 @@ impl SlotState {
     }
 }
 
-/// See the module.
+/// The slot table of one generation.
 pub(super) struct SlotTable {
-    directories: Box<[OnceLock<Directory>]>,
+    directories: Box<[OnceLock<SlotDirectory>]>,
 }
 
 impl SlotTable {
@@ -68,19 +68,19 @@ impl SlotTable {
         Self { directories: once_locks() }
     }
 
-    /// Writes a new slot, live. `slot` is below [`MAX_SLOTS`], `seq` below 2^61.
+    /// Writes a new live slot. `slot` must be below [`MAX_SLOTS`], and `seq` below 2^61.
     pub(super) fn write(&self, slot: u32, seq: Seq, fingerprint: Option<Fingerprint>) {
         debug_assert!(slot < MAX_SLOTS && seq.0 <= SEQ, "slot and seq fit their bits");
-        let (directory, chunk, _) = place(slot);
+        let (directory, chunk, _) = locate(slot);
         let chunks = self.directories[directory].get_or_init(once_locks);
-        chunks[chunk].get_or_init(|| (0..CHUNK).map(|_| Words::default()).collect());
+        chunks[chunk].get_or_init(|| (0..CHUNK_SIZE).map(|_| SlotWords::default()).collect());
         let words = self.words(slot).expect("the chunk was just made");
         words.fingerprint.store(fingerprint.map_or(0, |f| f.0), Ordering::Relaxed);
         let present = if fingerprint.is_some() { HAS_FINGERPRINT } else { 0 };
         words.state.store(seq.0 & SEQ | LIVE | present, Ordering::Release);
     }
 
-    /// The slot's state and fingerprint; `None` for a slot never written.
+    /// Returns the state and the fingerprint of a slot; `None` for a slot that was never written.
     pub(super) fn read(&self, slot: u32) -> Option<(SlotState, Option<Fingerprint>)> {
         let words = self.words(slot)?;
         let state = words.state.load(Ordering::Acquire);
@@ -88,12 +88,12 @@ impl SlotTable {
         (state != 0).then_some((SlotState(state), (state & HAS_FINGERPRINT != 0).then_some(Fingerprint(fingerprint))))
     }
 
-    /// Marks a slot removed; whether it was live.
+    /// Marks a slot as removed. Returns false if it was not live.
     pub(super) fn kill(&self, slot: u32) -> bool {
         self.change(slot, |state| state & !LIVE).is_some_and(|before| before & LIVE != 0)
     }
 
-    /// Marks whether the slot stands for twins.
+    /// Sets or clears the mark that the slot is the first of twins.
     pub(super) fn set_twins(&self, slot: u32, twins: bool) {
         self.change(slot, |state| if twins { state | TWINS } else { state & !TWINS });
     }
@@ -111,21 +111,21 @@ impl SlotTable {
                     }
                 }
             }
-            base += CHUNK as u32;
+            base += CHUNK_SIZE as u32;
         }
     }
 
-    /// Bytes allocated.
+    /// Memory in bytes.
     pub(super) fn memory_usage(&self) -> usize {
         let directories = self.directories.iter().filter_map(OnceLock::get);
         let chunks: usize = directories.clone().map(|d| d.iter().filter(|c| c.get().is_some()).count()).sum();
         size_of_val(&*self.directories)
             + directories.map(|d| size_of_val(&**d)).sum::<usize>()
-            + chunks * CHUNK * size_of::<Words>()
+            + chunks * CHUNK_SIZE * size_of::<SlotWords>()
     }
 
-    fn words(&self, slot: u32) -> Option<&Words> {
-        let (directory, chunk, at) = place(slot);
+    fn words(&self, slot: u32) -> Option<&SlotWords> {
+        let (directory, chunk, at) = locate(slot);
         Some(&self.directories.get(directory)?.get()?[chunk].get()?[at])
     }
 
@@ -138,10 +138,10 @@ impl SlotTable {
 }
 
 fn once_locks<T>() -> Box<[OnceLock<T>]> {
-    (0..FAN).map(|_| OnceLock::new()).collect()
+    (0..DIRECTORY_SIZE).map(|_| OnceLock::new()).collect()
 }
 
-fn place(slot: u32) -> (usize, usize, usize) {
+fn locate(slot: u32) -> (usize, usize, usize) {
     let chunk = (slot >> CHUNK_BITS) as usize;
-    (chunk / FAN, chunk % FAN, slot as usize % CHUNK)
+    (chunk / DIRECTORY_SIZE, chunk % DIRECTORY_SIZE, slot as usize % CHUNK_SIZE)
 }

@@ -1,22 +1,22 @@
-//! A multimap from 32-bit tags to ascending slots, in as few bytes as open addressing allows: one shard of `posting`.
+//! One shard of the posting index: a compact multimap from 32-bit tags to ascending slots.
 //!
-//! Layout: `cells`, 64-bit words, either empty or `tag << 32 | value`, kept **sorted**, with gaps. A tag's home is
-//! `tag · homes / 2^32`, which rises with the tag; a cell stands at its home or, where that is taken, behind it with no
-//! gap between (linear probing in sorted order). `cells` is as long as `homes` and longer where the last cluster
-//! overflows, so nothing wraps around.
+//! Layout: `cells` contains 64-bit words. A word is empty or `tag << 32 | value`. The words are **sorted**, with gaps. The home of a tag is
+//! `tag · homes / 2^32`, which ascends with the tag. A cell is at its home or, if the home is occupied, after it without a gap between
+//! them (linear probing in sorted order). `cells` has `homes` places, and more if the last cluster needs them, so that nothing wraps
+//! around.
 //!
 //! ```text
-//! value, top bit clear   a slot; up to MAX_INLINE cells of one tag stand side by side, ascending
-//! value, top bit set     number of a list in `lists`: the tag's only cell
+//! value, top bit clear   a slot; up to MAX_INLINE cells of one tag follow each other, ascending
+//! value, top bit set     the number of a list in `lists`; the tag has no other cell
 //! ```
 //!
-//! Invariants: cells ascend; no empty cell between a cell and its home; a list holds more than `MIN_LIST` ascending
-//! slots. Sorted order ends an unsuccessful search as early as a successful one and makes growing one sequential copy,
-//! so that the table may be full to 7/8 and grow by a quarter: 9.1 to 11.4 bytes a posting, where a power-of-two table
-//! of the same words takes 10.3 to 20.6.
+//! Invariants: cells ascend; there is no empty cell between a cell and its home; a list contains more than `MIN_LIST` ascending slots. The
+//! sorted order ends an unsuccessful search as early as a successful one, and makes growing one sequential copy. The table can therefore
+//! be full to 7/8 and grow by a quarter: a posting takes 9.1 to 11.4 bytes, compared with 10.3 to 20.6 in a table whose size is a power
+//! of two.
 //!
-//! A lookup costs one cache miss (two with a list); an insert moves the cells up to the next gap (about 30 at most
-//! times); a list keeps insertion at its end O(1) and removal O(length).
+//! A lookup costs one cache miss (two with a list). An insertion moves the cells up to the next gap (usually at most 30). In a list, an insertion at
+//! the end takes O(1) and a removal O(length).
 
 use std::ops::{Index, IndexMut};
 
@@ -24,36 +24,36 @@ use super::slots::MAX_SLOTS;
 
 const EMPTY: u64 = u64::MAX;
 const LIST: u32 = MAX_SLOTS;
-/// Postings of a tag kept as cells; more make a list. Long runs of one tag would push other tags from their homes.
+/// Largest number of postings of a tag that are cells; more postings are a list. Long runs of one tag would move other tags from their homes.
 const MAX_INLINE: usize = 8;
-/// A list that shrinks to this goes back to cells. Well below [`MAX_INLINE`], so that nothing flutters.
+/// A list that shrinks to this size becomes cells again. Much smaller than [`MAX_INLINE`], so that a tag does not change often.
 const MIN_LIST: usize = 4;
-/// Room for cells beyond the last home.
+/// Number of cells after the last home for which memory is reserved.
 const OVERFLOW: usize = 16;
 
-/// See the module.
+/// One shard of the posting index.
 #[derive(Default)]
-pub(super) struct Table {
+pub(super) struct PostingTable {
     cells: Vec<u64>,
     homes: u32,
     used: u32,
-    lists: Lists,
+    lists: OverflowLists,
 }
 
-/// The lists of a table by number. Apart from the table, since most tables have none and there are many tables.
+/// The lists of a table by number. They are allocated separately, because there are many tables and most have no list.
 #[derive(Default)]
-struct Lists(Option<Box<Numbered>>);
+struct OverflowLists(Option<Box<NumberedLists>>);
 
 #[derive(Default)]
-struct Numbered {
+struct NumberedLists {
     lists: Vec<Vec<u32>>,
     free: Vec<u32>,
 }
 
-impl Lists {
-    /// Keeps a list; its number.
+impl OverflowLists {
+    /// Stores a list and returns its number.
     fn keep(&mut self, list: Vec<u32>) -> u32 {
-        let Numbered { lists, free } = &mut **self.0.get_or_insert_default();
+        let NumberedLists { lists, free } = &mut **self.0.get_or_insert_default();
         if let Some(number) = free.pop() {
             lists[number as usize] = list;
             return number;
@@ -62,7 +62,7 @@ impl Lists {
         lists.len() as u32 - 1
     }
 
-    /// Gives up a list; its slots. The last one takes everything with it.
+    /// Removes a list and returns it. The removal of the last list frees all memory.
     fn take(&mut self, number: u32) -> Vec<u32> {
         let list = std::mem::take(&mut self[number]);
         if let Some(numbered) = &mut self.0 {
@@ -76,45 +76,45 @@ impl Lists {
 
     fn memory_usage(&self) -> usize {
         self.0.as_ref().map_or(0, |numbered| {
-            let Numbered { lists, free } = &**numbered;
+            let NumberedLists { lists, free } = &**numbered;
             let slots: usize = lists.iter().map(Vec::capacity).sum();
-            size_of::<Numbered>()
+            size_of::<NumberedLists>()
                 + lists.capacity() * size_of::<Vec<u32>>()
                 + (free.capacity() + slots) * size_of::<u32>()
         })
     }
 }
 
-impl Index<u32> for Lists {
+impl Index<u32> for OverflowLists {
     type Output = Vec<u32>;
 
     fn index(&self, number: u32) -> &Vec<u32> {
-        let numbered = self.0.as_ref().expect("a cell names a list that is kept");
+        let numbered = self.0.as_ref().expect("the list of a cell exists");
         &numbered.lists[number as usize]
     }
 }
 
-impl IndexMut<u32> for Lists {
+impl IndexMut<u32> for OverflowLists {
     fn index_mut(&mut self, number: u32) -> &mut Vec<u32> {
-        let numbered = self.0.as_mut().expect("a cell names a list that is kept");
+        let numbered = self.0.as_mut().expect("the list of a cell exists");
         &mut numbered.lists[number as usize]
     }
 }
 
-/// The last tag of a table that is being filled in order: where its cells start, and how many there are.
+/// The last tag of a table that is being filled in order: the place of its first cell, and the number of its cells.
 #[derive(Clone, Copy, Default)]
-struct Tail {
+struct LastTag {
     start: usize,
     cells: usize,
 }
 
 /// The slots of one tag.
-pub(super) enum Postings<'a> {
+pub(super) enum TagPostings<'a> {
     Cells(&'a [u64]),
     List(&'a [u32]),
 }
 
-impl Postings<'_> {
+impl TagPostings<'_> {
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Cells(cells) => cells.len(),
@@ -131,30 +131,30 @@ impl Postings<'_> {
     }
 }
 
-impl Table {
+impl PostingTable {
     /// Number of cells.
     pub(super) fn len(&self) -> usize {
         self.used as usize
     }
 
-    /// Reads the cells where a search for `tag` begins.
+    /// Reads the cells at which a search for `tag` begins. Returns a value that depends on them.
     #[inline]
     pub(super) fn touch(&self, tag: u32) -> u64 {
         let home = self.home(tag);
         self.cells.get(home).copied().unwrap_or(0).wrapping_add(self.cells.get(home + 8).copied().unwrap_or(0))
     }
 
-    /// The slots of `tag`.
-    pub(super) fn get(&self, tag: u32) -> Postings<'_> {
+    /// Returns the slots of `tag`.
+    pub(super) fn get(&self, tag: u32) -> TagPostings<'_> {
         let (start, end) = self.run(tag);
         match self.cells[start..end] {
-            [cell] if let Some(number) = list_number(cell) => Postings::List(&self.lists[number]),
-            ref cells => Postings::Cells(cells),
+            [cell] if let Some(number) = list_number(cell) => TagPostings::List(&self.lists[number]),
+            ref cells => TagPostings::Cells(cells),
         }
     }
 
-    /// Adds a posting; nothing happens if it is there. Cheapest when `slot` is above all others of the tag. Afterwards
-    /// [`Table::is_crowded`] may be true; the caller then replaces the table by [`Table::resized`].
+    /// Adds a posting. Does nothing if the table contains it already. This is cheapest if `slot` is above all other slots of the tag. If
+    /// [`PostingTable::is_crowded`] is true afterwards, the caller replaces the table with [`PostingTable::resized`].
     pub(super) fn insert(&mut self, tag: u32, slot: u32) {
         if self.homes == 0 {
             self.reset(8);
@@ -180,13 +180,13 @@ impl Table {
         }
     }
 
-    /// Adds postings given as cells, ascending: a new table is filled in one pass over both.
+    /// Adds postings, given as ascending cells. Fills a new table in one pass over the old cells and the new ones.
     pub(super) fn merge(&mut self, cells: &[u64]) {
         let most = self.len() + cells.len();
         let mut merged = Self::default();
         merged.reset((most + most / 4 + 4) as u32);
         merged.lists = std::mem::take(&mut self.lists);
-        let mut end = Tail::default();
+        let mut end = LastTag::default();
         let mut new = cells.iter().copied().peekable();
         for &old in self.cells.iter().filter(|&&cell| cell != EMPTY) {
             while let Some(cell) = new.next_if(|&cell| cell < old) {
@@ -203,7 +203,7 @@ impl Table {
         }
     }
 
-    /// Removes a posting; whether it was there.
+    /// Removes a posting. Returns false if the table did not contain it.
     pub(super) fn remove(&mut self, tag: u32, slot: u32) -> bool {
         let (start, end) = self.run(tag);
         if let [cell] = self.cells[start..end]
@@ -216,13 +216,14 @@ impl Table {
         true
     }
 
-    /// Whether the table is fuller than it should be, or much emptier.
+    /// True if the table is too full or much too empty.
     pub(super) fn is_crowded(&self) -> bool {
-        let (used, homes) = (u64::from(self.used), u64::from(self.homes));
+        let used = u64::from(self.used);
+        let homes = u64::from(self.homes);
         used * 8 > homes * 7 || (homes > 8 && used * 4 < homes) || (used == 0 && homes > 0)
     }
 
-    /// The same postings in a table of a fitting size. The lists stay behind: hand them over with [`Table::adopt`].
+    /// Returns a table of a suitable size with the same cells. The lists stay in this table until [`PostingTable::adopt`] moves them.
     pub(super) fn resized(&self) -> Self {
         let mut table = Self::default();
         if self.used == 0 {
@@ -238,17 +239,17 @@ impl Table {
         table
     }
 
-    /// Takes the lists of the table it was made from by [`Table::resized`].
+    /// Moves the lists from the table from which [`PostingTable::resized`] made this one.
     pub(super) fn adopt(&mut self, from: &mut Self) {
         self.lists = std::mem::take(&mut from.lists);
     }
 
-    /// Bytes allocated.
+    /// Memory in bytes.
     pub(super) fn memory_usage(&self) -> usize {
         self.cells.capacity() * size_of::<u64>() + self.lists.memory_usage()
     }
 
-    /// All postings, in order of tag and slot.
+    /// Returns all postings in the order of tag and slot.
     #[cfg(test)]
     pub(super) fn postings(&self) -> Vec<(u32, u32)> {
         let mut tags: Vec<u32> = self.cells.iter().filter(|&&c| c != EMPTY).map(|c| (c >> 32) as u32).collect();
@@ -272,7 +273,7 @@ impl Table {
         ((u64::from(tag) * u64::from(self.homes)) >> 32) as usize
     }
 
-    /// Where the cells of `tag` stand, or would be inserted.
+    /// Returns the range of the cells of `tag`. Without cells, the range is empty and lies where the first cell would be inserted.
     #[inline]
     fn run(&self, tag: u32) -> (usize, usize) {
         let home = self.home(tag);
@@ -283,21 +284,22 @@ impl Table {
         (start, start + own)
     }
 
-    /// Adds a cell that is not below those before it.
+    /// Appends a cell that is not lower than the cells before it.
     #[inline]
-    fn append(&mut self, cell: u64, tail: &mut Tail) {
+    fn append(&mut self, cell: u64, tail: &mut LastTag) {
         if tail.cells > 0 && self.cells[tail.start] >> 32 == cell >> 32 {
             return self.append_to_tag(cell, tail);
         }
         let start = self.home((cell >> 32) as u32).max(tail.start + tail.cells);
-        *tail = Tail { start, cells: 1 };
+        *tail = LastTag { start, cells: 1 };
         self.place(start, cell);
     }
 
-    /// The same for a further cell of the last tag: joins the slots in a list when there are many, or one already.
-    fn append_to_tag(&mut self, cell: u64, tail: &mut Tail) {
-        let Tail { start, cells } = *tail;
-        let (first, last) = (self.cells[start], self.cells[start + cells - 1]);
+    /// Appends another cell of the last tag. Moves the slots to a list if there are many, or if one of the cells is a list.
+    fn append_to_tag(&mut self, cell: u64, tail: &mut LastTag) {
+        let LastTag { start, cells } = *tail;
+        let first = self.cells[start];
+        let last = self.cells[start + cells - 1];
         match (list_number(first), list_number(cell)) {
             (None, None) if last == cell => {}
             (None, None) if cells < MAX_INLINE => {
@@ -340,7 +342,7 @@ impl Table {
         }
     }
 
-    /// Inserts where no gap is left up to the end. `Vec` alone would double for the sake of a few cells.
+    /// Inserts a cell after which there is no gap. Reserves memory for a few cells, because `Vec` would double its size.
     fn overflow(&mut self, at: usize, cell: u64) {
         if self.cells.len() == self.cells.capacity() {
             self.cells.reserve_exact(OVERFLOW);
@@ -348,7 +350,7 @@ impl Table {
         self.cells.insert(at, cell);
     }
 
-    /// Closes the gap as far as cells may move towards their homes.
+    /// Removes a cell and moves the following cells back, as long as they stay at or after their homes.
     fn remove_cell(&mut self, at: usize) {
         self.used -= 1;
         let movable = |(i, &cell): (usize, &u64)| cell != EMPTY && self.home((cell >> 32) as u32) < at + 1 + i;
@@ -358,7 +360,8 @@ impl Table {
     }
 
     fn remove_from_list(&mut self, at: usize, slot: u32) -> bool {
-        let (tag, number) = ((self.cells[at] >> 32) as u32, self.cells[at] as u32 & !LIST);
+        let tag = (self.cells[at] >> 32) as u32;
+        let number = self.cells[at] as u32 & !LIST;
         let list = &mut self.lists[number];
         let Ok(found) = list.binary_search(&slot) else { return false };
         list.remove(found);
@@ -371,7 +374,7 @@ impl Table {
     }
 }
 
-/// The list that a cell stands for.
+/// Returns the number of the list that a cell refers to; `None` for a cell with a slot.
 #[inline]
 fn list_number(cell: u64) -> Option<u32> {
     (cell as u32 & LIST != 0).then_some(cell as u32 & !LIST)
@@ -381,7 +384,7 @@ fn join(tag: u32, value: u32) -> u64 {
     u64::from(tag) << 32 | u64::from(value)
 }
 
-/// Inserts into an ascending list without repetition; grows it by an eighth, not by doubling.
+/// Inserts a slot into an ascending list unless the list contains it. The list grows by an eighth and does not double.
 pub(super) fn insert_sorted(list: &mut Vec<u32>, slot: u32) {
     let at = match list.last() {
         Some(&last) if last >= slot => match list.binary_search(&slot) {
@@ -404,7 +407,7 @@ mod tests {
 
     use super::*;
 
-    fn settle(table: &mut Table) {
+    fn settle(table: &mut PostingTable) {
         if table.is_crowded() {
             let mut next = table.resized();
             next.adopt(table);
@@ -416,10 +419,11 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn holds_what_a_set_of_pairs_would_hold(
+        fn a_table_contains_the_same_postings_as_a_set_of_pairs(
             steps in prop::collection::vec((any::<bool>(), prop_oneof![Just(0u32), Just(u32::MAX), 0..40u32, any::<u32>()], 0..60u32), 0..600),
         ) {
-            let (mut table, mut model) = (Table::default(), BTreeSet::new());
+            let mut table = PostingTable::default();
+            let mut model = BTreeSet::new();
             for (insert, tag, slot) in steps {
                 if insert {
                     table.insert(tag, slot);
@@ -442,11 +446,12 @@ mod tests {
         }
 
         #[test]
-        fn merging_runs_is_inserting_their_postings(
+        fn merging_gives_the_same_table_as_inserting(
             runs in prop::collection::vec(
                 prop::collection::vec((prop_oneof![0..12u32, any::<u32>(), Just(u32::MAX)], 0..60u32), 0..200), 1..6),
         ) {
-            let (mut merged, mut inserted) = (Table::default(), Table::default());
+            let mut merged = PostingTable::default();
+            let mut inserted = PostingTable::default();
             for run in runs {
                 let mut cells: Vec<u64> = run.iter().map(|&(tag, slot)| join(tag, slot)).collect();
                 cells.sort_unstable();

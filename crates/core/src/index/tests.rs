@@ -1,28 +1,29 @@
-//! The index against a brute-force model, and readers beside a writer.
+//! Compares the index with a brute-force model, and runs readers at the same time as a writer.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use proptest::prelude::*;
 
-use super::block::Tuning;
-use super::bucket::Shape;
+use super::block::BlockTuning;
+use super::bucket::BucketLimits;
 use super::*;
 
-/// Small limits, so that few records reach every shape of a bucket, and buckets are probed from the first record on.
-const TINY: Tuning = Tuning { shape: Shape { split_above: 6, widen_above: 20 }, slots_per_probe: 0 };
+/// Small limits, so that a few records cause every shape of a bucket, and lookups use probes from the first record.
+const TINY: BlockTuning = BlockTuning { shape: BucketLimits { split_above: 6, widen_above: 20 }, slots_per_probe: 0 };
 
-/// What was inserted, in slot order; `None` once removed.
+/// The inserted records in slot order; `None` for a removed record.
 #[derive(Default)]
-struct Model(Vec<Option<Entry>>);
+struct IndexModel(Vec<Option<Entry>>);
 
-impl Model {
+impl IndexModel {
     fn live(&self) -> impl Iterator<Item = (u32, &Entry)> {
         self.0.iter().enumerate().filter_map(|(slot, entry)| Some((slot as u32, entry.as_ref()?)))
     }
 
     fn propose(&self, lookup: &Lookup<'_>) -> Proposals {
-        let (mut truncated, mut hits) = (false, BTreeMap::<u32, (Via, u64)>::new());
+        let mut truncated = false;
+        let mut hits = BTreeMap::<u32, (Via, u64)>::new();
         let mut key = |via: Via, near: bool, most: usize, slots: Vec<u32>| {
             truncated |= slots.len() > POSTINGS_PER_KEY;
             let counts = weight(if near { 1 } else { slots.len() });
@@ -66,13 +67,13 @@ impl Model {
     }
 }
 
-fn insert(index: &GenerationIndex, model: &mut Model, entry: Entry) {
+fn insert(index: &GenerationIndex, model: &mut IndexModel, entry: Entry) {
     let slot = index.insert(entry.seq, entry.digest_key, entry.fingerprint, &entry.keys).unwrap();
     assert_eq!(slot.0 as usize, model.0.len(), "slots ascend");
     model.0.push(Some(entry));
 }
 
-fn remove(index: &GenerationIndex, model: &mut Model, slot: usize) {
+fn remove(index: &GenerationIndex, model: &mut IndexModel, slot: usize) {
     let removed = model.0[slot].take();
     let entry = removed.clone().unwrap_or_else(|| entry(0, 0, Some(0), &[]));
     let there = index.remove(Slot(slot as u32), entry.digest_key, entry.fingerprint, &entry.keys);
@@ -84,7 +85,7 @@ fn entry(seq: u64, digest_key: u64, fingerprint: Option<u64>, keys: &[u64]) -> E
     Entry { seq: Seq(seq), digest_key, fingerprint: fingerprint.map(Fingerprint), keys }
 }
 
-/// The keys of the exact stage and the channels, and the fingerprint, all at once.
+/// Makes a lookup by the digest, the fingerprint and all posting keys of an entry.
 fn lookup(entry: &Entry, radius: u8) -> Lookup<'_> {
     let ball = entry.fingerprint.map(|fingerprint| ball(fingerprint, radius));
     Lookup { digest_key: Some(entry.digest_key), ball, keys: &entry.keys }
@@ -98,7 +99,7 @@ fn posting(channel: u8, key: u64) -> PostingKey {
     PostingKey { channel: ChannelPosition(channel), key }
 }
 
-/// A fingerprint near one of three centres, so that neighbours at every distance, twins and full buckets are common.
+/// Generates fingerprints near one of three centres, so that neighbours at every distance, twins and full buckets are frequent.
 fn fingerprints() -> impl Strategy<Value = u64> {
     let centre = prop::sample::select(vec![0, 0x1234_5678_9abc_def0_u64, u64::MAX]);
     (centre, prop::collection::vec(0..64_u32, 0..12))
@@ -110,7 +111,7 @@ fn entries() -> impl Strategy<Value = Entry> {
         .prop_map(|(digest, fingerprint, keys)| entry(0, digest, fingerprint, &keys.into_iter().collect::<Vec<_>>()))
 }
 
-fn apply(index: &GenerationIndex, model: &mut Model, steps: Vec<(Entry, Option<prop::sample::Index>)>) {
+fn apply(index: &GenerationIndex, model: &mut IndexModel, steps: Vec<(Entry, Option<prop::sample::Index>)>) {
     for (seq, (mut entry, removal)) in steps.into_iter().enumerate() {
         entry.seq = Seq(10 * seq as u64 + 1);
         insert(index, model, entry);
@@ -128,8 +129,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn proposes_what_brute_force_would_at_every_radius(steps in steps(160), queries in prop::collection::vec(entries(), 4)) {
-        let (index, mut model) = (GenerationIndex::with_tuning(TINY), Model::default());
+    fn proposals_equal_those_of_brute_force_at_every_radius(steps in steps(160), queries in prop::collection::vec(entries(), 4)) {
+        let index = GenerationIndex::with_tuning(TINY);
+        let mut model = IndexModel::default();
         apply(&index, &mut model, steps);
         for (query, radius) in queries.iter().flat_map(|query| (0..=15).map(move |radius| (query, radius))) {
             prop_assert_eq!(index.propose(&lookup(query, radius)), model.propose(&lookup(query, radius)));
@@ -138,18 +140,21 @@ proptest! {
 
     #[test]
     fn scanning_all_slots_proposes_the_same_as_probing(steps in steps(80), query in entries(), radius in 0..=15_u8) {
-        let scan = Tuning { slots_per_probe: usize::MAX / 10_000, ..TINY };
-        let (index, mut model) = (GenerationIndex::with_tuning(scan), Model::default());
+        let scan = BlockTuning { slots_per_probe: usize::MAX / 10_000, ..TINY };
+        let index = GenerationIndex::with_tuning(scan);
+        let mut model = IndexModel::default();
         apply(&index, &mut model, steps);
         prop_assert_eq!(index.propose(&lookup(&query, radius)), model.propose(&lookup(&query, radius)));
     }
 
     #[test]
-    fn an_index_after_inserts_and_removals_holds_what_one_built_from_the_rest_holds(steps in steps(200)) {
-        let (index, mut model) = (GenerationIndex::with_tuning(TINY), Model::default());
+    fn after_removals_an_index_equals_one_without_the_removed_records(steps in steps(200)) {
+        let index = GenerationIndex::with_tuning(TINY);
+        let mut model = IndexModel::default();
         apply(&index, &mut model, steps);
-        // The other one takes the same slots, so what was removed is inserted bare and taken out again.
-        let (fresh, mut seq) = (GenerationIndex::with_tuning(TINY), Seq(0));
+        // The other index needs the same slots, so that an empty record takes the slot of each removed one and is removed at once.
+        let fresh = GenerationIndex::with_tuning(TINY);
+        let mut seq = Seq(0);
         for kept in &model.0 {
             seq = seq.next();
             let kept = kept.clone().unwrap_or_else(|| entry(0, u64::MAX, None, &[]));
@@ -165,14 +170,15 @@ proptest! {
     }
 
     #[test]
-    fn loading_is_inserting(steps in steps(200)) {
+    fn loading_gives_the_same_index_as_inserting(steps in steps(200)) {
         let entries: Vec<Entry> =
             steps.into_iter().zip(1..).map(|((entry, _), seq)| Entry { seq: Seq(seq), ..entry }).collect();
-        let (index, loaded, mut model) =
-            (GenerationIndex::with_tuning(TINY), GenerationIndex::with_tuning(TINY), Model::default());
-        let mut told = 0;
-        prop_assert_eq!(loaded.load(entries.clone(), |count| told = count), Ok(entries.len()));
-        prop_assert_eq!(told, entries.len());
+        let index = GenerationIndex::with_tuning(TINY);
+        let loaded = GenerationIndex::with_tuning(TINY);
+        let mut model = IndexModel::default();
+        let mut progress = 0;
+        prop_assert_eq!(loaded.load(entries.clone(), |count| progress = count), Ok(entries.len()));
+        prop_assert_eq!(progress, entries.len());
         entries.into_iter().for_each(|entry| insert(&index, &mut model, entry));
         prop_assert_eq!(index.blocks.entries(&index.slots), loaded.blocks.entries(&loaded.slots));
         prop_assert_eq!(index.blocks.counts(), loaded.blocks.counts());
@@ -180,8 +186,9 @@ proptest! {
     }
 
     #[test]
-    fn when_everything_is_removed_nothing_is_left_but_the_slot_table(steps in steps(200)) {
-        let (index, mut model) = (GenerationIndex::with_tuning(TINY), Model::default());
+    fn after_the_removal_of_all_records_only_the_slot_table_remains(steps in steps(200)) {
+        let index = GenerationIndex::with_tuning(TINY);
+        let mut model = IndexModel::default();
         let empty = index.memory_usage();
         apply(&index, &mut model, steps);
         prop_assert!(index.memory_usage().total() > empty.total());
@@ -190,17 +197,17 @@ proptest! {
         prop_assert!(index.is_empty());
         prop_assert_eq!(index.blocks.counts(), (0, 0));
         prop_assert!(index.postings.postings().is_empty());
-        // Locks stay, and maps of twins keep their room; tables and buckets do not.
+        // The locks stay allocated, and the maps of twins keep their memory. Tables and buckets free their memory.
         prop_assert_eq!(left.postings, index.postings.locks_memory_usage());
         prop_assert!(left.blocks < empty.blocks + 64 * 8_192, "{} {}", left.blocks, empty.blocks);
     }
 }
 
 #[test]
-fn real_limits_split_and_widen_a_popular_bucket_and_nothing_is_lost() {
-    let shape = Shape { split_above: 300, widen_above: 2_000 };
-    let index = GenerationIndex::with_tuning(Tuning { shape, slots_per_probe: 0 });
-    // One value of the first block; the rest spread by a multiplier.
+fn splitting_and_widening_a_popular_bucket_loses_no_record() {
+    let shape = BucketLimits { split_above: 300, widen_above: 2_000 };
+    let index = GenerationIndex::with_tuning(BlockTuning { shape, slots_per_probe: 0 });
+    // All fingerprints have the same first block; a multiplier spreads the other bits.
     let fingerprint = |n: u64| (0xabcd << 48) | (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16);
     for n in 0..5_000 {
         index.insert(Seq(n + 1), n, Some(Fingerprint(fingerprint(n))), &[]).unwrap();
@@ -219,9 +226,10 @@ fn real_limits_split_and_widen_a_popular_bucket_and_nothing_is_lost() {
 }
 
 #[test]
-fn a_key_proposes_its_256_earliest_records_and_says_when_there_are_more() {
+fn a_key_proposes_its_256_earliest_records_and_reports_truncation() {
     let index = GenerationIndex::new();
-    let (twin, key) = (Fingerprint(42), [posting(1, 7)]);
+    let twin = Fingerprint(42);
+    let key = [posting(1, 7)];
     for seq in 1..=256 {
         index.insert(Seq(seq), 5, Some(twin), &key).unwrap();
     }
@@ -247,7 +255,7 @@ fn a_key_proposes_its_256_earliest_records_and_says_when_there_are_more() {
 }
 
 #[test]
-fn a_common_key_proposes_few_where_the_querys_other_keys_are_rarer() {
+fn a_common_key_proposes_few_records_if_the_other_keys_of_the_query_are_rarer() {
     let index = GenerationIndex::new();
     let key = posting;
     for seq in 1..=300 {
@@ -260,10 +268,10 @@ fn a_common_key_proposes_few_where_the_querys_other_keys_are_rarer() {
     };
     let earliest = |count| (1..=count).map(Seq).collect::<Vec<_>>();
     assert_eq!(found(&[key(1, 1)]), earliest(256));
-    // The rarer key's records first.
+    // The records of the rarer key come first.
     assert_eq!(found(&[key(1, 1), key(1, 240)]), [&[Seq(280), Seq(281)], &earliest(16)[..]].concat());
-    assert_eq!(found(&[key(1, 1), key(1, 9)]), earliest(16), "a key that nobody has is rarer too");
-    assert_eq!(found(&[key(1, 9), key(2, 1)]), earliest(256), "another channel's keys say nothing");
+    assert_eq!(found(&[key(1, 1), key(1, 9)]), earliest(16), "a key without records is rarer, too");
+    assert_eq!(found(&[key(1, 9), key(2, 1)]), earliest(256), "the keys of another channel do not count");
 }
 
 #[test]
@@ -273,7 +281,7 @@ fn exact_proposals_come_first_and_do_not_count_as_candidates() {
     for seq in 1..=200 {
         index.insert(Seq(seq), 9, None, &[key(1)]).unwrap();
     }
-    // 300 records that share rarer keys, two by two.
+    // 300 records, of which each two share a rarer key.
     for seq in 201..=500 {
         index.insert(Seq(seq), seq, None, &[key(1_000 + seq / 2)]).unwrap();
     }
@@ -300,7 +308,7 @@ fn a_hundred_thousand_identical_records_are_one_entry() {
 }
 
 #[test]
-fn a_digest_does_not_meet_a_channels_equal_key() {
+fn a_digest_key_and_an_equal_key_of_a_channel_do_not_share_postings() {
     let index = GenerationIndex::new();
     index.insert(Seq(1), 77, None, &[]).unwrap();
     let keys = [posting(0, 77)];
@@ -308,7 +316,7 @@ fn a_digest_does_not_meet_a_channels_equal_key() {
 }
 
 #[test]
-fn removing_twice_is_removing_once() {
+fn a_second_removal_has_no_effect() {
     let index = GenerationIndex::new();
     let slot = index.insert(Seq(3), 1, Some(Fingerprint(8)), &[]).unwrap();
     assert!(index.is_live(slot));
@@ -321,21 +329,22 @@ fn removing_twice_is_removing_once() {
 }
 
 #[test]
-fn readers_find_what_was_there_before_they_began_and_nothing_removed_before() {
+fn readers_find_records_inserted_before_them_and_none_removed_before_them() {
     const RECORDS: u64 = 6_000;
     let index = GenerationIndex::with_tuning(TINY);
-    // Few fingerprints and few keys: twins, splits and lists are made and undone all the time.
-    let of = |n: u64| entry(n + 1, n, Some(0xfeed_0000_0000_0000 | ((n % 97) << 20) | (n % 3)), &[n % 41, 100 + n]);
-    let (inserted, removed, done) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
+    let inserted = AtomicUsize::new(0);
+    let removed = AtomicUsize::new(0);
+    let done = AtomicBool::new(false);
     let read = |start: u64| {
         let mut random = start;
         while !done.load(Ordering::Acquire) {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let (low, high) = (removed.load(Ordering::Acquire) as u64, inserted.load(Ordering::Acquire) as u64);
+            let low = removed.load(Ordering::Acquire) as u64;
+            let high = inserted.load(Ordering::Acquire) as u64;
             if low >= high {
                 continue;
             }
-            let query = of(low + (random >> 33) % (high - low));
+            let query = numbered_entry(low + (random >> 33) % (high - low));
             let ways = [
                 Lookup { digest_key: Some(query.digest_key), ball: None, keys: &[] },
                 Lookup { digest_key: None, ball: Some(ball(query.fingerprint.unwrap(), 3)), keys: &[] },
@@ -353,11 +362,11 @@ fn readers_find_what_was_there_before_they_began_and_nothing_removed_before() {
     std::thread::scope(|scope| {
         let readers = [scope.spawn(|| read(1)), scope.spawn(|| read(2))];
         for n in 0..RECORDS {
-            let entry = of(n);
+            let entry = numbered_entry(n);
             index.insert(entry.seq, entry.digest_key, entry.fingerprint, &entry.keys).unwrap();
             inserted.store(n as usize + 1, Ordering::Release);
             if n >= 250 {
-                let entry = of(n - 250);
+                let entry = numbered_entry(n - 250);
                 index.remove(Slot(n as u32 - 250), entry.digest_key, entry.fingerprint, &entry.keys);
                 removed.store(n as usize - 249, Ordering::Release);
             }
@@ -370,8 +379,7 @@ fn readers_find_what_was_there_before_they_began_and_nothing_removed_before() {
 }
 
 #[test]
-fn a_query_of_very_many_keys_looks_up_the_first_of_every_channel() {
-    let keys = |count: u64, channel| (0..count).map(move |key| posting(channel, key + (u64::from(channel) << 32)));
+fn a_query_of_very_many_keys_looks_up_the_first_keys_of_every_channel() {
     let many: Vec<PostingKey> = keys(65_536, 1).chain(keys(100, 2)).chain(keys(65_536, 3)).collect();
     let (taken, cut) = looked_up(&many);
     let share = MAX_KEYS as u64 / 3;
@@ -388,7 +396,17 @@ fn a_query_of_very_many_keys_looks_up_the_first_of_every_channel() {
 }
 
 #[test]
-fn an_index_without_records_costs_next_to_nothing() {
+fn an_empty_index_needs_less_than_20_kilobytes() {
     let empty = GenerationIndex::new().memory_usage();
     assert!(empty.total() < 20_000, "{empty:?}");
+}
+
+/// Returns entry number `n` of a sequence with few fingerprints and keys, so that twins, split buckets and lists come and go all the time.
+fn numbered_entry(n: u64) -> Entry {
+    entry(n + 1, n, Some(0xfeed_0000_0000_0000 | ((n % 97) << 20) | (n % 3)), &[n % 41, 100 + n])
+}
+
+/// Returns the first `count` keys of a channel.
+fn keys(count: u64, channel: u8) -> impl Iterator<Item = PostingKey> {
+    (0..count).map(move |key| posting(channel, key + (u64::from(channel) << 32)))
 }

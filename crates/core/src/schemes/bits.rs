@@ -1,18 +1,18 @@
-//! Weighted majority of 64 bits: the inner loop of Simhash.
+//! The weighted majority of 64 bits: the inner loop of Simhash.
 //!
-//! Bit-sliced: plane k holds, for all 64 positions at once, bit k of the sum of the weights whose hash has that bit set.
-//! Adding a hash is a carry-save addition of one word (some five operations, one more plane every second time), so no
-//! wide registers are needed and every machine computes the same bits by the same code. In figures this is within a few
-//! per cent of nothing beside cutting the text, which is why there is no second, vectorised version.
+//! The sums are stored bit-sliced: plane k contains, for all 64 positions, bit k of the sum of the weights whose hash has this position set. Adding
+//! a hash is a carry-save addition of one word (about five operations, and one more plane every second time). Wide registers are not
+//! needed, and every machine computes the same bits with the same code. Compared with cutting the text into words the time is negligible, so
+//! that there is no vectorised version.
 
-/// Sums weighted hashes and tells the majority of each bit. The sum of all weights must stay below 2^64; a weight is at
-/// most 1000 × 2^21 (see the Simhash scheme) and texts are bounded by the body limit, so it stays below 2^56.
+/// Sums weighted hashes and returns the majority of each bit. The sum of all weights must stay below 2^64. A weight is at most 1000 × 2^21 (see
+/// the Simhash scheme) and the body limit bounds the text, so that the sum stays below 2^56.
 #[derive(Clone, Debug)]
 pub struct BitCounter {
     planes: [u64; 64],
-    /// A word waiting at a plane for a second one, so that carries move on half as often at each plane.
+    /// A word that waits at a plane for a second word, so that each plane passes carries on half as often.
     waiting: [u64; 64],
-    /// Bit k: `waiting[k]` holds a word.
+    /// Bit k is set if `waiting[k]` contains a word.
     occupied: u64,
     total: u64,
 }
@@ -24,7 +24,7 @@ impl Default for BitCounter {
 }
 
 impl BitCounter {
-    /// Adds `weight` to the sum of every bit set in `hash`, and takes it from the others.
+    /// Adds `weight` to the sum of every bit that is set in `hash`, and subtracts it from the sums of the other bits.
     #[inline]
     pub fn add(&mut self, hash: u64, weight: u64) {
         self.total += weight;
@@ -37,14 +37,15 @@ impl BitCounter {
 
     #[inline]
     fn add_at(&mut self, mut plane: usize, mut word: u64) {
-        // The loop ends at plane 63 at the latest: the total is below 2^64.
+        // The loop ends at plane 63 at the latest, because the total is below 2^64.
         while plane < 64 {
             if self.occupied >> plane & 1 == 0 {
                 self.waiting[plane] = word;
                 self.occupied |= 1 << plane;
                 return;
             }
-            let (sum, waiting) = (self.planes[plane], self.waiting[plane]);
+            let sum = self.planes[plane];
+            let waiting = self.waiting[plane];
             let half = sum ^ waiting;
             self.planes[plane] = half ^ word;
             word = (sum & waiting) | (half & word);
@@ -53,7 +54,7 @@ impl BitCounter {
         }
     }
 
-    /// Bit i is set when the weights of the hashes with bit i outweigh those without: sum > 0. A tie gives 0.
+    /// Returns the majority. Bit i is set if the hashes with bit i have more weight than the hashes without it. A tie gives 0.
     pub fn majority(mut self) -> u64 {
         for plane in 0..64 {
             if self.occupied >> plane & 1 == 1 {
@@ -66,9 +67,11 @@ impl BitCounter {
                 }
             }
         }
-        // With weight W in all, C of it on set bits: 2C > W is C > ⌊W/2⌋, compared for all positions at once.
+        // Let W be the total weight and C the weight of the hashes with the bit set. 2C > W is the same as C > ⌊W/2⌋, which is compared for all
+        // positions at once.
         let half = self.total / 2;
-        let (mut greater, mut equal) = (0, u64::MAX);
+        let mut greater = 0;
+        let mut equal = u64::MAX;
         for plane in (0..64).rev() {
             let sum = self.planes[plane];
             if half >> plane & 1 == 0 {
@@ -88,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    /// The definition, one bit at a time.
+    /// Computes the majority by its definition, one bit at a time.
     fn naive(weighted: &[(u64, u64)]) -> u64 {
         let sum = |bit: u32| -> i128 {
             weighted.iter().map(|&(h, w)| if h >> bit & 1 == 1 { i128::from(w) } else { -i128::from(w) }).sum()
@@ -120,7 +123,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(200))]
         #[test]
-        fn the_majority_is_that_of_counting_bit_by_bit(
+        fn the_majority_equals_that_of_counting_bit_by_bit(
             weighted in prop::collection::vec((any::<u64>(), prop_oneof![0..8_u64, 0..(1_u64 << 31)]), 0..60),
         ) {
             prop_assert_eq!(counted(&weighted), naive(&weighted));

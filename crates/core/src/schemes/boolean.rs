@@ -1,12 +1,12 @@
 //! The Boolean model: Dice coefficient of word sets.
 //!
-//! The set of the distinct words, known by their H; fewer than [`LEAST_WORDS`] make none. Two records match when
-//! 2 |A ∩ B| / (|A| + |B|) is at least `t`.
+//! The signature is the set of the hashes H of the distinct words. A record with fewer than [`LEAST_WORDS`] words has no signature. Two
+//! records match if 2 |A ∩ B| / (|A| + |B|) is at least `t`.
 //!
-//! Keys are words, rarest first (see [`Rarity`]): the first `keys` of them; `all`; or with `prefix` all but
-//! ⌈t |A| / (2 − t)⌉ − 1. `all` and `prefix` are complete: a match shares at least t |A| / (2 − t) words with A, for it is no
-//! smaller than what it shares; so, of two records whose prefixes share no word, all common words stand outside the
-//! prefix that ends first, where there are too few.
+//! Keys are words, rarest first (see [`RarityOrder`]): the first `keys` words, or `all` words, or with `prefix` all words except the last
+//! ⌈t |A| / (2 − t)⌉ − 1. The keys are complete with `all` and `prefix`: a match has at least as many words as it shares with A, so that it
+//! shares at least t |A| / (2 − t) words with A. If the prefixes of two records share no word, all their common words lie outside the
+//! prefix that ends first, and these are too few for a match.
 //!
 //! Signing is O(words × log words), comparing O(words).
 
@@ -14,28 +14,28 @@ use std::sync::Arc;
 
 use super::reading::Reading;
 use super::statistics::Statistics;
-use super::terms::{LEAST_WORDS, Rarity, fixed_count};
+use super::terms::{LEAST_WORDS, RarityOrder, fixed_count};
 use super::{Scheme, Signature, common, hashes, is_share};
 use crate::collection::BooleanParams;
 
-/// Rounding must never shorten a prefix.
+/// Subtracted before rounding, so that a rounding error never shortens a prefix.
 const SLACK: f64 = 1e-9;
 
 /// The `boolean` scheme of a collection.
 #[derive(Clone, Debug)]
-pub struct Boolean {
+pub struct BooleanScheme {
     params: BooleanParams,
-    rarity: Rarity,
+    rarity: RarityOrder,
 }
 
-impl Boolean {
-    /// The scheme that `params` describe; `statistics` say which words are rare.
+impl BooleanScheme {
+    /// Makes the scheme with these parameters. `statistics` tell which words are rare.
     pub fn new(params: &BooleanParams, statistics: Option<Arc<Statistics>>) -> Self {
-        Self { params: params.clone(), rarity: Rarity::new(statistics) }
+        Self { params: params.clone(), rarity: RarityOrder::new(statistics) }
     }
 }
 
-impl Scheme for Boolean {
+impl Scheme for BooleanScheme {
     fn name(&self) -> &'static str {
         "boolean"
     }
@@ -74,9 +74,9 @@ mod tests {
     use super::*;
     use crate::collection::{NamedKeys, Role, TermKeys};
 
-    fn scheme(t: f64, keys: TermKeys, frequencies: &[(&str, u32)]) -> Boolean {
+    fn scheme(t: f64, keys: TermKeys, frequencies: &[(&str, u32)]) -> BooleanScheme {
         let frequencies = frequencies.iter().map(|(word, frequency)| (city64(word), *frequency));
-        Boolean::new(&BooleanParams { t, keys }, Some(Arc::new(Statistics::from_parts(100, frequencies))))
+        BooleanScheme::new(&BooleanParams { t, keys }, Some(Arc::new(Statistics::from_parts(100, frequencies))))
     }
 
     #[test]
@@ -90,7 +90,7 @@ mod tests {
             keys
         };
         assert_eq!(keys(TermKeys::Rarest(2)), ["市噪", "区夜"].map(city64));
-        // A match shares at least ⌈0.6 × 5 / 1.4⌉ = 3 of the 5 words, so one of any 3.
+        // A match shares at least ⌈0.6 × 5 / 1.4⌉ = 3 of the 5 words, so that it shares one of any 3 words.
         assert_eq!(keys(TermKeys::Named(NamedKeys::Prefix)), ["市噪", "区夜", "夜市"].map(city64));
         assert_eq!(keys(TermKeys::Named(NamedKeys::All)).len(), 5);
     }
@@ -98,17 +98,18 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(40))]
         #[test]
-        fn it_finds_just_the_pairs_of_the_definition(
+        fn it_finds_exactly_the_pairs_of_the_definition(
             texts in texts(), t in prop::sample::select(vec![0.0, 0.3, 0.6, 1.0]),
             keys in prop::sample::select(vec![
                 TermKeys::Named(NamedKeys::All), TermKeys::Named(NamedKeys::Prefix), TermKeys::Rarest(3),
             ]),
         ) {
             let scheme = scheme(t, keys, &[("小区", 50), ("夜市", 30), ("物业", 1), ("投诉", 40)]);
-            // With t = 0 texts without a common word match, which no key can find.
+            // With t = 0 texts without a common word match, and no key can find them.
             let complete = matches!(keys, TermKeys::Named(_)) && t > 0.0;
             hold(&scheme, &texts, complete, |a, b| {
-                let (a, b) = (counts(a), counts(b));
+                let a = counts(a);
+                let b = counts(b);
                 let shared = a.keys().filter(|word| b.contains_key(*word)).count();
                 a.len() >= 4 && b.len() >= 4 && at_least(2 * shared, t, a.len() + b.len())
             })?;

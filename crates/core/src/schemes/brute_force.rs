@@ -1,4 +1,4 @@
-//! Schemes against their definitions over all pairs of made-up texts, for the tests of each.
+//! Compares schemes with their definitions on all pairs of generated texts, for the tests of each scheme.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -10,12 +10,12 @@ use super::tests::{document, reading};
 use crate::collection::{Role, SegmenterKind, StopWords, TextSettings};
 use crate::text::words::Words;
 
-/// Few pieces, so that nearly everything meets.
+/// A small vocabulary, so that most texts share some pieces.
 const PIECES: &[&str] = &[
     "小区", "夜市", "噪音", "扰民", "物业", "投诉", "。", "!", ",", "路灯", "维修", "a1", "1.5", "积水", "道路", "  ",
 ];
 
-/// Cuts at every two characters, with no word left out: what can be done by hand.
+/// A segmenter that makes a word of each two characters and has no stop words, so that results can be computed by hand.
 pub(super) static PAIRS: LazyLock<Words> = LazyLock::new(|| {
     Words::new(&TextSettings {
         segmenter: SegmenterKind::Chars2,
@@ -25,7 +25,7 @@ pub(super) static PAIRS: LazyLock<Words> = LazyLock::new(|| {
 });
 static DICTIONARY: LazyLock<Words> = LazyLock::new(|| Words::new(&TextSettings::default()));
 
-/// Some texts and copies of them, changed in a few places.
+/// Generates texts and copies of them with a few changes.
 pub(super) fn texts() -> impl Strategy<Value = Vec<String>> {
     let piece = || 0..PIECES.len();
     let bases = prop::collection::vec(prop::collection::vec(piece(), 0..30), 1..3);
@@ -50,27 +50,27 @@ pub(super) fn texts() -> impl Strategy<Value = Vec<String>> {
     })
 }
 
-/// Whether `part` is at least `share`, in hundredths, of `whole`.
+/// True if `part` is at least `share` of `whole`, with `share` rounded to hundredths.
 pub(super) fn at_least(part: usize, share: f64, whole: usize) -> bool {
     part * 100 >= (share * 100.0).round() as usize * whole
 }
 
-/// The words of a text with their counts, straight from the segmenter.
+/// Returns the words of a text with their counts, as the segmenter gives them.
 pub(super) fn counts(text: &str) -> BTreeMap<&str, u32> {
     let mut counts = BTreeMap::new();
     DICTIONARY.for_each(text, |word, _| *counts.entry(word).or_default() += 1);
     counts
 }
 
-/// Words in heavy order.
+/// Returns the words of a text in heavy order.
 pub(super) fn heavy(text: &str) -> Vec<&str> {
     let mut words: Vec<(&str, u32)> = counts(text).into_iter().collect();
     words.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
     words.into_iter().map(|(word, _)| word).collect()
 }
 
-/// Checks `scheme` on every two of `texts`: what it finds by its keys is nothing that `definition` does not say, and all of
-/// that where its keys are `complete`; comparing two signatures gives just what the definition says.
+/// Checks `scheme` on every pair of `texts`. The keys may find only pairs of the `definition`, and must find all of them if the keys are `complete`.
+/// Comparing two signatures must give the same result as the definition.
 pub(super) fn hold(
     scheme: &dyn Scheme,
     texts: &[String],

@@ -1,7 +1,8 @@
-//! What letters to authorities and hotline orders always say: stands in for statistics before there are any.
+//! Built-in frequencies of the phrases that letters to authorities and hotline orders repeat. A collection uses them until its own
+//! frequencies are counted.
 //!
-//! `official_phrases.txt` holds phrases of our own, one a line behind the number of records in a thousand that are taken to
-//! hold it.
+//! `official_phrases.txt` contains phrases that were written for this project. Each line has the assumed number of records in a thousand that contain
+//! the phrase, and the phrase.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
@@ -11,15 +12,16 @@ use super::hash::city64;
 use crate::text::shingles;
 
 const PHRASES: &str = include_str!("official_phrases.txt");
-/// Shingles of this width are counted: what verification uses unless told otherwise.
+/// Width of the counted shingles in characters: the default width of verification.
 const SHINGLE: u8 = 3;
 
-/// Names the list: a number that changes with it.
+/// Returns a hash of the list, which changes with its content.
 pub(super) fn version() -> String {
     format!("{:016x}", city64(PHRASES))
 }
 
-/// How many of a thousand records hold each code: shingles of the phrases, and those of their lines that are names.
+/// Returns the number of records in a thousand that contain each code. The codes are those of the shingles of the phrases, and of the lines that are
+/// names.
 pub(super) fn counts() -> &'static HashMap<u64, f64> {
     static COUNTS: LazyLock<HashMap<u64, f64>> = LazyLock::new(|| {
         let mut counts = HashMap::new();

@@ -1,4 +1,4 @@
-//! A signed record in bytes, for stores.
+//! The binary form of a signed record, for stores.
 //!
 //! ```text
 //! 1  version (1)
@@ -15,7 +15,7 @@
 //!    6: v count, then 8 bytes (little endian, strictly ascending) and v each
 //!    7: as 4, then as 6
 //! ```
-//! v is a LEB128 number of at most five bytes. Posting keys are not kept: they follow from the signatures
+//! v is a LEB128 number of at most five bytes. Posting keys are not stored, because they can be computed from the signatures
 //! ([`Profile::keys`](super::profile::Profile::keys)).
 
 use super::Signature;
@@ -26,7 +26,7 @@ use crate::collection::MAX_CHANNELS;
 use crate::verdict::Fingerprint;
 
 const VERSION: u8 = 1;
-/// One for each channel, and one for addresses.
+/// Largest number of signatures: one for each channel, and one for addresses.
 const MAX_SIGNATURES: usize = MAX_CHANNELS + 1;
 const TOO_SHORT: u8 = 1;
 const NOTHING: u8 = 0;
@@ -39,7 +39,7 @@ const TERMS: u8 = 6;
 const MD5_AND_TERMS: u8 = 7;
 
 impl Signed {
-    /// The record without its keys, in bytes.
+    /// Encodes the record without its keys.
     pub fn encode(&self) -> Vec<u8> {
         let Self { digest, features, too_short, signatures, keys: _ } = self;
         let mut out = Vec::with_capacity(64 + 8 * self.keys.len());
@@ -52,10 +52,10 @@ impl Signed {
         out
     }
 
-    /// What [`Signed::encode`] wrote, with `keys` empty; `None` for anything else. Never panics and never allocates more
-    /// than the bytes given account for.
+    /// Decodes bytes of [`Signed::encode`]. `keys` is empty. Returns `None` for any other bytes. Never panics, and allocates no more memory than the
+    /// bytes can justify.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut input = Input(bytes);
+        let mut input = ByteInput(bytes);
         if input.byte()? != VERSION {
             return None;
         }
@@ -69,7 +69,7 @@ impl Signed {
     }
 }
 
-/// Appends one channel's signature: its kind, then what the kind says.
+/// Appends the signature of one channel: its kind, then its values.
 pub fn put_signature(out: &mut Vec<u8>, signature: Option<&Signature>) {
     match signature {
         None => out.push(NOTHING),
@@ -100,9 +100,9 @@ pub fn put_signature(out: &mut Vec<u8>, signature: Option<&Signature>) {
     }
 }
 
-/// Takes what [`put_signature`] wrote off the front of `bytes`; `None` for anything else.
+/// Removes a signature of [`put_signature`] from the front of `bytes` and returns it. Returns `None` for any other bytes.
 pub fn take_signature(bytes: &mut &[u8]) -> Option<Option<Signature>> {
-    let mut input = Input(bytes);
+    let mut input = ByteInput(bytes);
     let signature = input.signature()?;
     *bytes = input.0;
     Some(signature)
@@ -134,10 +134,10 @@ pub(crate) fn put_long(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// The bytes not read yet.
-pub(crate) struct Input<'a>(pub(crate) &'a [u8]);
+/// The bytes that were not read yet.
+pub(crate) struct ByteInput<'a>(pub(crate) &'a [u8]);
 
-impl Input<'_> {
+impl ByteInput<'_> {
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (head, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
@@ -164,7 +164,7 @@ impl Input<'_> {
         None
     }
 
-    /// A count of items of at least `bytes` bytes each; `None` when they cannot all be there.
+    /// Reads a number of items with at least `bytes` bytes each. Returns `None` if the remaining bytes cannot contain so many items.
     fn count(&mut self, bytes: usize) -> Option<usize> {
         let count = self.number()? as usize;
         (self.0.len() / bytes >= count).then_some(count)
@@ -242,7 +242,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(100))]
         #[test]
-        fn what_was_written_is_read_again(signed in signed()) {
+        fn a_signed_record_survives_encoding(signed in signed()) {
             prop_assert_eq!(Signed::decode(&signed.encode()), Some(signed));
         }
 

@@ -1,9 +1,9 @@
-//! The exact stage: a digest that is equal exactly when the content is.
+//! The exact stage: a digest that is equal for two documents exactly if their contents are equal.
 //!
-//! SHA-256 over the `text`, `whole` and `url` fields in settings order, each as name and normalised value, both preceded by
-//! their length in bytes (64 bits, little endian), so that no two different lists of fields give the same bytes. Empty
-//! fields are left out. A document without any content has the digest of nothing: it must never be matched nor registered
-//! (see [`Document::is_empty`]).
+//! The digest is the SHA-256 of the `text`, `whole` and `url` fields in the order of the settings. Each field gives its name and its normalised value,
+//! both with their length in bytes before them (64 bits, little endian), so that different lists of fields never give the same bytes. Empty
+//! fields are left out. All documents without content have the same digest, so that they must not be matched or registered (see
+//! [`Document::is_empty`]).
 
 use sha2::{Digest as _, Sha256};
 
@@ -11,7 +11,7 @@ use super::profile::Digest;
 use crate::collection::Field;
 use crate::text::Document;
 
-/// The digest of `document`, read under the settings' `fields`. O(length).
+/// Computes the digest of `document`, which was read under the settings with these `fields`. O(length).
 pub fn digest(document: &Document, fields: &[Field]) -> Digest {
     let mut hasher = Sha256::new();
     let mut part = |text: &str| {
@@ -36,7 +36,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_that_are_hashed_are_those_documented() {
+    fn the_digest_is_the_documented_one() {
         let document = document(&[(Role::Text, "噪音")]);
         let mut bytes = 1_u64.to_le_bytes().to_vec();
         bytes.extend(b"t");

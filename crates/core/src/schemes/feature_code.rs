@@ -1,12 +1,12 @@
-//! Chinese feature codes (特征码): what stands around the ends of sentences.
+//! Chinese feature codes (特征码): the characters around the ends of sentences.
 //!
-//! At each mark of a `text` field the `k` Han characters before it and the `k` after it, other characters skipped, make one
-//! string; a mark with fewer on either side makes none. The marks are 。 or 。 ! ? or every character that is neither
-//! letter, digit nor white space. (Normal form has already made ASCII marks of ！ and ？.) The code is the set of the
-//! strings, known by their H; at most the [`MAX_HASHES`] smallest.
+//! For each mark in a `text` field, the `k` Han characters before the mark and the `k` Han characters after it make one string; other characters are
+//! skipped. A mark with fewer characters on either side makes no string. The marks are 。, or 。 ! ?, or every character that is neither letter nor
+//! digit nor white space. (Normalisation has replaced ！ and ？ with ASCII marks.) The code is the set of the hashes H of the strings; it
+//! keeps the [`MAX_HASHES`] smallest.
 //!
-//! Every string is a key. Two records match when they share at least one string and `share` of the smaller
-//! set. Some 18 % of petitions have no code with 。 ! ? at k = 5. Signing is O(length + marks × k), comparing O(marks).
+//! Every string is a key. Two records match if they share at least one string, and at least `share` of the smaller set. About 18 % of
+//! petitions have no code with 。 ! ? at k = 5. Signing is O(length + marks × k), comparing O(marks).
 
 use super::hash::city64_bytes;
 use super::reading::Reading;
@@ -22,7 +22,7 @@ pub struct FeatureCode {
 }
 
 impl FeatureCode {
-    /// The scheme that `params` describe.
+    /// Makes the scheme with these parameters.
     pub fn new(params: &FeatureCodeParams) -> Self {
         Self { params: params.clone() }
     }
@@ -36,7 +36,9 @@ impl FeatureCode {
     }
 
     fn codes(&self, text: &str, found: &mut Vec<u64>) {
-        let (mut han, mut places, mut marks) = (String::with_capacity(text.len()), Vec::new(), Vec::new());
+        let mut han = String::with_capacity(text.len());
+        let mut places = Vec::new();
+        let mut marks = Vec::new();
         for c in text.chars() {
             if is_han(c) {
                 places.push(han.len());
@@ -46,7 +48,7 @@ impl FeatureCode {
             }
         }
         places.push(han.len());
-        // Of marks with no Han character between them each makes the same string.
+        // Marks without a Han character between them make the same string.
         marks.dedup();
         let k = self.params.k as usize;
         let codes = marks.into_iter().filter(|&mark| mark >= k && mark + k < places.len());
@@ -108,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_are_those_read_by_hand() {
+    fn strings_equal_those_found_by_hand() {
         let text = "灯。路灯不亮a。1夜,里危险!!请修 理?好";
         let expected = |strings: &[&str]| strings.iter().map(|string| city64(string)).collect::<BTreeSet<_>>();
         assert_eq!(codes(Marks::FullStop, text), expected(&["不亮夜里"]), "the first has one character before it");
@@ -119,7 +121,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(30))]
         #[test]
-        fn it_finds_just_the_pairs_of_the_definition(
+        fn it_finds_exactly_the_pairs_of_the_definition(
             texts in texts(), k in 2..4_u32, share in prop::sample::select(vec![0.0, 0.28, 0.3, 1.0]),
             marks in prop::sample::select(vec![Marks::FullStop, Marks::Sentence, Marks::Any]),
         ) {
@@ -134,7 +136,8 @@ mod tests {
                     };
                     let mut found = BTreeSet::new();
                     for (at, c) in text.char_indices().filter(|(_, c)| ends(*c)) {
-                        let (before, after) = (han(&text[..at]), han(&text[at + c.len_utf8()..]));
+                        let before = han(&text[..at]);
+                        let after = han(&text[at + c.len_utf8()..]);
                         let k = k as usize;
                         if before.len() >= k && after.len() >= k {
                             found.insert([&before[before.len() - k..], &after[..k]].concat());
@@ -142,7 +145,8 @@ mod tests {
                     }
                     found
                 };
-                let (a, b) = (strings(a), strings(b));
+                let a = strings(a);
+                let b = strings(b);
                 let shared = a.intersection(&b).count();
                 shared >= 1 && at_least(shared, share, a.len().min(b.len()))
             })?;

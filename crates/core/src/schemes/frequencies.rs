@@ -1,69 +1,70 @@
-//! How common pieces of text are in a collection: document frequencies of shingles and of the names of things.
+//! Document frequencies of shingles and of names in a collection.
 //!
-//! What a collection repeats everywhere is no evidence that two records are about one matter. Only what is *frequent* need be
-//! known for that: everything that fewer than one record in [`RARE_RECORDS`] holds weighs the same, and is not kept. Counted
-//! over a sample of at most [`SAMPLE_RECORDS`] records with lossy counting (Manku and Motwani 2002), so that neither memory nor
-//! the time to count grows with the collection.
+//! Text that most records of a collection repeat is no evidence that two records concern the same matter. Only *frequent* text needs to be known for
+//! this: text that fewer than one record in [`RARE_RECORDS`] contains has the full weight and is not stored. The frequencies are
+//! counted over a sample of at most [`SAMPLE_RECORDS`] records with lossy counting (Manku and Motwani 2002), so that memory and
+//! time do not grow with the collection.
 //!
-//! Until enough is counted, a built-in list of what letters and orders always say stands for [`BUILT_IN_RECORDS`] records.
-//! It is added to what is counted, and so is soon outweighed.
+//! Before enough records are counted, a built-in list of the phrases in letters and orders counts as [`BUILT_IN_RECORDS`] records. The list is added to
+//! the counts, so that the counts soon outweigh it.
 
 use std::sync::{Arc, LazyLock};
 
 use hashbrown::HashMap;
 
 use super::built_in;
-use super::encoding::{Input, put_long, put_number};
+use super::encoding::{ByteInput, put_long, put_number};
 use super::hash::city64;
 
-/// One record in so many holds what weighs most.
+/// Text is rare if at most one record in this number contains it. Rare text has the full weight.
 pub const RARE_RECORDS: f64 = 1024.0;
-/// Above this share of the records, weight falls faster than with the logarithm.
+/// Share of the records above which the weight falls faster than the logarithm.
 const COMMON_SHARE: f64 = 0.005;
-/// Records counted at most: 8 of them hold what is just not rare, which tells common from rare by a factor of about 1.4.
+/// Largest number of records that are counted. Text at the limit of rareness is then in 8 of them, so that its frequency is known within a factor of
+/// about 1.4.
 pub const SAMPLE_RECORDS: usize = 8_192;
-/// Records that the built-in list stands for.
+/// Number of records that the built-in list counts as.
 const BUILT_IN_RECORDS: f64 = 1_000.0;
-/// Characters of the shingles by which sampled shingles are told rare from common.
+/// Width in characters of the shingles whose frequencies decide which sampled shingles are rare.
 pub const SAMPLED_SHINGLE: u8 = 3;
-/// Most entries kept, the most common ones: about a megabyte in memory, two thirds of one on disk.
+/// Largest number of entries; the most frequent ones are kept. They take about a megabyte in memory and two thirds of a megabyte on disk.
 pub const MAX_ENTRIES: usize = 1 << 17;
-/// Records between two prunings while counting. What is counted in fewer is exact ...
+/// Number of records between two prunings. The counts of fewer records are exact.
 const PRUNED_EVERY: u32 = 2_048;
-/// ... unless there are so many things to count: some 40 MB.
+/// Number of counted codes that causes an earlier pruning. They take about 40 MB.
 const MAX_COUNTED: usize = 1 << 20;
 
-/// A level is this many times −log2 of a share, plus one: 241 at [`RARE_RECORDS`].
+/// The factor between −log2 of a share and its level. The level of [`RARE_RECORDS`] is 241.
 const LEVELS_PER_BIT: f64 = 24.0;
-/// First byte of [`Counter::encode`].
+/// The first byte of [`Counter::encode`].
 const FORMAT: u8 = 2;
 
-/// Which of so many records of a batch are counted: at most [`SAMPLE_RECORDS`], at even distances.
+/// Returns the positions of the records that are counted in a batch of `count` records: at most [`SAMPLE_RECORDS`], at even distances.
 pub fn sample(count: usize) -> impl Iterator<Item = usize> {
     let sampled = count.min(SAMPLE_RECORDS);
     (0..sampled).map(move |number| (number as u64 * count as u64 / sampled as u64) as usize)
 }
-/// Bits of an entry's hash; two entries of a full table meet with a probability of 1 in 10^7.
+/// Number of bits of an entry's hash. Two entries of a full table have the same hash with a probability of 1 in 10^7.
 const HASH_BITS: u32 = 40;
 const TAG_BITS: u32 = 24;
 
-/// What is counted: the widths of shingles (bit `w` for `w` characters), and names (bit 0).
+/// The kinds of counted text: the widths of shingles (bit `w` for `w` characters), and names (bit 0).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kinds(u64);
 
 impl Kinds {
-    /// Shingles of these widths, 1 to 63 characters, and perhaps names.
+    /// Makes a set of shingle widths, from 1 to 63 characters, with or without names.
     pub fn of(widths: impl IntoIterator<Item = u8>, names: bool) -> Self {
         Self(widths.into_iter().fold(names.into(), |kinds, width| kinds | 1 << width.min(63)))
     }
 
-    /// Whether it includes all of `other`.
+    /// True if this set contains all kinds of `other`.
     pub fn include(self, other: Self) -> bool {
         other.0 & !self.0 == 0
     }
 }
 
-/// The code under which a name of something is counted; shingles are counted under their own codes.
+/// Returns the code under which a name is counted. A shingle is counted under its own code.
 pub fn name_code(name: &str) -> u64 {
     city64(name) ^ 0x6e61_6d65
 }
@@ -73,7 +74,7 @@ fn mixed(code: u64) -> u64 {
     (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> (64 - HASH_BITS)
 }
 
-/// Weights by level: the logarithm of rarity, 1 for what is rare; of what is common, falling with its share as well.
+/// The weights by level. The weight is the logarithm of the rarity, and 1 for rare text. For common text it also falls with the share.
 static WEIGHTS: LazyLock<[f32; 256]> = LazyLock::new(|| {
     std::array::from_fn(|level| {
         let share = share_of(level as u8);
@@ -81,7 +82,7 @@ static WEIGHTS: LazyLock<[f32; 256]> = LazyLock::new(|| {
         (rarity * (COMMON_SHARE / share).min(1.0)).max(MIN_WEIGHT) as f32
     })
 });
-/// What stands in every record still counts for something, so that texts of nothing else can be compared.
+/// The weight of text that every record contains. It is not zero, so that records that contain only such text can be compared.
 const MIN_WEIGHT: f64 = 1e-4;
 
 fn level_of(share: f64) -> u8 {
@@ -92,25 +93,25 @@ fn share_of(level: u8) -> f64 {
     (-(f64::from(level) - 1.0).max(0.0) / LEVELS_PER_BIT).exp2()
 }
 
-/// Document frequencies of a collection, in one version. Read by all threads, never changed.
+/// One version of the document frequencies of a collection. It never changes, and all threads read it.
 #[derive(Clone, Debug)]
 pub struct Frequencies {
     version: u32,
     kinds: Kinds,
-    /// Records counted.
+    /// Number of counted records.
     sampled: u32,
-    /// Records that the collection had then.
+    /// Number of records in the collection when they were counted.
     records: u64,
-    /// Open addressing: a tag of the hash (24 bits) and a level (8 bits, never 0); 0 is free. Half empty.
+    /// A hash table with open addressing, at most half full. A word contains a tag of the hash (24 bits) and a level (8 bits, never 0); 0 is a free place.
     table: Box<[u32]>,
     entries: usize,
 }
 
 impl Frequencies {
-    /// What is known before anything is counted: version 0.
+    /// Returns the built-in frequencies, which are version 0.
     pub fn built_in() -> Arc<Self> {
         static BUILT_IN: LazyLock<Arc<Frequencies>> = LazyLock::new(|| {
-            Arc::new(Frequencies::of(0, Kinds::of([SAMPLED_SHINGLE], true), (0, 0), Counter::default().entries()))
+            Arc::new(Frequencies::of(0, Kinds::of([SAMPLED_SHINGLE], true), 0, 0, Counter::default().entries()))
         });
         Arc::clone(&BUILT_IN)
     }
@@ -118,7 +119,8 @@ impl Frequencies {
     fn of(
         version: u32,
         kinds: Kinds,
-        (sampled, records): (u32, u64),
+        sampled: u32,
+        records: u64,
         entries: impl ExactSizeIterator<Item = (u64, u8)>,
     ) -> Self {
         let slots = (entries.len() * 2).next_power_of_two().max(64);
@@ -145,39 +147,39 @@ impl Frequencies {
         }
     }
 
-    /// The weight of what has this code, above 0 to 1: 1 for what at most one record in [`RARE_RECORDS`] holds. Some
+    /// Returns the weight of the text with this code: above 0 and at most 1, and 1 if at most one record in [`RARE_RECORDS`] contains it. Takes some
     /// nanoseconds.
     #[inline]
     pub fn weight(&self, code: u64) -> f32 {
         self.level(code).map_or(1.0, |level| WEIGHTS[usize::from(level)])
     }
 
-    /// The share of the records that hold it, as far as it is known to be frequent; `None` for what is rare.
+    /// Returns the share of the records that contain the text with this code; `None` for rare text.
     pub fn share(&self, code: u64) -> Option<f64> {
         self.level(code).map(share_of)
     }
 
-    /// What was counted: all else seems rare.
+    /// Returns the kinds of text that were counted. Text of other kinds seems rare.
     pub fn kinds(&self) -> Kinds {
         self.kinds
     }
 
-    /// Which version of its collection's frequencies this is; 0: the built-in one.
+    /// The version of the collection's frequencies; 0 for the built-in ones.
     pub fn version(&self) -> u32 {
         self.version
     }
 
-    /// Records that the collection had when they were counted.
+    /// Number of records in the collection when they were counted.
     pub fn records(&self) -> u64 {
         self.records
     }
 
-    /// Records that were counted.
+    /// Number of records that were counted.
     pub fn sampled(&self) -> u32 {
         self.sampled
     }
 
-    /// Whether they are a collection's own, not the built-in ones.
+    /// True if records of a collection were counted; false for the built-in frequencies.
     pub fn are_counted(&self) -> bool {
         self.sampled > 0
     }
@@ -187,25 +189,27 @@ impl Frequencies {
         self.entries
     }
 
-    /// Whether nothing is frequent.
+    /// True if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.entries == 0
     }
 
-    /// Bytes in memory.
+    /// Memory in bytes.
     pub fn memory_usage(&self) -> usize {
         size_of::<Self>() + size_of_val(&*self.table)
     }
 
-    /// What [`Counter::encode`] wrote, as version `version`; `None` for anything else. Never panics, and allocates no more than
-    /// the bytes given account for.
+    /// Decodes bytes of [`Counter::encode`] as version `version`. Returns `None` for any other bytes. Never panics, and allocates no more memory than the
+    /// bytes can justify.
     pub fn decode(version: u32, bytes: &[u8]) -> Option<Self> {
-        let mut input = Input(bytes);
+        let mut input = ByteInput(bytes);
         if input.byte()? != FORMAT {
             return None;
         }
         let kinds = Kinds(input.long()?);
-        let (sampled, records, count) = (input.number()?, input.long()?, input.number()? as usize);
+        let sampled = input.number()?;
+        let records = input.long()?;
+        let count = input.number()? as usize;
         if count > MAX_ENTRIES || count > input.0.len() / 2 {
             return None;
         }
@@ -216,33 +220,33 @@ impl Frequencies {
             hash = hash.checked_add(step).filter(|hash| hash >> HASH_BITS == 0)?;
             entries.push((hash, input.byte().filter(|level| *level > 0)?));
         }
-        input.0.is_empty().then(|| Self::of(version, kinds, (sampled, records), entries.into_iter()))
+        input.0.is_empty().then(|| Self::of(version, kinds, sampled, records, entries.into_iter()))
     }
 }
 
-/// Where a hash is looked for first, and its tag: bits of both ends, so that one says little of the other.
+/// Returns the first place at which a hash is searched, and its tag. They use bits of opposite ends, so that they are nearly independent.
 fn place(hash: u64, slots: usize) -> (usize, u32) {
     (hash as usize & (slots - 1), (hash >> (HASH_BITS - TAG_BITS)) as u32)
 }
 
-/// Counts in how many records things occur.
+/// Counts in how many records each code occurs.
 #[derive(Debug, Default)]
 pub struct Counter {
     kinds: Kinds,
     records: u32,
-    /// How often, and how many may have been pruned before.
+    /// For each code, the counted records, and the largest number of records that may have been pruned before.
     counts: HashMap<u64, (u32, u32)>,
-    /// What was counted so often at most may be forgotten.
+    /// The largest count that was removed by pruning.
     pruned: u32,
 }
 
 impl Counter {
-    /// Counts things of these kinds.
+    /// Makes a counter for text of these kinds.
     pub fn new(kinds: Kinds) -> Self {
         Self { kinds, ..Self::default() }
     }
 
-    /// Counts one more record, which holds these codes, each once.
+    /// Counts one more record with these codes. Each code must occur only once.
     pub fn observe(&mut self, codes: impl IntoIterator<Item = u64>) {
         for code in codes {
             self.counts.entry(code).or_insert((0, self.pruned)).0 += 1;
@@ -256,12 +260,12 @@ impl Counter {
         }
     }
 
-    /// Number of records counted.
+    /// Number of counted records.
     pub fn records(&self) -> u32 {
         self.records
     }
 
-    /// What is frequent, built-in list included: hashes ascending, with levels.
+    /// Returns the hashes of frequent text, ascending, with their levels. Includes the built-in list.
     fn entries(&self) -> std::vec::IntoIter<(u64, u8)> {
         let all = f64::from(self.records) + BUILT_IN_RECORDS;
         let share = |count: f64| Some(count / all).filter(|share| share * RARE_RECORDS > 1.0);
@@ -281,9 +285,9 @@ impl Counter {
         entries.into_iter()
     }
 
-    /// In bytes: a format byte, then numbers in LEB128: what was counted, records counted, records of the collection, entries, and for each
-    /// entry in ascending order of its hash the difference from the one before (the first from 0), and its level (a byte). Some
-    /// five bytes an entry; equal counts give equal bytes.
+    /// Encodes the frequencies: a format byte, then LEB128 numbers: the kinds, the counted records, the records of the collection, the number of
+    /// entries. Then for each entry, ascending by hash, the difference from the hash before (the first from 0), and its level in one byte.
+    /// About five bytes an entry. Equal counts give equal bytes.
     pub fn encode(&self, records: u64) -> Vec<u8> {
         let entries = self.entries();
         let mut out = Vec::with_capacity(16 + 5 * entries.len());
@@ -315,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_common_weighs_little_and_what_is_rare_weighs_one() {
+    fn common_text_weighs_little_and_rare_text_weighs_one() {
         let found = counted(5_000, |n| {
             let tenth = if n % 10 == 0 { 2 } else { 1 << 40 | u64::from(n) };
             let hundredth = if n % 100 == 0 { 3 } else { 2 << 40 | u64::from(n) };
@@ -329,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_whatever_is_counted() {
+    fn memory_does_not_grow_with_the_number_of_records() {
         let mut counter = Counter::default();
         for record in 0..SAMPLE_RECORDS as u64 {
             counter.observe((0..200).map(|n| if n < 100 { n } else { record << 20 | n }));
@@ -341,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_whatever_the_length_of_records() {
+    fn memory_does_not_grow_with_the_length_of_records() {
         let mut counter = Counter::default();
         for record in 0..300_u64 {
             counter.observe((0..20_000).map(|n| if n < 100 { n } else { record << 20 | n }));
@@ -365,7 +369,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(60))]
         #[test]
-        fn garbage_is_refused_and_what_was_written_is_read(
+        fn encoded_frequencies_are_decoded_and_other_bytes_are_refused(
             codes in prop::collection::vec(prop::collection::hash_set(0u64..300, 0..20), 0..50),
             cut: prop::sample::Index, garbage: Vec<u8>,
         ) {

@@ -1,7 +1,7 @@
-//! Golden vectors: made-up texts with their normal form, words and fingerprints. They hold the whole way from a row to a
-//! signature still: whoever changes one of them changes every stored index, and must raise the version of the text rules.
+//! Golden vectors: invented texts with their normal form, words and fingerprints. They protect all steps from a row to a signature. A change of a golden
+//! vector makes every stored index invalid; it requires a higher version of the text rules.
 //!
-//! Fingerprints are also computed here a second time, from the words, by the plain definition.
+//! The tests also compute the fingerprints from the words by the plain definition.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::profile::Profile;
 use crate::collection::{Field, Preset, Role, Settings};
 use crate::record::Row;
 
-struct Golden {
+struct GoldenVector {
     title: &'static str,
     content: &'static str,
     normal: &'static str,
@@ -18,8 +18,8 @@ struct Golden {
     paper: u64,
 }
 
-const GOLDEN: &[Golden] = &[
-    Golden {
+const GOLDEN: &[GoldenVector] = &[
+    GoldenVector {
         title: "关于夜市噪音扰民的问题",
         content: "尊敬的领导：您好！我们小区楼下的夜市，每天营业到凌晨２点……严重影响老人和孩子休息。",
         normal: "尊敬的领导:您好!我们小区楼下的夜市,每天营业到凌晨2点......严重影响老人和孩子休息。",
@@ -27,7 +27,7 @@ const GOLDEN: &[Golden] = &[
         default: 0xe227_0300_0092_7f91,
         paper: 0x62af_0246_019b_7f81,
     },
-    Golden {
+    GoldenVector {
         title: "請求解決拖欠農民工工資",
         content: "施工單位拖欠工資約１．５萬元，\u{200B}至今未付。\n聯繫電話：無",
         normal: "施工单位拖欠工资约1.5万元,至今未付。 联系电话:无",
@@ -35,7 +35,7 @@ const GOLDEN: &[Golden] = &[
         default: 0xa497_2fbe_022b_1e98,
         paper: 0x8495_cf02_0a3d_1fd1,
     },
-    Golden {
+    GoldenVector {
         title: "Street light out",
         content: "The Street Light at No. 12 Ｒｉｖｅｒ Road has been out for 3 weeks; please repair it!",
         normal: "the street light at no. 12 river road has been out for 3 weeks; please repair it!",
@@ -43,7 +43,7 @@ const GOLDEN: &[Golden] = &[
         default: 0xa914_df38_1930_cc9f,
         paper: 0xe9c4_4538_1a30_ca55,
     },
-    Golden {
+    GoldenVector {
         title: "Wi-Fi 信号差",
         content: "A市图书馆的Wi-Fi经常断线，café里也连不上，客服说“正在处理”👍",
         normal: "a市图书馆的wi-fi经常断线,café里也连不上,客服说“正在处理”👍",
@@ -62,12 +62,12 @@ fn settings(preset: Preset) -> Settings {
     settings
 }
 
-fn row(golden: &Golden) -> Row {
+fn row(golden: &GoldenVector) -> Row {
     let json = serde_json::json!({ "title": golden.title, "content": golden.content }).to_string();
     Row::parse(json.as_bytes()).unwrap()
 }
 
-/// By the definition: weights in a map, one sum a bit.
+/// Computes a Simhash by its definition, with one sum for each bit.
 fn simhash(weights: &BTreeMap<&str, i64>) -> u64 {
     let hash = |term: &str| -> u64 { super::hash::city64(term) };
     let sum = |bit: u32| -> i64 { weights.iter().map(|(t, w)| if hash(t) >> bit & 1 == 1 { *w } else { -w }).sum() };
@@ -77,7 +77,8 @@ fn simhash(weights: &BTreeMap<&str, i64>) -> u64 {
 #[test]
 fn texts_have_the_golden_normal_forms_words_and_fingerprints() {
     let profile = |preset| Profile::compile(&settings(preset), None);
-    let (default, paper) = (profile(Preset::Default), profile(Preset::Paper));
+    let default = profile(Preset::Default);
+    let paper = profile(Preset::Paper);
     let found: Vec<_> = GOLDEN
         .iter()
         .map(|golden| {
@@ -95,13 +96,14 @@ fn texts_have_the_golden_normal_forms_words_and_fingerprints() {
     assert_eq!(found, expected, "{found:#x?}");
 }
 
-fn document_of(profile: &Profile, golden: &Golden) -> crate::text::Document {
+fn document_of(profile: &Profile, golden: &GoldenVector) -> crate::text::Document {
     profile.read(&row(golden)).unwrap()
 }
 
 #[test]
 fn golden_fingerprints_follow_from_the_words_by_the_plain_definition() {
-    let (default, paper) = (settings(Preset::Default), settings(Preset::Paper));
+    let default = settings(Preset::Default);
+    let paper = settings(Preset::Paper);
     let profile = Profile::compile(&default, None);
     for golden in GOLDEN {
         let document = document_of(&profile, golden);

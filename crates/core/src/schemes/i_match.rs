@@ -1,12 +1,12 @@
 //! I-Match (Chowdhury et al. 2002): one hash of the words that are neither common nor rare.
 //!
-//! Of the distinct words those count whose normalised inverse document frequency, ln(N/df) / ln N over the statistics frozen
-//! with the generation, lies from `low` to `high`; words never seen are left out. The hash is H of them, sorted by
-//! their bytes and joined by U+001F. Fewer than `min` of them give no hash. With `lexicons` > 0 there are as many further
-//! hashes (Kołcz et al. 2004): lexicon j, from 1, leaves out the words w with H("j:w") < 0.33 · 2^64.
+//! A distinct word counts if its normalised inverse document frequency, ln(N/df) / ln N, lies from `low` to `high`. The statistics are those of the
+//! generation; words that do not occur in them are left out. The hash is H of the words, sorted by their bytes and joined by U+001F. Fewer than `min`
+//! words give no hash. With `lexicons` > 0 there are so many further hashes (Kołcz et al. 2004): lexicon j, from 1, leaves out the words w with
+//! H("j:w") < 0.33 · 2^64.
 //!
-//! Every hash is a key, and records with one in common match: complete. Without statistics of a hundred records
-//! nothing is signed. Signing is O(words × (log words + lexicons)), comparing O(lexicons).
+//! Every hash is a key, and two records with a common hash match, so that the keys are complete. The scheme signs nothing without statistics of
+//! at least a hundred records. Signing is O(words × (log words + lexicons)), comparing O(lexicons).
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ use super::statistics::{Statistics, reason_inactive};
 use super::{Scheme, Signature, common, hashes};
 use crate::collection::IMatchParams;
 
-/// 0.33 · 2^64: a word whose hash with the lexicon's number is below is not in it.
+/// 0.33 · 2^64. A lexicon leaves out the words whose hash with the number of the lexicon is lower.
 const DROPPED_BELOW: u64 = (0.33 * 18_446_744_073_709_551_616.0) as u64;
-/// Rounding of logarithms must never leave out a word that lies on a bound; the next frequency is further away than this.
+/// Tolerance at the bounds `low` and `high`, so that a rounding error never leaves out a word on a bound. Neighbouring frequencies differ by more.
 const SLACK: f64 = 1e-12;
 
 /// The `i_match` scheme of a collection.
@@ -29,7 +29,7 @@ pub struct IMatch {
 }
 
 impl IMatch {
-    /// The scheme that `params` describe, over `statistics`.
+    /// Makes the scheme with these parameters and statistics.
     pub fn new(params: &IMatchParams, statistics: Option<Arc<Statistics>>) -> Self {
         Self { params: params.clone(), statistics }
     }
@@ -45,7 +45,7 @@ impl IMatch {
         }
     }
 
-    /// H of `words`, if they are enough.
+    /// Returns H of `words`; `None` if there are fewer than `min`.
     fn hash<'a>(&self, words: impl Iterator<Item = &'a str>) -> Option<u64> {
         let words: Vec<&str> = words.collect();
         (words.len() >= self.params.min as usize).then(|| city64(&words.join("\u{1F}")))
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
     use crate::collection::Role;
 
-    /// A hundred records; the word 小区 is in all of them, 夜市 in ten, 噪音 in one.
+    /// Statistics of a hundred records: the word 小区 occurs in all of them, 夜市 in ten, 噪音 in one.
     fn statistics(documents: u64) -> Option<Arc<Statistics>> {
         let frequencies = [("小区", 100), ("夜市", 10), ("噪音", 1), ("扰民", 10), ("物业", 5), ("投诉", 30)];
         let frequencies = frequencies.map(|(word, frequency)| (city64(word), frequency));
@@ -119,8 +119,8 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_is_that_of_the_middling_words_and_of_no_others() {
-        // ln(100/10)/ln 100 = 0.5 is in; 小区 (0), 投诉 (0.26), 噪音 (1) and the unseen 路灯 are not.
+    fn the_hash_uses_only_words_of_medium_frequency() {
+        // ln(100/10)/ln 100 = 0.5 lies in the range; 小区 (0), 投诉 (0.26), 噪音 (1) and the unknown 路灯 do not.
         let found = sign(&params(), "扰民 夜市 小区 投诉 噪音 路灯 物业 夜市");
         let expected = 0xfe40_50ff_648a_f41b;
         assert_eq!(found, Some(Signature::Hashes([expected].into())));
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_hundred_records_it_says_so_and_signs_nothing() {
+    fn without_a_hundred_records_it_signs_nothing_and_gives_the_reason() {
         let document = document(&[(Role::Text, "扰民 夜市 物业")]);
         for statistics in [None, statistics(99)] {
             let scheme = IMatch::new(&params(), statistics);

@@ -1,11 +1,11 @@
-//! Single MD5 (data cleaning with MD5, 2008): records with one digest are the same.
+//! Single MD5 (data cleaning with MD5, 2008): records with equal digests match.
 //!
-//! The MD5 of the `text`, `whole` and `url` fields in settings order, each as `name U+001E value`, joined by U+001F; without
-//! identity, time and id. Empty fields are left out. With `strip`, of the letters and digits of each value: of what stands
-//! between two digits the first mark stays, or a space where there is only white space, so that 1.5 and 3. 5 are not 15 and 35
-//! and 第1 2号 is not 第12号; addresses stay as they are.
+//! The digest is the MD5 of the `text`, `whole` and `url` fields in the order of the settings, each as `name U+001E value`, joined by U+001F.
+//! Identity, time and id do not count. Empty fields are left out. With `strip`, only the letters and digits of a value count. Between two digits
+//! the first mark stays, or a space if there is only white space, so that 1.5 and 3. 5 differ from 15 and 35, and 第1 2号 differs from
+//! 第12号. Addresses are not stripped.
 //!
-//! One key, the digest, and equal digests match: complete. Signing is O(length), comparing O(1).
+//! The only key is the digest, and equal digests match, so that the keys are complete. Signing is O(length), comparing O(1).
 
 use std::borrow::Cow;
 
@@ -23,7 +23,7 @@ pub struct WholeMd5 {
 }
 
 impl WholeMd5 {
-    /// The scheme that `params` describe, for records with `fields`.
+    /// Makes the scheme with these parameters, for records with these fields.
     pub fn new(params: &Md5Params, fields: &[Field]) -> Self {
         let &Md5Params { strip } = params;
         Self { strip, names: fields.iter().map(|field| field.name.clone()).collect() }
@@ -63,10 +63,11 @@ impl Scheme for WholeMd5 {
     }
 }
 
-/// The letters and digits of `text`, and one mark of what stands between two digits.
+/// Returns the letters and digits of `text`, and one mark or space between two digits that are separated.
 fn stripped(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
-    let (mut before, mut between) = (None, None);
+    let mut before = None;
+    let mut between = None;
     for c in text.chars() {
         if is_word_char(c) {
             let mark = between.take().filter(|_| before.is_some_and(char::is_numeric) && c.is_numeric());
@@ -102,14 +103,14 @@ mod tests {
     }
 
     #[test]
-    fn digests_are_those_of_another_implementation() {
+    fn digests_equal_those_of_another_implementation() {
         let fields = [(Role::Text, "夜市,1.5万元"), (Role::Url, "http://a.cn/1/2")];
         assert_eq!(hex(false, &fields).unwrap(), "31cb4d61e9606fb9d54ffb0668080b87");
         assert_eq!(hex(true, &fields).unwrap(), "c805e4699fd6735175ce9338ddd67116");
     }
 
     #[test]
-    fn marks_do_not_count_when_stripped_but_between_digits() {
+    fn stripping_removes_all_marks_except_between_digits() {
         let strip = |text| hex(true, &[(Role::Text, text)]);
         assert_eq!(strip("夜市,噪音。"), strip("夜市 噪音"));
         assert_ne!(strip("1.5元"), strip("15元"));
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_moves_across_the_border_of_fields_is_other_text_when_stripped() {
+    fn text_that_moves_to_another_field_changes_the_stripped_digest() {
         let digests = [
             hex(true, &[(Role::Text, "夜市1"), (Role::Text, "2噪音")]),
             hex(true, &[(Role::Text, "夜市12"), (Role::Text, "噪音")]),

@@ -1,33 +1,33 @@
-//! MinHash with bands (Broder 1997; Indyk, Motwani 1998): minima that are equal as often as texts resemble each other.
+//! MinHash with bands (Broder 1997; Indyk, Motwani 1998). The share of equal minima estimates the resemblance of two texts.
 //!
-//! For each of `bands` × `rows` permutations the minimum over the record's shingles (runs of `units` units, as in
-//! [`shingle`](super::shingle); the permutations of [`super_shingle`](super::super_shingle)). Each band of `rows` consecutive
-//! minima, hashed with its number, is a key: texts of resemblance r share one with probability 1 − (1 − r^rows)^bands.
-//! Two records match when the share of equal minima, which estimates their resemblance, is at least `t`.
+//! The signature contains, for each of `bands` × `rows` permutations, the minimum over the record's shingles (runs of `units` units, as in
+//! [`shingle`](super::shingle); the permutations are those of [`super_shingle`](super::super_shingle)). Each band of `rows` consecutive minima, hashed with
+//! its number, is a key. Texts of resemblance r share a key with probability 1 − (1 − r^rows)^bands. Two records match if the share of equal minima
+//! is at least `t`.
 //!
-//! In none of the source documents; here because it is what most others use. Keys are not complete. Signing is O(length ×
-//! bands × rows), comparing O(bands × rows).
+//! The source documents do not use MinHash; it is included because most other systems use it. The keys are not complete. Signing is
+//! O(length × bands × rows), comparing O(bands × rows).
 
 use super::reading::Reading;
-use super::super_shingle::{Permutations, band_hash};
+use super::super_shingle::{ShinglePermutations, band_hash};
 use super::{Scheme, Signature, is_share};
 use crate::collection::MinhashParams;
 
 /// The `minhash` scheme of a collection.
 #[derive(Clone, Debug)]
-pub struct Minhash {
+pub struct MinhashScheme {
     params: MinhashParams,
-    permutations: Permutations,
+    permutations: ShinglePermutations,
 }
 
-impl Minhash {
-    /// The scheme that `params` describe.
+impl MinhashScheme {
+    /// Makes the scheme with these parameters.
     pub fn new(params: &MinhashParams) -> Self {
-        Self { permutations: Permutations::new(params.bands * params.rows), params: params.clone() }
+        Self { permutations: ShinglePermutations::new(params.bands * params.rows), params: params.clone() }
     }
 }
 
-impl Scheme for Minhash {
+impl Scheme for MinhashScheme {
     fn name(&self) -> &'static str {
         "minhash"
     }
@@ -61,8 +61,8 @@ mod tests {
     use crate::collection::Role;
 
     #[test]
-    fn minima_and_keys_are_those_of_another_implementation() {
-        let scheme = Minhash::new(&MinhashParams { units: 2, bands: 2, rows: 2, t: 0.3 });
+    fn minima_and_keys_equal_those_of_another_implementation() {
+        let scheme = MinhashScheme::new(&MinhashParams { units: 2, bands: 2, rows: 2, t: 0.3 });
         let document = document(&[(Role::Text, "小区夜市a1")]);
         let signature = scheme.sign(&reading(&document, &PAIRS, &[1])).unwrap();
         let minima = [0x420d_0d56_81d3_2484, 0x0f8b_fadb_0295_6d3f, 0x2861_a266_25a6_d3da, 0x1d05_b3e0_4e9b_b386];
@@ -75,12 +75,12 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(20))]
         #[test]
-        fn it_finds_no_pair_beyond_the_definition(
+        fn it_finds_only_pairs_of_the_definition(
             texts in texts(), units in 1..4_u8, bands in 1..6_u32, rows in 1..4_u32,
             t in prop::sample::select(vec![0.0, 0.3, 0.5, 1.0]),
         ) {
             let count = bands * rows;
-            hold(&Minhash::new(&MinhashParams { units, bands, rows, t }), &texts, false, |a, b| {
+            hold(&MinhashScheme::new(&MinhashParams { units, bands, rows, t }), &texts, false, |a, b| {
                 let minima = |text| naive_minima(text, units.into(), count.into());
                 let (Some(a), Some(b)) = (minima(a), minima(b)) else { return false };
                 at_least(a.iter().zip(&b).filter(|(a, b)| a == b).count(), t, count as usize)

@@ -1,7 +1,7 @@
 //! Schemes: every algorithm is *sign → keys → compare*.
 //!
-//! A record is signed; the signature yields a few keys; records that share a key are candidates; a comparison of the two
-//! signatures decides. One file each; all of them work through the same stores, the same API and the same evaluation.
+//! A scheme signs each record. The signature gives a few keys, records that share a key are candidates, and a comparison of their signatures
+//! decides. Each scheme has its own file. All schemes use the same stores, the same API and the same evaluation.
 
 pub mod bits;
 pub mod boolean;
@@ -44,75 +44,74 @@ use self::reading::Reading;
 use self::terms::Terms;
 use crate::verdict::Fingerprint;
 
-/// What a scheme remembers of a record.
+/// The signature of a record under one scheme.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Signature {
     /// A 64-bit Simhash.
     Fingerprint(Fingerprint),
     /// Distinct 64-bit hashes, ascending.
     Hashes(Box<[u64]>),
-    /// Minima of shingles, by permutation.
+    /// The minima of the shingles, by permutation.
     Minima(Box<[u64]>),
-    /// One MD5.
+    /// One MD5 digest.
     Digest(Md5),
-    /// MD5s in order.
+    /// A list of MD5 digests, whose order matters.
     Digests(Box<[Md5]>),
-    /// Words and what they weigh.
+    /// Words with their weights.
     Terms(Terms),
-    /// An MD5 and the words it was made of.
+    /// An MD5 digest and the words from which it was computed.
     DigestTerms(Md5, Terms),
 }
 
-/// One way of finding duplicates. Implementations are pure and deterministic: the same document gives the same signature
-/// on every machine.
+/// An algorithm that finds duplicates. Implementations are pure and deterministic: the same document has the same signature on every machine.
 pub trait Scheme: Send + Sync {
-    /// The scheme's name, as in JSON.
+    /// The name of the scheme in JSON.
     fn name(&self) -> &'static str;
 
-    /// Signs a document that was cut into words; `None` below the scheme's minimum. Such a record is never matched by this
-    /// channel.
+    /// Signs a document that was cut into words. Returns `None` if the document is below the scheme's minimum; such a record never matches by this
+    /// scheme.
     fn sign(&self, reading: &Reading<'_>) -> Option<Signature>;
 
-    /// Appends the posting keys of `signature` to `keys`, in no particular order and without repetition. `simhash` has none:
-    /// its fingerprints live in the block index.
+    /// Appends the posting keys of `signature` to `keys`, in no particular order and without repetition. `simhash` has no keys, because its
+    /// fingerprints are in the block index.
     fn keys(&self, signature: &Signature, keys: &mut Vec<u64>);
 
-    /// Whether two signatures match. Symmetric.
+    /// True if the two signatures match. Symmetric.
     fn compare(&self, a: &Signature, b: &Signature) -> bool;
 
-    /// Whether sharing a key already implies that [`Scheme::compare`] accepts, so that a store need not load signatures.
+    /// True if two records that share a key always match, so that a store does not need to load their signatures.
     fn key_implies_match(&self) -> bool {
         false
     }
 
-    /// Whether it works better, or only, with statistics of the collection: see [`statistics`].
+    /// True if the scheme needs statistics of the collection, or works better with them; see [`statistics`].
     fn needs_statistics(&self) -> bool {
         false
     }
 
-    /// Of the keys it makes of a document: how many lie on text that `frequencies` call common, though those of a scheme that
-    /// went by them would not; and how many keys there are. None at all where it does not choose by what is common.
+    /// Counts the keys of a document, and among them those on text that is common by `frequencies` although a scheme with these frequencies would choose
+    /// other keys. A scheme that does not choose its keys by frequency returns zeros.
     fn misplaced_keys(&self, _reading: &Reading<'_>, _frequencies: &Arc<Frequencies>) -> MisplacedKeys {
         MisplacedKeys::default()
     }
 
-    /// Why the scheme signs nothing at all, and what would change that; `None` when it works.
+    /// Returns the reason why the scheme signs nothing, with a remedy; `None` if the scheme works.
     fn inactive_reason(&self) -> Option<String> {
         None
     }
 }
 
-/// Keys that were laid on text which has turned out to be common, see [`Scheme::misplaced_keys`].
+/// The number of keys on text that has become common; see [`Scheme::misplaced_keys`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MisplacedKeys {
-    /// Those that would lie elsewhere now.
+    /// Number of keys that the scheme would now choose otherwise.
     pub misplaced: u64,
-    /// All.
+    /// Number of all keys.
     pub keys: u64,
 }
 
 impl MisplacedKeys {
-    /// The misplaced ones' share of all.
+    /// Returns the share of misplaced keys among all keys.
     pub fn share(self) -> f64 {
         self.misplaced as f64 / self.keys.max(1) as f64
     }
@@ -124,9 +123,11 @@ impl std::iter::Sum for MisplacedKeys {
     }
 }
 
-/// Values that two ascending lists have in common. O(length).
+/// Returns the number of values that two ascending lists have in common. O(length).
 fn common(a: &[u64], b: &[u64]) -> usize {
-    let (mut i, mut j, mut count) = (0, 0, 0);
+    let mut i = 0;
+    let mut j = 0;
+    let mut count = 0;
     while let (Some(x), Some(y)) = (a.get(i), b.get(j)) {
         count += usize::from(x == y);
         i += usize::from(x <= y);
@@ -135,21 +136,20 @@ fn common(a: &[u64], b: &[u64]) -> usize {
     count
 }
 
-/// Whether `part` is at least `share` of `whole`, a count above 0.
+/// True if `part` is at least `share` of `whole`, which is above 0.
 ///
-/// The quotient is rounded but once, and rounding keeps order: so the answer is that of exact arithmetic for shares of up to six
-/// decimals and counts up to 10^9, between which and a quotient there is nothing to be rounded away. A product is rounded past
-/// its bound: 0.28 × 25 is more than 7.
+/// The comparison divides because a quotient is rounded only once, and rounding keeps the order. The result is therefore exact for shares with up to
+/// six decimals and counts up to 10^9. A product can be rounded above its bound: 0.28 × 25 is more than 7.
 pub(crate) fn is_share(part: usize, share: f64, whole: usize) -> bool {
     is_ratio(part as f64, share, whole as f64)
 }
 
-/// [`is_share`] of sums that are whole numbers.
+/// The same as [`is_share`], for sums that are whole numbers.
 fn is_ratio(part: f64, share: f64, whole: f64) -> bool {
     part / whole >= share
 }
 
-/// A signature of the distinct ones of `hashes`; `None` when there are none.
+/// Makes a signature of the distinct `hashes`; `None` if there are none.
 fn hashes(mut hashes: Vec<u64>) -> Option<Signature> {
     hashes.sort_unstable();
     hashes.dedup();
@@ -166,7 +166,7 @@ mod tests {
     use crate::text::words::Words;
     use crate::text::{Document, DocumentField};
 
-    /// A document of normalised fields.
+    /// Makes a document with these normalised fields.
     pub(super) fn document(fields: &[(Role, &str)]) -> Document {
         let field = |(position, (role, text)): (usize, &(Role, &str))| DocumentField {
             position: position as u8,
@@ -196,7 +196,7 @@ mod tests {
             whole in 1..1_000_000_000_usize, millionths in 0..=1_000_000_usize, off in 0..3_usize,
         ) {
             let share: f64 = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000).parse().unwrap();
-            // Those next to the bound, and that on it.
+            // The counts below, on and above the bound.
             let part = (whole * millionths / 1_000_000 + off).saturating_sub(1).min(whole);
             prop_assert_eq!(is_share(part, share, whole), part * 1_000_000 >= millionths * whole);
         }

@@ -1,15 +1,15 @@
-//! Multiple MD5 (data cleaning with MD5, 2008; after Tianwang's): ordered fingerprints, looked up by the first of them.
+//! Multiple MD5 (data cleaning with MD5, 2008; after Tianwang): an ordered list of fingerprints, looked up by the first ones.
 //!
-//! The list: the MD5 of each lead field's value with synonyms replaced (of "" where it has none), then of the distinct words in
-//! heavy order (falling frequency, ties by their bytes); no fingerprint twice, the first place counts. A record with fewer than `pre` distinct words has none, nor has one all of
-//! whose lead fields are missing.
+//! The list contains the MD5 of the value of each lead field with synonyms replaced (or of "" without a value), then the MD5 of the distinct words in
+//! heavy order (falling frequency, ties by their bytes). Each fingerprint occurs only once, at its first position. A record has no list if it has
+//! fewer than `pre` distinct words, or if it has none of the lead fields.
 //!
-//! Keys: with `key: all` H of the first `pre` fingerprints together; with `any` H of each of them with its position. Two
-//! records match when they share more than `t` fingerprints and at least `share` of the shorter list. Records that differ
-//! in their first fingerprints are not found, which is the method and not an accident: keys are not complete.
+//! Keys: with `key: all` H of the first `pre` fingerprints together; with `any` H of each of them with its position. Two records match if they share
+//! more than `t` fingerprints and at least `share` of the shorter list. The method does not find records whose first fingerprints differ, so that
+//! its keys are not complete.
 //!
-//! With the exact stage in front this is the hybrid of that paper. Signing is O(words × log words), comparing linear in
-//! the lists once they are sorted.
+//! Together with the exact stage this is the hybrid method of the paper. Signing is O(words × log words); comparing is linear in the
+//! lists after they are sorted.
 
 use super::hash::{Md5, city64_bytes};
 use super::reading::Reading;
@@ -20,12 +20,12 @@ use crate::collection::{Field, LeadKey, MultiMd5Params};
 #[derive(Clone, Debug)]
 pub struct MultiMd5 {
     params: MultiMd5Params,
-    /// Positions of the lead fields.
+    /// The positions of the lead fields.
     leads: Vec<Option<u8>>,
 }
 
 impl MultiMd5 {
-    /// The scheme that `params` describe, for records with `fields`.
+    /// Makes the scheme with these parameters, for records with these fields.
     pub fn new(params: &MultiMd5Params, fields: &[Field]) -> Self {
         let position = |name: &String| fields.iter().position(|field| field.name == *name).map(|at| at as u8);
         Self { leads: params.lead_fields.iter().map(position).collect(), params: params.clone() }
@@ -81,7 +81,8 @@ impl Scheme for MultiMd5 {
             digests.dedup();
             digests
         };
-        let (sorted_a, sorted_b) = (sorted(a), sorted(b));
+        let sorted_a = sorted(a);
+        let sorted_b = sorted(b);
         let shared = sorted_a.iter().filter(|digest| sorted_b.binary_search(digest).is_ok()).count();
         shared > self.params.t as usize && is_share(shared, self.params.share, sorted_a.len().min(sorted_b.len()))
     }
@@ -113,8 +114,8 @@ mod tests {
     }
 
     #[test]
-    fn the_list_is_leads_then_words_and_its_beginning_the_key() {
-        // Words of two characters: 夜市 twice, then 区夜 and 小区 once, which is their order by bytes.
+    fn the_list_has_lead_fields_before_words_and_its_beginning_is_the_key() {
+        // Words of two characters: 夜市 occurs twice, then 区夜 and 小区 occur once and follow in the order of their bytes.
         let fields = [(Role::Text, "小区夜市"), (Role::Text, "夜市")];
         let plain = leading(&MultiMd5Params::default());
         let document = document(&fields);
@@ -129,12 +130,12 @@ mod tests {
     }
 
     #[test]
-    fn lead_fields_come_first_and_one_of_them_must_be_there() {
+    fn lead_fields_come_first_and_at_least_one_is_required() {
         let lead_fields = vec!["title".to_owned(), "contact".to_owned()];
         let scheme = leading(&MultiMd5Params { lead_fields, pre: 2, ..MultiMd5Params::default() });
         let sign = |fields: &[(Role, &str)]| {
             let mut document = document(fields);
-            // The last field is neither of the leads.
+            // The last field is not a lead field.
             document.fields.last_mut().unwrap().position = 7;
             scheme.sign(&reading(&document, &PAIRS, &[1; 8]))
         };
@@ -147,22 +148,22 @@ mod tests {
     }
 
     #[test]
-    fn no_fingerprint_is_there_twice_and_equal_short_lists_match() {
+    fn each_fingerprint_occurs_once_and_equal_short_lists_match() {
         let lead_fields = vec!["title".to_owned(), "contact".to_owned()];
         let scheme = leading(&MultiMd5Params { lead_fields, pre: 2, t: 1, share: 1.0, ..MultiMd5Params::default() });
-        // The title is a word of the text as well, and both leads are the same.
+        // The title is also a word of the text, and both lead fields are equal.
         let fields = [(Role::Whole, "夜市"), (Role::Whole, "夜市"), (Role::Text, "区夜市")];
         let document = document(&fields);
         let signature = scheme.sign(&reading(&document, &PAIRS, &[1; 4])).unwrap();
         assert_eq!(signature, Signature::Digests(["夜市", "区夜"].map(Md5::of).into()));
         assert!(scheme.compare(&signature, &signature));
-        // As stored before repeated ones were left out.
+        // Older versions stored repeated fingerprints.
         let repeated = Signature::Digests(["夜市", "夜市", "夜市", "区夜"].map(Md5::of).into());
         assert!(scheme.compare(&signature, &repeated) && scheme.compare(&repeated, &repeated));
     }
 
     #[test]
-    fn leads_with_synonyms_are_one() {
+    fn synonyms_in_lead_fields_have_the_same_fingerprint() {
         let words = Words::new(&TextSettings {
             synonyms: vec![vec!["番茄".into(), "西红柿".into()]],
             ..TextSettings::default()
@@ -180,14 +181,16 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(30))]
         #[test]
-        fn it_finds_no_pair_beyond_the_definition(
+        fn it_finds_only_pairs_of_the_definition(
             texts in texts(), pre in 1..4_u32, t in 0..6_u32, share in prop::sample::select(vec![0.0, 0.5, 0.7, 1.0]),
             key in prop::sample::select(vec![LeadKey::All, LeadKey::Any]),
         ) {
             let scheme = leading(&MultiMd5Params { pre, t, share, key, lead_fields: Vec::new() });
             hold(&scheme, &texts, false, |a, b| {
-                let (a, b): (BTreeSet<_>, BTreeSet<_>) = (heavy(a).into_iter().collect(), heavy(b).into_iter().collect());
-                let (shared, least) = (a.intersection(&b).count(), a.len().min(b.len()));
+                let a: BTreeSet<_> = heavy(a).into_iter().collect();
+                let b: BTreeSet<_> = heavy(b).into_iter().collect();
+                let shared = a.intersection(&b).count();
+                let least = a.len().min(b.len());
                 least >= pre as usize && shared > t as usize && at_least(shared, share, least)
             })?;
         }

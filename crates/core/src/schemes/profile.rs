@@ -1,7 +1,7 @@
-//! A profile: every parameter that changes a signature, compiled and ready to sign.
+//! A profile contains every parameter that changes a signature, compiled and ready to sign.
 //!
-//! Compiling may cost a copy of the dictionary; a profile is made once per generation and shared. Signing is pure: the same
-//! row under the same profile and the same statistics gives the same [`Signed`] on every machine.
+//! Compiling may copy the dictionary, so that a profile is made once for each generation and shared. Signing is pure: the same row with the same profile
+//! and the same statistics gives the same [`Signed`] on every machine.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-use super::boolean::Boolean;
+use super::boolean::BooleanScheme;
 use super::built_in;
 use super::copy::{self, EqualCopy};
 use super::exact;
@@ -18,18 +18,18 @@ use super::frequencies::Frequencies;
 use super::hash::city64_bytes;
 use super::i_match::IMatch;
 use super::md5::WholeMd5;
-use super::minhash::Minhash;
+use super::minhash::MinhashScheme;
 use super::multi_md5::MultiMd5;
 use super::reading::Reading;
-use super::scam::Scam;
-use super::segments::Segments;
-use super::shingle::Shingle;
-use super::simhash::Simhash;
+use super::scam::ScamScheme;
+use super::segments::SegmentScheme;
+use super::shingle::ShingleScheme;
+use super::simhash::SimhashScheme;
 use super::statistics::Statistics;
 use super::super_shingle::SuperShingle;
-use super::tianwang::{Abstract, Keywords};
+use super::tianwang::{AbstractScheme, KeywordScheme};
 use super::url::{self, EqualUrl};
-use super::vsm::Vsm;
+use super::vsm::VsmScheme;
 use super::{MisplacedKeys, Scheme, Signature};
 use crate::collection::{Channel, ChannelPosition, Field, Prefer, Role, Settings, TextFormat};
 use crate::record::{RecordId, Row};
@@ -39,22 +39,24 @@ use crate::text::{self, Document, Reader};
 use crate::verdict::Fingerprint;
 use crate::violation::Violation;
 
-/// Version of the normal form of addresses and of what they are compared for; raise it with every change.
+// The versions of the rules that change signatures. A change of a rule must raise its version.
+
+/// The normal form and the comparison of addresses.
 const ADDRESS_RULES: &str = "addresses 2";
-/// Version of what is removed as contacts and noise; raise it with every change.
+/// The removal of contacts and noise.
 const NOISE_RULES: &str = "noise 1";
-/// Version of the copy key; raise it with every change.
+/// The copy key.
 const COPY_RULES: &str = "copies 1";
-/// Version of the rules by which keys prefer rare text: weights, classes, how many are kept; raise it with every change.
+/// The rules by which keys prefer rare text: weights, classes, number of keys.
 const RARITY_RULES: &str = "rarity 2";
-/// Version of what synonyms do to `whole` values; raise it with every change.
+/// The replacement of synonyms in `whole` values.
 const SYNONYM_RULES: &str = "whole synonyms 1";
-/// Version of what identity and time are as features; raise it with every change.
+/// The use of identity and time as features.
 const COLUMN_RULES: &str = "columns 1";
-/// Version of what is the visible text of HTML, and of the library that reads it; raise it with every change of either.
+/// The extraction of the visible text from HTML, including the version of the HTML library.
 const HTML_RULES: &str = "html 2 html5gum 0.9.0";
 
-/// Settings, compiled.
+/// Compiled settings.
 pub struct Profile {
     digest: String,
     fields: Vec<Field>,
@@ -68,13 +70,12 @@ pub struct Profile {
     counts_text: bool,
     /// The copy stage, which is among the schemes too.
     copies: Option<EqualCopy>,
-    /// What weighs features for [`Profile::features`]: as the `simhash` channel does.
-    weigher: Simhash,
+    /// Computes the weights for [`Profile::features`], like the `simhash` channel.
+    weigher: SimhashScheme,
 }
 
 impl Profile {
-    /// Compiles validated settings. `statistics` are those of the generation, for channels that weigh by them; they are no
-    /// part of the digest, which names settings.
+    /// Compiles validated settings. `statistics` are those of the generation. They are not part of the digest, which depends only on the settings.
     pub fn compile(settings: &Settings, statistics: Option<Arc<Statistics>>) -> Self {
         let channels = settings.channels.iter().map(|channel| scheme(channel, settings, statistics.as_ref()));
         let addresses = names_addresses(settings).then(|| Box::new(EqualUrl) as Box<dyn Scheme>);
@@ -82,7 +83,7 @@ impl Profile {
         let copy_stage = copies.clone().map(|copies| Box::new(copies) as Box<dyn Scheme>);
         let schemes = channels.chain(addresses).chain(copy_stage).collect();
         let weigher = settings.channels.iter().find_map(|channel| match channel {
-            Channel::Simhash(params) => Some(Simhash::new(params, statistics.clone())),
+            Channel::Simhash(params) => Some(SimhashScheme::new(params, statistics.clone())),
             _ => None,
         });
         Self {
@@ -96,56 +97,54 @@ impl Profile {
             schemes,
             copies,
             statistics,
-            weigher: weigher.unwrap_or_else(|| Simhash::new(&Default::default(), None)),
+            weigher: weigher.unwrap_or_else(|| SimhashScheme::new(&Default::default(), None)),
         }
     }
 
-    /// Names everything that changes a signature: settings, segmenter and dictionary, tables of characters. SHA-256 in
-    /// hexadecimal.
+    /// A digest of everything that changes a signature: settings, segmenter, dictionary and character tables. SHA-256 in hexadecimal.
     pub fn digest(&self) -> &str {
         &self.digest
     }
 
-    /// One per channel, in settings order; then, in a collection with a field of role `url`, [`EqualUrl`]; then,
-    /// in a collection that removes noise and keeps texts, [`EqualCopy`].
+    /// The schemes: one for each channel in the order of the settings, then [`EqualUrl`] if the collection has a field of role `url`,
+    /// then [`EqualCopy`] if the collection removes noise and keeps texts.
     pub fn schemes(&self) -> &[Box<dyn Scheme>] {
         &self.schemes
     }
 
-    /// The statistics it weighs by, frozen with its generation.
+    /// The statistics of the generation.
     pub fn statistics(&self) -> Option<&Arc<Statistics>> {
         self.statistics.as_ref()
     }
 
-    /// Whether a channel works better, or only, with statistics of the collection. Without them it follows the rules for
-    /// fewer than [`LEAST_DOCUMENTS`](super::statistics::LEAST_DOCUMENTS) records.
+    /// True if a channel needs statistics of the collection, or works better with them. Without statistics it follows the rules for fewer than
+    /// [`LEAST_DOCUMENTS`](super::statistics::LEAST_DOCUMENTS) records.
     pub fn needs_statistics(&self) -> bool {
         self.schemes.iter().any(|scheme| scheme.needs_statistics())
     }
 
-    /// Whether a channel goes by how common text is in the collection ([`Statistics::with_text`]). Where no text is kept nothing can
-    /// be counted, and it goes by the built-in list for good.
+    /// True if a channel uses document frequencies of the collection ([`Statistics::with_text`]). A collection that keeps no text cannot count them, so that
+    /// its channels always use the built-in list.
     pub fn wants_text_frequencies(&self) -> bool {
         self.counts_text
     }
 
-    /// Of the keys of a document: how many were laid on text that is common by `frequencies`, see [`Scheme::misplaced_keys`].
-    /// O(length).
+    /// Counts the keys of a document that are on text that is common by `frequencies`; see [`Scheme::misplaced_keys`]. O(length).
     pub fn misplaced_keys(&self, document: &Document, frequencies: &Arc<Frequencies>) -> MisplacedKeys {
         let reading = self.cut(document);
         self.schemes.iter().map(|scheme| scheme.misplaced_keys(&reading, frequencies)).sum()
     }
 
-    /// The channels that cannot run, by position, and why.
+    /// Returns the positions of the channels that cannot run, with the reasons.
     pub fn inactive(&self) -> Vec<(u8, String)> {
         let reasons = self.schemes.iter().enumerate();
         reasons.filter_map(|(at, scheme)| Some((at as u8, scheme.inactive_reason()?))).collect()
     }
 
-    /// Reads a row, see [`Reader::read`], and replaces synonyms in `whole` values.
+    /// Reads a row (see [`Reader::read`]) and replaces synonyms in `whole` values.
     ///
     /// # Errors
-    /// All that is wrong with the row.
+    /// All violations of the row.
     pub fn read(&self, row: &Row) -> Result<Document, Vec<Violation>> {
         let mut document = self.reader.read(row)?;
         let whole = document.fields.iter_mut().filter(|field| field.role == Role::Whole);
@@ -155,7 +154,7 @@ impl Profile {
         Ok(document)
     }
 
-    /// The exact stage's digest of a document that is not empty, without signing it. O(length).
+    /// Computes the digest of the exact stage for a document with content, without signing it. O(length).
     pub fn exact_digest(&self, document: &Document) -> Digest {
         exact::digest(document, &self.fields)
     }
@@ -165,7 +164,7 @@ impl Profile {
         self.copies.as_ref().is_some_and(|copies| copies.key(a).is_some_and(|key| copies.key(b) == Some(key)))
     }
 
-    /// What a normalised text names, by this profile's dictionary. O(length).
+    /// Finds the objects that a normalised text names, with the dictionary of this profile. O(length).
     pub fn objects(&self, text: &str) -> Vec<NamedObject> {
         self.words.objects(text)
     }
@@ -175,21 +174,21 @@ impl Profile {
         Reading::new(document, &self.words, &self.weights)
     }
 
-    /// Signs a document: cut once, read by all channels. O(length). A document without content
-    /// ([`Document::is_empty`]) must be refused before; its digest would equal every other such one's.
+    /// Signs a document. The document is cut into words once for all channels. O(length). A document without content ([`Document::is_empty`]) must be
+    /// refused before, because all such documents have the same digest.
     pub fn sign(&self, document: &Document) -> Signed {
         self.sign_reading(&self.cut(document))
     }
 
-    /// The same, and what the document names: [`Profile::objects`] of its joined text, `None` where it would have to be cut again for that.
-    /// O(length).
+    /// Signs a document and also returns the objects that it names: [`Profile::objects`] of its joined text. `None` if the text would have to be cut a
+    /// second time to find them. O(length).
     pub fn sign_naming(&self, document: &Document) -> (Signed, Option<Vec<NamedObject>>) {
         let (reading, named) = Reading::naming(document, &self.words, &self.weights);
         (self.sign_reading(&reading), named)
     }
 
-    /// Reads and signs a row that was accepted under other settings. One that these cannot read, or in which they find no
-    /// content, is signed as a record that matches nothing. O(length).
+    /// Reads and signs a row that was accepted under other settings. A row that cannot be read or has no content under these settings is signed as a record
+    /// that matches nothing. O(length).
     pub fn sign_stored(&self, id: &RecordId, row: &Row) -> (Option<Document>, Signed) {
         match self.read(row) {
             Ok(document) if !document.is_empty() => {
@@ -200,7 +199,7 @@ impl Profile {
         }
     }
 
-    /// Signs a document that is cut already, by this profile or one with the same fields and text settings.
+    /// Signs a document that was already cut into words by this profile or by one with the same fields and text settings.
     pub fn sign_reading(&self, reading: &Reading<'_>) -> Signed {
         let features = reading.distinct();
         let too_short = features < self.min_features;
@@ -214,7 +213,7 @@ impl Profile {
         Signed { digest: self.exact_digest(reading.document()), features, too_short, signatures, keys }
     }
 
-    /// The posting keys of signatures that this profile made, one per channel. Key = H(channel ‖ key, little endian).
+    /// Computes the posting keys of the signatures of this profile, one for each channel. A key is H(channel ‖ key, little endian).
     pub fn keys(&self, signatures: &[Option<Signature>]) -> Vec<PostingKey> {
         let mut keys = Vec::new();
         let mut own = Vec::new();
@@ -232,16 +231,16 @@ impl Profile {
         keys
     }
 
-    /// The distinct features with their weights as the `simhash` channel weighs them (by frequency where there is none),
-    /// heaviest first, equal ones by their bytes.
-    pub fn features(&self, document: &Document) -> Vec<Feature> {
+    /// Returns the distinct features with the weights of the `simhash` channel (or their frequencies without such a channel), heaviest first, ties by
+    /// their bytes.
+    pub fn features(&self, document: &Document) -> Vec<WeightedFeature> {
         let reading = self.cut(document);
         let mut weights = HashMap::<&str, f64>::new();
         for token in reading.tokens() {
             *weights.entry(token.term).or_default() += self.weigher.weight_of(token);
         }
-        let mut found: Vec<Feature> =
-            weights.into_iter().map(|(term, weight)| Feature { term: term.to_owned(), weight }).collect();
+        let mut found: Vec<WeightedFeature> =
+            weights.into_iter().map(|(term, weight)| WeightedFeature { term: term.to_owned(), weight }).collect();
         found.sort_by(|a, b| b.weight.total_cmp(&a.weight).then_with(|| a.term.cmp(&b.term)));
         found
     }
@@ -258,31 +257,31 @@ fn is_exact_stage(scheme: &str) -> bool {
     scheme == url::NAME || scheme == copy::NAME
 }
 
-/// The scheme of a channel.
+/// Makes the scheme of a channel.
 fn scheme(channel: &Channel, settings: &Settings, statistics: Option<&Arc<Statistics>>) -> Box<dyn Scheme> {
     let counted = || statistics.cloned();
     match channel {
-        Channel::Simhash(params) => Box::new(Simhash::new(params, counted())),
-        Channel::Shingle(params) => Box::new(Shingle::new(params, statistics.and_then(|counted| counted.text()))),
+        Channel::Simhash(params) => Box::new(SimhashScheme::new(params, counted())),
+        Channel::Shingle(params) => Box::new(ShingleScheme::new(params, statistics.and_then(|counted| counted.text()))),
         Channel::Md5(params) => Box::new(WholeMd5::new(params, &settings.fields)),
         Channel::MultiMd5(params) => Box::new(MultiMd5::new(params, &settings.fields)),
         Channel::SuperShingle(params) => Box::new(SuperShingle::new(params)),
-        Channel::Minhash(params) => Box::new(Minhash::new(params)),
+        Channel::Minhash(params) => Box::new(MinhashScheme::new(params)),
         Channel::IMatch(params) => Box::new(IMatch::new(params, counted())),
-        Channel::Segments(params) => Box::new(Segments::new(params)),
-        Channel::Tianwang1(params) => Box::new(Abstract::new(params)),
-        Channel::Tianwang2(params) => Box::new(Keywords::in_order(params)),
-        Channel::Tianwang3(params) => Box::new(Keywords::in_order_within(params)),
-        Channel::Tianwang4(params) => Box::new(Keywords::as_set_within(params)),
-        Channel::Tianwang5(params) => Box::new(Keywords::as_set(params)),
+        Channel::Segments(params) => Box::new(SegmentScheme::new(params)),
+        Channel::Tianwang1(params) => Box::new(AbstractScheme::new(params)),
+        Channel::Tianwang2(params) => Box::new(KeywordScheme::in_order(params)),
+        Channel::Tianwang3(params) => Box::new(KeywordScheme::in_order_within(params)),
+        Channel::Tianwang4(params) => Box::new(KeywordScheme::as_set_within(params)),
+        Channel::Tianwang5(params) => Box::new(KeywordScheme::as_set(params)),
         Channel::FeatureCode(params) => Box::new(FeatureCode::new(params)),
-        Channel::Vsm(params) => Box::new(Vsm::new(params, counted())),
-        Channel::Boolean(params) => Box::new(Boolean::new(params, counted())),
-        Channel::Scam(params) => Box::new(Scam::new(params, counted())),
+        Channel::Vsm(params) => Box::new(VsmScheme::new(params, counted())),
+        Channel::Boolean(params) => Box::new(BooleanScheme::new(params, counted())),
+        Channel::Scam(params) => Box::new(ScamScheme::new(params, counted())),
     }
 }
 
-/// Whether a channel chooses its keys by how rare text is.
+/// True if a channel prefers keys of rare text.
 #[deny(clippy::wildcard_enum_match_arm, reason = "of every new scheme somebody decides")]
 fn prefers_rare(channel: &Channel) -> bool {
     match channel {
@@ -306,12 +305,12 @@ fn prefers_rare(channel: &Channel) -> bool {
     }
 }
 
-/// Whether records of the collection name web addresses.
+/// True if the collection has a field with web addresses.
 fn names_addresses(settings: &Settings) -> bool {
     settings.fields.iter().any(|field| field.role == Role::Url)
 }
 
-/// The digest of the profile that `settings` compile to, without compiling it. O(their bytes).
+/// Computes the digest of the profile of `settings` without compiling it. O(bytes of the settings).
 pub fn profile_digest(settings: &Settings) -> String {
     let mut hasher = Sha256::new();
     for part in
@@ -323,7 +322,7 @@ pub fn profile_digest(settings: &Settings) -> String {
     hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Versions of the rules that `settings` go by, beside those of all text. One that has never changed has none.
+/// Returns the versions of the rules that apply to `settings`, without the rules for all text. A rule that has never changed has no version.
 fn rules(settings: &Settings) -> Vec<String> {
     let mut rules = Vec::new();
     if names_addresses(settings) {
@@ -352,15 +351,15 @@ fn rules(settings: &Settings) -> Vec<String> {
     rules
 }
 
-/// Version of what a scheme signs, where that has changed since its first; raise it with every change.
+/// Returns the version of a scheme's signatures; `None` for the first version. A change of the signatures must raise the version.
 #[deny(clippy::wildcard_enum_match_arm, reason = "of every new scheme somebody decides")]
 fn scheme_rules(channel: &Channel) -> Option<&'static str> {
     match channel {
-        // Fields and separated digits are kept apart.
+        // Version 2 separates fields, and digits with a mark between them.
         Channel::Md5(params) if params.strip => Some("md5 strip 2"),
-        // Synonyms in lead fields, no fingerprint twice.
+        // Version 2 replaces synonyms in lead fields and leaves out repeated fingerprints.
         Channel::MultiMd5(params) if !params.lead_fields.is_empty() => Some("multi_md5 leads 2"),
-        // Words on the bounds count.
+        // Version 2 counts words on the bounds.
         Channel::IMatch(_) => Some("i_match 2"),
         Channel::Simhash(_)
         | Channel::Shingle(_)
@@ -383,58 +382,58 @@ fn scheme_rules(channel: &Channel) -> Option<&'static str> {
 
 /// A distinct feature of a document.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Feature {
-    /// The word, or the whole value.
+pub struct WeightedFeature {
+    /// The word, or the value of a `whole` field.
     pub term: String,
-    /// The sum of its occurrences' weights.
+    /// The sum of the weights of all occurrences.
     pub weight: f64,
 }
 
-/// SHA-256 over the content fields, see the exact stage in the design.
+/// The digest of the exact stage: SHA-256 over the content fields; see [`exact`](super::exact).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Digest(pub [u8; 32]);
 
 impl Digest {
-    /// The first eight bytes: the key under which the index files the digest.
+    /// Returns the first eight bytes, the key of the digest in the index.
     pub fn key(&self) -> u64 {
         u64::from_le_bytes([self.0[0], self.0[1], self.0[2], self.0[3], self.0[4], self.0[5], self.0[6], self.0[7]])
     }
 }
 
-/// A posting key and the channel that made it (its position in the settings).
+/// A posting key with its channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PostingKey {
-    /// Position of the channel in the settings.
+    /// The position of the channel in the settings.
     pub channel: ChannelPosition,
-    /// The key, channel already mixed in, so that keys of two channels never meet.
+    /// The key. The channel is mixed into it, so that the keys of two channels differ.
     pub key: u64,
 }
 
-/// Everything the index and the stores need of a signed record.
+/// The data of a signed record that the index and the stores need.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Signed {
-    /// The exact stage's digest.
+    /// The digest of the exact stage.
     pub digest: Digest,
     /// Number of distinct features.
     pub features: u32,
-    /// Fewer than `min_features`: no channel signed.
+    /// True if the record has fewer than `min_features` features, so that no channel signed it.
     pub too_short: bool,
-    /// One per scheme of the profile; `None` where it has nothing to say.
+    /// The signatures, one for each scheme of the profile; `None` if the scheme made none.
     pub signatures: Vec<Option<Signature>>,
-    /// All posting keys of all channels.
+    /// The posting keys of all channels.
     pub keys: Vec<PostingKey>,
 }
 
 impl Signed {
-    /// A record that the profile cannot read: it matches nothing, by any channel or exactly. The digest is that of no
-    /// document, and another for each id.
+    /// Makes the data of a record that the profile cannot read. It matches no other record: it has no signature, and its digest belongs to no document
+    /// and is different for each id.
     pub fn unreadable(channels: usize, id: &str) -> Self {
         let digest = Sha256::new().chain_update(b"unreadable\0").chain_update(id).finalize();
         let signatures = vec![None; channels];
         Self { digest: Digest(digest.into()), features: 0, too_short: true, signatures, keys: Vec::new() }
     }
 
-    /// The Simhash fingerprint, if the profile has a `simhash` channel and the record enough features.
+    /// Returns the Simhash fingerprint, if the profile has a `simhash` channel and the record has enough features.
     pub fn fingerprint(&self) -> Option<Fingerprint> {
         self.signatures.iter().flatten().find_map(|signature| match signature {
             Signature::Fingerprint(fingerprint) => Some(*fingerprint),
@@ -462,7 +461,7 @@ mod tests {
     const ROW: &str = r#"{"title":"夜市噪音","content":"小区楼下的夜市每天营业到凌晨,噪音扰民,居民投诉多次","user":"李","time":"2020-01-01"}"#;
 
     #[test]
-    fn the_digest_changes_with_what_changes_signatures_and_with_nothing_else() {
+    fn the_digest_changes_exactly_with_the_settings_that_change_signatures() {
         let base = profile(|_| {}).digest().to_owned();
         assert_eq!(base.len(), 64);
         assert_eq!(base, profile(|settings| settings.verify = None).digest());
@@ -484,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_have_changed_are_named_where_settings_go_by_them_and_nowhere_else() {
+    fn the_version_of_a_rule_is_included_only_if_the_rule_applies() {
         let of = |channels: &str, synonyms: &[&str]| {
             let mut settings = Settings::preset(Preset::Paper);
             settings.fields.retain(|field| !field.is_column());
@@ -503,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn preset_paper_takes_every_column_but_the_long_text_as_a_feature_of_weight_two() {
+    fn preset_paper_makes_a_feature_of_weight_two_of_every_column_except_the_long_text() {
         let paper = Settings::preset(Preset::Paper);
         assert_eq!(rules(&paper), ["columns 1"]);
         let profile = Profile::compile(&paper, None);
@@ -512,13 +511,14 @@ mod tests {
         let features = profile.features(&read(row));
         let features: Vec<_> = features.iter().map(|found| (found.term.as_str(), found.weight)).collect();
         assert_eq!(features, [("2020-01-01", 2.0), ("夜市噪音", 2.0), ("扰民", 2.0), ("李某", 2.0)]);
-        let (one, other) = (sign(&profile, row), sign(&profile, &row.replace("李某", "王某")));
+        let one = sign(&profile, row);
+        let other = sign(&profile, &row.replace("李某", "王某"));
         assert_ne!(one.fingerprint(), other.fingerprint());
         assert_eq!(one.digest, other.digest, "content alone is in the digest");
     }
 
     #[test]
-    fn whole_values_with_synonyms_are_one_feature() {
+    fn whole_values_that_are_synonyms_are_the_same_feature() {
         let profile = profile(|settings| {
             settings.channels = vec![Channel::Simhash(SimhashParams::default())];
             settings.fields[0] = Field { weight: Some(2), ..Field::new("title", Role::Whole) };
@@ -528,20 +528,21 @@ mod tests {
             let row = serde_json::json!({ "title": title, "content": "本地大棚直供,每斤两元,欢迎批发" }).to_string();
             sign(&profile, &row)
         };
-        let (tomato, other) = (signed("番茄价格"), signed("西红柿价格"));
+        let tomato = signed("番茄价格");
+        let other = signed("西红柿价格");
         assert_eq!(tomato.fingerprint(), other.fingerprint());
         assert_ne!(tomato.digest, other.digest, "equal content is another question");
         assert_ne!(tomato.fingerprint(), signed("白菜价格").fingerprint());
     }
 
     #[test]
-    fn identity_and_time_are_in_no_signature() {
+    fn identity_and_time_change_no_signature() {
         let profile = profile(|_| {});
         assert_eq!(sign(&profile, ROW), sign(&profile, &ROW.replace('李', "王").replace("2020", "2021")));
     }
 
     #[test]
-    fn fewer_features_than_the_least_sign_nothing_but_the_digest() {
+    fn a_record_with_too_few_features_has_only_a_digest() {
         let profile = profile(|settings| settings.min_features = 4);
         let short = sign(&profile, r#"{"content":"夜市噪音,夜市噪音,夜市扰民"}"#);
         assert_eq!((short.features, short.too_short), (3, true));
@@ -564,7 +565,7 @@ mod tests {
     }
 
     #[test]
-    fn features_are_merged_over_fields_and_heaviest_first() {
+    fn features_of_all_fields_are_merged_and_sorted_by_weight() {
         let profile = profile(|settings| {
             settings.channels = vec![Channel::Simhash(SimhashParams::default())];
             settings.fields[0] = Field { weight: Some(2), ..Field::new("title", Role::Whole) };
@@ -576,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn an_inactive_channel_says_why_and_the_others_go_on() {
+    fn an_inactive_channel_gives_its_reason_and_the_others_sign() {
         let profile = profile(|settings| {
             settings.channels[0] =
                 Channel::Simhash(SimhashParams { weighting: Weighting::TfIdf, ..SimhashParams::default() });

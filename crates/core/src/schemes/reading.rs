@@ -1,8 +1,8 @@
-//! A document cut into words, once for all schemes.
+//! A document that was cut into words once for all schemes.
 //!
-//! Two views of it: *tokens*, the features of Simhash, among which the value of a `whole` field (with synonyms replaced) is one; and *words*, what
-//! all other word schemes count: distinct, over the `text` and `whole` fields alike, every occurrence counting 1 whatever the
-//! field's weight. Words are made when a scheme first asks.
+//! There are two views. *Tokens* are the features of Simhash; the value of a `whole` field (with synonyms replaced) is one token. *Words* are the
+//! distinct words of the `text` and `whole` fields, which all other word schemes count. Every occurrence of a word counts 1, without
+//! regard to the weight of the field. The words are computed when the first scheme needs them.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -14,18 +14,18 @@ use crate::text::{Document, DocumentField};
 
 use super::hash::city64;
 
-/// One occurrence of a feature: a word of a `text` field, or the value of a `whole` field or a column.
+/// An occurrence of a feature: a word of a `text` field, or the value of a `whole` field or a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Token<'a> {
+pub struct FeatureToken<'a> {
     /// The feature.
     pub term: &'a str,
     /// H(term), CityHash64.
     pub hash: u64,
-    /// Its length in characters.
+    /// Length in characters.
     pub chars: u32,
-    /// The field's weight.
+    /// The weight of the field.
     pub factor: u16,
-    /// Whether it is the value of a `whole` field or a column.
+    /// True for the value of a `whole` field or a column.
     pub whole: bool,
 }
 
@@ -36,29 +36,29 @@ pub struct Word<'a> {
     pub hash: u64,
     /// The word.
     pub term: &'a str,
-    /// Its length in characters.
+    /// Length in characters.
     pub chars: u32,
-    /// F: how often it occurs.
+    /// F: the number of occurrences.
     pub count: u32,
 }
 
-/// A document and its tokens in text order.
+/// A document with its tokens, in the order of the text.
 #[derive(Clone, Debug)]
 pub struct Reading<'a> {
     document: &'a Document,
     cutter: &'a Words,
-    tokens: Vec<Token<'a>>,
+    tokens: Vec<FeatureToken<'a>>,
     words: OnceCell<Vec<Word<'a>>>,
 }
 
 impl<'a> Reading<'a> {
-    /// Cuts `document`; `weights` holds the weight of every field in settings order. O(length).
+    /// Cuts `document` into words. `weights` contains the weight of every field, in the order of the settings. O(length).
     pub fn new(document: &'a Document, words: &'a Words, weights: &[u16]) -> Self {
         Self::cut(document, words, weights, None)
     }
 
-    /// The same, and what the document names ([`Words::objects`] of [`Document::joined`]); `None` where it would have to be cut again
-    /// for that.
+    /// Cuts `document` into words and also returns the objects that it names ([`Words::objects`] of [`Document::joined`]). `None` if the text would have to
+    /// be cut a second time to find them.
     pub fn naming(document: &'a Document, words: &'a Words, weights: &[u16]) -> (Self, Option<Vec<NamedObject>>) {
         let mut names = words.names();
         let reading = Self::cut(document, words, weights, Some(&mut names));
@@ -66,12 +66,13 @@ impl<'a> Reading<'a> {
     }
 
     fn cut(document: &'a Document, words: &'a Words, weights: &[u16], mut names: Option<&mut NameFinder<'a>>) -> Self {
-        // Words have about two characters of three bytes, a third of them are stop words.
+        // A word has about two characters of three bytes, and about a third of the words are stop words.
         let length: usize = document.fields.iter().map(|field| field.text.len()).sum();
         let mut tokens = Vec::with_capacity(length / 8 + 4);
         for field in document.fields.iter().chain(&document.columns) {
             let factor = weights.get(usize::from(field.position)).copied().unwrap_or(1);
-            let mut add = |term, chars, whole| tokens.push(Token { term, hash: city64(term), chars, factor, whole });
+            let mut add =
+                |term, chars, whole| tokens.push(FeatureToken { term, hash: city64(term), chars, factor, whole });
             match (field.role, &mut names) {
                 (Role::Text, Some(names)) => names.cut(&field.text, |term, chars| add(term, chars, false)),
                 (Role::Text, None) => words.for_each(&field.text, |term, chars| add(term, chars, false)),
@@ -88,22 +89,22 @@ impl<'a> Reading<'a> {
         Self { document, cutter: words, tokens, words: OnceCell::new() }
     }
 
-    /// What was cut.
+    /// The document.
     pub fn document(&self) -> &'a Document {
         self.document
     }
 
-    /// All features, with repetitions, in text order.
-    pub fn tokens(&self) -> &[Token<'a>] {
+    /// All features with repetitions, in the order of the text.
+    pub fn tokens(&self) -> &[FeatureToken<'a>] {
         &self.tokens
     }
 
-    /// The distinct words, by H, then by their bytes. O(tokens × log tokens) the first time.
+    /// Returns the distinct words, sorted by H and then by their bytes. O(tokens × log tokens) at the first call.
     pub fn words(&self) -> &[Word<'a>] {
         self.words.get_or_init(|| {
             let tokens = self.tokens.iter().filter(|token| !token.whole);
             let mut words: Vec<Word<'a>> =
-                tokens.map(|&Token { term, hash, chars, .. }| Word { hash, term, chars, count: 1 }).collect();
+                tokens.map(|&FeatureToken { term, hash, chars, .. }| Word { hash, term, chars, count: 1 }).collect();
             let whole = self.document.fields.iter().filter(|field| field.role == Role::Whole);
             whole.for_each(|field| {
                 self.cutter.for_each(&field.text, |term, chars| {
@@ -120,37 +121,38 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// The distinct words in *heavy order*: falling count, ties by their bytes. O(words × log words).
+    /// Returns the distinct words in *heavy order*: by falling count, ties by their bytes. O(words × log words).
     pub fn heavy_words(&self) -> Vec<Word<'a>> {
         let mut words = self.words().to_vec();
         words.sort_unstable_by(|a, b| b.count.cmp(&a.count).then_with(|| a.term.cmp(b.term)));
         words
     }
 
-    /// A field's value with synonyms replaced. O(length).
+    /// Returns the value of a field with synonyms replaced. O(length).
     pub fn merged(&self, field: &'a DocumentField) -> Cow<'a, str> {
         self.cutter.merged(&field.text).map_or(Cow::Borrowed(&field.text), Cow::Owned)
     }
 
-    /// The input text of the schemes that read text and not words: the `text` and `whole` fields in settings order.
+    /// Returns the texts for schemes that do not use words: the `text` and `whole` fields in the order of the settings.
     pub fn input(&self) -> impl Iterator<Item = &'a str> {
         let fields = self.document.fields.iter().filter(|field| matches!(field.role, Role::Text | Role::Whole));
         fields.map(|field| field.text.as_str())
     }
 
-    /// The `text` fields alone, in settings order.
+    /// Returns the `text` fields in the order of the settings.
     pub fn texts(&self) -> impl Iterator<Item = &'a str> {
         let fields = self.document.fields.iter().filter(|field| field.role == Role::Text);
         fields.map(|field| field.text.as_str())
     }
 
-    /// Number of distinct features, told apart by H. O(tokens).
+    /// Counts the distinct features, distinguished by H. O(tokens).
     pub fn distinct(&self) -> u32 {
-        // Open addressing over the hashes themselves, which are random already; at most half full.
+        // A hash table with open addressing, at most half full. The hashes are random already, so that they are used as they are.
         let size = (self.tokens.len() * 2).next_power_of_two().max(16);
         let mut table = vec![0_u64; size];
-        let (mut count, mut zero) = (0, false);
-        for &Token { hash, .. } in &self.tokens {
+        let mut count = 0;
+        let mut zero = false;
+        for &FeatureToken { hash, .. } in &self.tokens {
             if hash == 0 {
                 zero = true;
                 continue;
@@ -198,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn names_found_while_cutting_are_those_of_the_joined_text() {
+    fn names_found_while_cutting_equal_those_of_the_joined_text() {
         let short = ["反映雁坪路", "柳塘区鹤鸣小区停水,电话联通", "路的路灯不亮,工单号20240561123", "300元"];
         let long = "白石县松岗路的云帆建材有限公司。".repeat(600);
         let plain = TextSettings::default();

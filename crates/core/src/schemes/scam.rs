@@ -1,36 +1,36 @@
-//! SCAM (Shivakumar, Garcia-Molina 1995): how much of one record is in another, by words that occur about as often.
+//! SCAM (Shivakumar, Garcia-Molina 1995) measures how much of one record another record contains, by words that occur about equally often.
 //!
-//! A word is *close* when it is in both and ε − (F_A/F_B + F_B/F_A) > 0: with ε = 2.5 one count must be less than twice the
-//! other, so 1 and 2 are not close. subset(A, B) = Σ F_A F_B over close words / Σ F_A² over all of A; two records match when
-//! the greater of subset(A, B) and subset(B, A), at most 1, is at least `t`. Word weights of the original are taken as 1.
-//! Fewer than [`LEAST_WORDS`] distinct words give no vector.
+//! A word is *close* if it is in both records and ε − (F_A/F_B + F_B/F_A) > 0. With ε = 2.5 one count must be less than twice the other, so
+//! that 1 and 2 are not close. subset(A, B) = Σ F_A F_B over the close words / Σ F_A² over all words of A. Two records match if the greater of
+//! subset(A, B) and subset(B, A), at most 1, is at least `t`. The word weights of the original are 1 here. A record with fewer than [`LEAST_WORDS`]
+//! distinct words has no vector.
 //!
-//! Keys are words, rarest first (see [`Rarity`]): the first `keys` of them, or `all`, which is complete; no shorter
-//! prefix of both sides is. Signing is O(words × log words), comparing O(words).
+//! Keys are words, rarest first (see [`RarityOrder`]): the first `keys` words, or `all` words. Only `all` is complete; no shorter prefix is.
+//! Signing is O(words × log words), comparing O(words).
 
 use std::sync::Arc;
 
 use super::reading::Reading;
 use super::statistics::Statistics;
-use super::terms::{LEAST_WORDS, Rarity, Term, Terms, fixed_count};
+use super::terms::{LEAST_WORDS, RarityOrder, Term, Terms, fixed_count};
 use super::{Scheme, Signature, is_ratio};
 use crate::collection::ScamParams;
 
 /// The `scam` scheme of a collection.
 #[derive(Clone, Debug)]
-pub struct Scam {
+pub struct ScamScheme {
     params: ScamParams,
-    rarity: Rarity,
+    rarity: RarityOrder,
 }
 
-impl Scam {
-    /// The scheme that `params` describe; `statistics` say which words are rare.
+impl ScamScheme {
+    /// Makes the scheme with these parameters. `statistics` tell which words are rare.
     pub fn new(params: &ScamParams, statistics: Option<Arc<Statistics>>) -> Self {
-        Self { params: params.clone(), rarity: Rarity::new(statistics) }
+        Self { params: params.clone(), rarity: RarityOrder::new(statistics) }
     }
 }
 
-impl Scheme for Scam {
+impl Scheme for ScamScheme {
     fn name(&self) -> &'static str {
         "scam"
     }
@@ -55,13 +55,14 @@ impl Scheme for Scam {
         let (Signature::Terms(a), Signature::Terms(b)) = (a, b) else { return false };
         let mut close = 0.0;
         a.for_each_shared(b, |x, y| {
-            let (x, y) = (f64::from(x), f64::from(y));
-            // Of whole numbers, so rounded but once.
+            let x = f64::from(x);
+            let y = f64::from(y);
+            // Numerator and denominator are whole numbers, so that only the quotient is rounded.
             if (x * x + y * y) / (x * y) < self.params.epsilon {
                 close += x * y;
             }
         });
-        // The greater subset is that of the smaller sum of squares; capping at 1 changes nothing, for t is at most 1.
+        // The greater subset has the smaller sum of squares. The limit of 1 has no effect, because t is at most 1.
         is_ratio(close, self.params.t, a.square().min(b.square()))
     }
 
@@ -83,34 +84,36 @@ mod tests {
     }
 
     #[test]
-    fn similarity_is_that_computed_by_hand() {
+    fn the_similarity_equals_that_computed_by_hand() {
         let a = vector(&[(1, 2), (2, 1), (3, 3), (4, 1)]);
         let b = vector(&[(1, 3), (2, 2), (3, 3), (5, 9)]);
-        // Close: word 1 (2/3 + 3/2 = 2.17) and word 3 (2), not word 2 (2.5). 2·3 + 3·3 = 15 of 4 + 1 + 9 + 1 = 15.
-        let matches = |t| Scam::new(&ScamParams { t, ..ScamParams::default() }, None).compare(&a, &b);
+        // Word 1 (2/3 + 3/2 = 2.17) and word 3 (2) are close, word 2 (2.5) is not. 2·3 + 3·3 = 15, divided by 4 + 1 + 9 + 1 = 15.
+        let matches = |t| ScamScheme::new(&ScamParams { t, ..ScamParams::default() }, None).compare(&a, &b);
         assert!(matches(1.0));
-        let wider = Scam::new(&ScamParams { epsilon: 2.51, t: 1.0, ..ScamParams::default() }, None);
+        let wider = ScamScheme::new(&ScamParams { epsilon: 2.51, t: 1.0, ..ScamParams::default() }, None);
         assert!(wider.compare(&a, &b), "17 of 15 is capped at 1");
         let c = vector(&[(1, 2), (2, 4), (3, 3), (4, 2)]);
-        // Words 1 and 3: 4 + 9 = 13 of 15.
-        let matches = |t| Scam::new(&ScamParams { t, ..ScamParams::default() }, None).compare(&a, &c);
+        // Words 1 and 3 are close: 4 + 9 = 13, divided by 15.
+        let matches = |t| ScamScheme::new(&ScamParams { t, ..ScamParams::default() }, None).compare(&a, &c);
         assert!(matches(13.0 / 15.0) && !matches(0.87));
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(40))]
         #[test]
-        fn it_finds_just_the_pairs_of_the_definition(
+        fn it_finds_exactly_the_pairs_of_the_definition(
             texts in texts(), t in prop::sample::select(vec![0.0, 0.5, 0.8, 1.0]),
             epsilon in prop::sample::select(vec![2.1, 2.5, 5.0, 10.0]),
             keys in prop::sample::select(vec![TermKeys::Named(NamedKeys::All), TermKeys::Rarest(3)]),
         ) {
-            let scheme = Scam::new(&ScamParams { epsilon, t, keys }, None);
+            let scheme = ScamScheme::new(&ScamParams { epsilon, t, keys }, None);
             let complete = keys == TermKeys::Named(NamedKeys::All) && t > 0.0;
             hold(&scheme, &texts, complete, |a, b| {
-                let (a, b) = (counts(a), counts(b));
+                let a = counts(a);
+                let b = counts(b);
                 let close: f64 = a.iter().filter_map(|(word, x)| {
-                    let (x, y) = (f64::from(*x), f64::from(*b.get(word)?));
+                    let x = f64::from(*x);
+                    let y = f64::from(*b.get(word)?);
                     (epsilon > x / y + y / x).then_some(x * y)
                 }).sum();
                 let square = |v: &std::collections::BTreeMap<&str, u32>| v.values().map(|x| f64::from(x * x)).sum::<f64>();

@@ -1,13 +1,11 @@
-//! Segment signatures (Shivakumar, Garcia-Molina 1995): hashes of the pieces of a text, of which some must agree.
+//! Segment signatures (Shivakumar, Garcia-Molina 1995): hashes of the pieces of a text, some of which must be equal.
 //!
-//! The `text` and `whole` fields are cut into clauses (at everything that is neither letter nor digit), sentences (after
-//! 。 ! ?) or groups of n lines; no piece crosses fields. Of a piece only letters and digits count; pieces of fewer than
-//! `min_units` units (a Han character, or a run of letters or digits) are left out. The signature is H of each distinct
-//! piece, at most the [`MAX_HASHES`] smallest.
+//! The `text` and `whole` fields are cut into clauses (at everything that is neither letter nor digit), sentences (after 。 ! ?) or groups of n
+//! lines; no piece crosses fields. Only the letters and digits of a piece count. Pieces of fewer than `min_units` units (a Han character, or a
+//! run of letters or digits) are left out. The signature contains H of each distinct piece; it keeps the [`MAX_HASHES`] smallest.
 //!
-//! Every hash is a key. Two records match when they share at least max(`agree`, ⌈`share` × the number of segments of the one
-//! with fewer⌉). Signing is O(length + segments × log segments),
-//! comparing O(segments).
+//! Every hash is a key. Two records match if they share at least max(`agree`, ⌈`share` × n⌉) hashes, where n is the number of segments of the record with
+//! fewer segments. Signing is O(length + segments × log segments), comparing O(segments).
 
 use super::hash::city64_bytes;
 use super::reading::Reading;
@@ -19,19 +17,20 @@ use crate::text::units::{for_each_unit, is_word_char};
 
 /// The `segments` scheme of a collection.
 #[derive(Clone, Debug)]
-pub struct Segments {
+pub struct SegmentScheme {
     params: SegmentsParams,
 }
 
-impl Segments {
-    /// The scheme that `params` describe.
+impl SegmentScheme {
+    /// Makes the scheme with these parameters.
     pub fn new(params: &SegmentsParams) -> Self {
         Self { params: params.clone() }
     }
 
-    /// H of the letters and digits of a piece of text, unless it is too short.
+    /// Returns H of the letters and digits of a piece; `None` if the piece is too short.
     fn hash(&self, piece: &str) -> Option<u64> {
-        let (mut bytes, mut units) = (Vec::with_capacity(piece.len()), 0);
+        let mut bytes = Vec::with_capacity(piece.len());
+        let mut units = 0;
         for_each_unit(piece, |unit| {
             bytes.extend_from_slice(unit);
             units += 1;
@@ -56,7 +55,7 @@ impl Segments {
     }
 }
 
-impl Scheme for Segments {
+impl Scheme for SegmentScheme {
     fn name(&self) -> &'static str {
         "segments"
     }
@@ -101,7 +100,7 @@ mod tests {
 
     fn sign(split: Split, document: &crate::text::Document) -> Option<BTreeSet<u64>> {
         let params = SegmentsParams { split, min_units: 3, ..SegmentsParams::default() };
-        match Segments::new(&params).sign(&reading(document, &PAIRS, &[1, 1]))? {
+        match SegmentScheme::new(&params).sign(&reading(document, &PAIRS, &[1, 1]))? {
             Signature::Hashes(hashes) => Some(hashes.iter().copied().collect()),
             _ => unreachable!("segments gives hashes"),
         }
@@ -112,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_those_cut_by_hand() {
+    fn pieces_equal_those_cut_by_hand() {
         let document = document(&[(Role::Whole, "夜市噪音"), (Role::Text, "小区路灯,a1坏了!无人 修理。好。小区路灯")]);
         assert_eq!(sign(Split::Clause, &document), expected(&["夜市噪音", "小区路灯", "a1坏了"]));
         let sentences = ["夜市噪音", "小区路灯a1坏了", "无人修理", "小区路灯"];
@@ -132,18 +131,18 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(30))]
         #[test]
-        fn it_finds_just_the_pairs_of_the_definition(
+        fn it_finds_exactly_the_pairs_of_the_definition(
             texts in texts(), min_units in 1..6_u32, agree in 1..4_u32, share in prop::sample::select(vec![0.0, 0.28, 0.5, 1.0]),
             sentences: bool,
         ) {
             let split = if sentences { Split::Sentence } else { Split::Clause };
             let params = SegmentsParams { split, min_units, agree, share };
-            hold(&Segments::new(&params), &texts, true, |a, b| {
+            hold(&SegmentScheme::new(&params), &texts, true, |a, b| {
                 let pieces = |text: &str| {
                     let ends = |c: char| if sentences { "。!?".contains(c) } else { !c.is_alphanumeric() };
                     let mut found = BTreeSet::new();
                     for piece in text.split(ends) {
-                        // Pieces of the vocabulary are Han, or one run of letters and digits.
+                        // A piece of the vocabulary has Han characters or one run of letters and digits.
                         let han = piece.chars().filter(|c| *c > '\u{4E00}' && c.is_alphanumeric()).count();
                         let runs = piece.split(|c: char| !c.is_ascii_alphanumeric()).filter(|run| !run.is_empty()).count();
                         if han + runs >= min_units as usize {
@@ -152,8 +151,10 @@ mod tests {
                     }
                     found
                 };
-                let (a, b) = (pieces(a), pieces(b));
-                let (shared, least) = (a.intersection(&b).count(), a.len().min(b.len()));
+                let a = pieces(a);
+                let b = pieces(b);
+                let shared = a.intersection(&b).count();
+                let least = a.len().min(b.len());
                 least > 0 && shared >= agree as usize && at_least(shared, share, least)
             })?;
         }

@@ -1,18 +1,17 @@
 //! Sampled shingles: DSC (Broder et al. 1997) with a bottom-k sample.
 //!
-//! A shingle is a run of `units` consecutive units (see [`units`](crate::text::units)) of one `text` or `whole` field, the
-//! whole field if it has fewer; its hash is CityHash64 of the units joined by U+001F. A record keeps the smallest distinct
-//! hashes of all its fields, `clamp(units of the record / 25, keep[0], keep[1])` of them; with `mod` m it keeps every hash
-//! that is 0 modulo m instead, at most the [`MAX_HASHES`] smallest. Copies of a passage thus sample the same shingles,
-//! wherever it stands and whatever its punctuation.
+//! A shingle is a run of `units` consecutive units (see [`units`](crate::text::units)) of one `text` or `whole` field, or the whole field if it has
+//! fewer units. Its hash is CityHash64 of the units, joined by U+001F. A record keeps the smallest distinct hashes of all its fields; the number is
+//! `clamp(units of the record / 25, keep[0], keep[1])`. With `mod` m it keeps instead every hash that is 0 modulo m, at most the [`MAX_HASHES`]
+//! smallest. Copies of a passage therefore keep the same shingles, at any place in the text and with any punctuation.
 //!
-//! With `prefer: "rare"` the two highest bits of a hash say how common its text is, by the document frequencies frozen with
-//! the generation ([`Frequencies`]; the built-in ones where it has none): the smallest hashes are then those of rare text. A
-//! quarter as many are taken of any text, by the other bits: copies of a letter that thousands send share these.
+//! With `prefer: "rare"` the two highest bits of a hash are the class of its text: how common the text is by the document frequencies of the generation
+//! ([`Frequencies`]; the built-in ones if the generation has none). The smallest hashes are then those of rare text. In addition, a quarter of this
+//! number are taken of any text, by the other bits, so that copies of a letter that thousands of people send share these keys.
 //!
-//! Every kept hash is a key. Two samples match when they share a hash and their resemblance is at least `t`: of the k
-//! smallest hashes of both, the share found in both. k is the smaller sample's size, but at least `keep[0]`, below which a
-//! sample holds all there is. With `mod`: the Jaccard similarity of the samples.
+//! Every kept hash is a key. Two samples match if they share a hash and their resemblance is at least `t`. The resemblance is the share of the k smallest
+//! hashes of both samples that are in both. k is the size of the smaller sample, but at least `keep[0]`; a sample with fewer hashes contains all
+//! hashes of its record. With `mod` the resemblance is the Jaccard similarity of the samples.
 //!
 //! Signing is O(length + kept × ln(length)), comparing is linear in the samples.
 
@@ -21,33 +20,33 @@ use std::sync::Arc;
 
 use super::frequencies::Frequencies;
 use super::reading::Reading;
-use super::runs::Runs;
+use super::runs::ShingleRuns;
 use super::{MisplacedKeys, Scheme, Signature, is_share};
 use crate::collection::{Prefer, ShingleParams};
 use crate::text::shingles::for_each_of_three;
 
-/// Units of a record for each hash kept, between the bounds of `keep`.
+/// A record keeps one hash for each 25 units, between the bounds of `keep`.
 const UNITS_PER_HASH: usize = 25;
-/// Most hashes kept under `mod`, which has no bound of its own: a text of some megabytes.
+/// Largest number of hashes that `mod` keeps, because `mod` itself sets no bound. A text of some megabytes reaches it.
 pub const MAX_HASHES: usize = 1 << 16;
 
-/// Mean weight of a run's characters from which it is of the first, second and third class; below, it is of the last.
+/// The smallest mean weight of a run of the first, second and third class. Runs with a lower weight have the last class.
 const CLASSES: [f64; 3] = [0.5, 0.2, 0.05];
 
-/// One in so many of the fewest keys is enough where they lie on rare text: those on more common text are left out then.
+/// If half (1 / 2) of the smallest number of keys lie on rare text, keys on more common text are left out.
 const ENOUGH_OF: usize = 2;
-/// Text of this class and above is common.
+/// Text of this class or a higher one is common.
 const COMMON_CLASS: u64 = 2;
 
 /// The `shingle` scheme of a collection.
 #[derive(Clone, Debug)]
-pub struct Shingle {
+pub struct ShingleScheme {
     params: ShingleParams,
     frequencies: Arc<Frequencies>,
 }
 
-impl Shingle {
-    /// The scheme that `params` describe.
+impl ShingleScheme {
+    /// Makes the scheme with these parameters and frequencies.
     pub fn new(params: &ShingleParams, frequencies: Option<Arc<Frequencies>>) -> Self {
         Self { params: params.clone(), frequencies: frequencies.unwrap_or_else(Frequencies::built_in) }
     }
@@ -57,13 +56,13 @@ impl Shingle {
     }
 }
 
-impl Scheme for Shingle {
+impl Scheme for ShingleScheme {
     fn name(&self) -> &'static str {
         "shingle"
     }
 
     fn sign(&self, reading: &Reading<'_>) -> Option<Signature> {
-        let runs = Runs::of(reading.input());
+        let runs = ShingleRuns::of(reading.input());
         let run = usize::from(self.params.units);
         let kept = match self.params.modulus {
             Some(modulus) => {
@@ -83,13 +82,13 @@ impl Scheme for Shingle {
                 let capacity = (runs.units() / UNITS_PER_HASH).clamp(least, most);
                 match self.params.prefer {
                     Prefer::Any => {
-                        let mut smallest = Smallest::new(capacity);
+                        let mut smallest = SmallestValues::new(capacity);
                         runs.for_each(run, |hash| smallest.offer(hash));
                         smallest.kept
                     }
                     Prefer::Rare => {
                         let enough = least.div_ceil(ENOUGH_OF);
-                        preferring_rare(&runs, run, (capacity, enough), &self.frequencies)
+                        preferring_rare(&runs, run, capacity, enough, &self.frequencies)
                     }
                 }
             }
@@ -128,14 +127,15 @@ impl Scheme for Shingle {
     }
 }
 
-impl Shingle {
-    /// How many keys a document has, and how many of them lie on text that is common by `now`.
+impl ShingleScheme {
+    /// Returns the number of keys of a document, and how many of them are on text that is common by `now`.
     fn keys_on_common_text(&self, reading: &Reading<'_>, now: &Frequencies) -> (u64, u64) {
         let Some(Signature::Hashes(kept)) = self.sign(reading) else { return (0, 0) };
         if self.params.prefer == Prefer::Any || self.is_modular() {
             return (0, 0);
         }
-        let (runs, mut common) = (Runs::of(reading.input()), HashSet::new());
+        let runs = ShingleRuns::of(reading.input());
+        let mut common = HashSet::new();
         runs.for_each_at(self.params.units.into(), |hash, at| {
             let text = runs.text(at);
             let key = key(class(text, &self.frequencies), hash);
@@ -147,30 +147,37 @@ impl Shingle {
     }
 }
 
-/// The value that a run is sampled by: what is rare comes first.
+/// Returns the value by which a run is sampled. The values of rare text are the smallest.
 fn key(class: u64, hash: u64) -> u64 {
     class << 62 | hash >> 2
 }
 
-/// How common a run's text is: 0 where it is rare to 3 for what everybody writes.
+/// Returns the class of a run's text, from 0 for rare text to 3 for text in most records.
 fn class(text: &str, frequencies: &Frequencies) -> u64 {
-    let (mut sum, mut count) = (0.0, 0);
+    let mut sum = 0.0;
+    let mut count = 0;
     for_each_of_three(text, |code| {
         sum += f64::from(frequencies.weight(code));
         count += 1;
     });
-    // What is shorter than a shingle is told by no frequency.
+    // A text that is shorter than a counted shingle has no frequency.
     if count == 0 { 0 } else { CLASSES.iter().take_while(|least| sum < **least * f64::from(count)).count() as u64 }
 }
 
-/// So many times as many runs as are kept, those with the smallest hashes, are looked at first: mostly enough of them are rare.
+/// The runs with the smallest hashes are examined first: three times as many as are kept. Usually enough of them are rare.
 const TRIED: usize = 3;
-/// One in so many keys is taken of any text, so that copies of a letter that everybody sends meet, whatever each adds.
+/// A quarter (1 / 4) of the keys are taken of any text, so that copies of a letter that many people send share keys even if each adds own text.
 const OF_ANY_TEXT: usize = 4;
 
-/// The `capacity` smallest keys, without those of classes behind that with which there are `enough`, and of any text the smallest
-/// hashes; ascending. O(length), and where most text is rare O(kept) looks at how common it is.
-fn preferring_rare(runs: &Runs, run: usize, (capacity, enough): (usize, usize), frequencies: &Frequencies) -> Vec<u64> {
+/// Returns the `capacity` smallest keys, and in addition the smallest hashes of any text, ascending. If the rarest classes together have `enough` keys, the keys of
+/// the more common classes are left out. O(length), and O(kept) lookups of frequencies if most text is rare.
+fn preferring_rare(
+    runs: &ShingleRuns,
+    run: usize,
+    capacity: usize,
+    enough: usize,
+    frequencies: &Frequencies,
+) -> Vec<u64> {
     let of_any = capacity.div_ceil(OF_ANY_TEXT);
     let below = ((TRIED * capacity) as u128) << 62;
     let bound = (below / runs.units().max(1) as u128).min(u64::MAX.into()) as u64;
@@ -186,8 +193,9 @@ fn preferring_rare(runs: &Runs, run: usize, (capacity, enough): (usize, usize), 
         selected
     };
     let key_of = |(hash, from, to)| key(class(runs.text(from..to), frequencies), hash << 2);
-    // By hash, until there are enough on rare text.
-    let (mut keys, mut rare) = (Vec::with_capacity(2 * capacity), 0);
+    // Runs are taken in the order of their hashes until enough keys are on rare text.
+    let mut keys = Vec::with_capacity(2 * capacity);
+    let mut rare = 0;
     for run in select(bound) {
         keys.push(key_of(run));
         rare += usize::from(keys.last().is_some_and(|key| key >> 62 == 0));
@@ -208,7 +216,7 @@ fn preferring_rare(runs: &Runs, run: usize, (capacity, enough): (usize, usize), 
     keys
 }
 
-/// Leaves out the classes behind that with which there are `enough` keys.
+/// Removes the keys of all classes after the class with which the number of keys reaches `enough`.
 fn leave_out_common(kept: &mut Vec<u64>, enough: usize) {
     if let Some(last) = kept.get(enough.saturating_sub(1)) {
         let class = last >> 62;
@@ -216,9 +224,12 @@ fn leave_out_common(kept: &mut Vec<u64>, enough: usize) {
     }
 }
 
-/// Of the `most` smallest values of both ascending lists: how many are in both, and how many there are.
+/// Returns how many of the `most` smallest values of two ascending lists are in both, and how many values there are.
 fn shared_of_smallest(a: &[u64], b: &[u64], most: usize) -> (usize, usize) {
-    let (mut i, mut j, mut shared, mut seen) = (0, 0, 0, 0);
+    let mut i = 0;
+    let mut j = 0;
+    let mut shared = 0;
+    let mut seen = 0;
     while seen < most {
         match (a.get(i), b.get(j)) {
             (None, None) => break,
@@ -236,15 +247,15 @@ fn shared_of_smallest(a: &[u64], b: &[u64], most: usize) -> (usize, usize) {
     (shared, seen)
 }
 
-/// The smallest distinct values offered, ascending. After the first few, an offer is one comparison.
-struct Smallest {
+/// Keeps the smallest distinct values, ascending. Most offers cost only one comparison.
+struct SmallestValues {
     capacity: usize,
     kept: Vec<u64>,
-    /// Nothing at or above it can be kept any more.
+    /// Values at or above this bound are not kept.
     bound: u64,
 }
 
-impl Smallest {
+impl SmallestValues {
     fn new(capacity: usize) -> Self {
         Self { capacity, kept: Vec::with_capacity(capacity + 1), bound: u64::MAX }
     }
@@ -283,7 +294,7 @@ mod tests {
     use crate::text::units::units;
     use crate::text::words::Words;
 
-    /// The definition: all shingles as strings, all hashes sorted.
+    /// Computes a sample by its definition, from strings of all shingles.
     fn naive(fields: &[&str], params: &ShingleParams) -> Vec<u64> {
         let mut hashes = BTreeSet::new();
         let mut total = 0;
@@ -307,7 +318,7 @@ mod tests {
     fn sign(fields: &[&str], params: &ShingleParams) -> Option<Vec<u64>> {
         let words = Words::new(&TextSettings::default());
         let document = document(&fields.iter().map(|text| (Role::Text, *text)).collect::<Vec<_>>());
-        match Shingle::new(params, None).sign(&reading(&document, &words, &[1, 1])) {
+        match ShingleScheme::new(params, None).sign(&reading(&document, &words, &[1, 1])) {
             Some(Signature::Hashes(hashes)) => Some(hashes.into()),
             Some(_) => unreachable!("shingle gives hashes"),
             None => None,
@@ -317,7 +328,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(60))]
         #[test]
-        fn signatures_are_those_of_the_definition(
+        fn signatures_equal_those_of_the_definition(
             a in "[小区楼下夜市噪音扰民物业ab1, 。]{0,120}", b in "[小区楼下夜市噪音扰民]{0,20}",
             run in 1..12_u8, least in 1..20_u16, more in 0..20_u16, modulus in prop::option::of(2..6_u8),
         ) {
@@ -332,7 +343,9 @@ mod tests {
             run in 1..12_u8, least in 1..20_u16, more in 0..20_u16,
         ) {
             let params = ShingleParams { units: run, keep: [least, least + more], modulus: None, t: 0.0, prefer: Prefer::Rare };
-            let (frequencies, mut keys, mut total) = (Frequencies::built_in(), BTreeSet::new(), 0);
+            let frequencies = Frequencies::built_in();
+            let mut keys = BTreeSet::new();
+            let mut total = 0;
             for text in [&a, &b] {
                 let field: Vec<&str> = units(text).map(|range| &text[range]).collect();
                 total += field.len();
@@ -361,7 +374,7 @@ mod tests {
             a in prop::collection::btree_set(0..40_u64, 1..20), b in prop::collection::btree_set(0..40_u64, 1..20),
             t in prop::sample::select(vec![0.0, 0.1, 0.5, 1.0]), modulus in prop::option::of(2..3_u8),
         ) {
-            let scheme = Shingle::new(&ShingleParams { t, modulus, keep: [4, 20], ..ShingleParams::default() }, None);
+            let scheme = ShingleScheme::new(&ShingleParams { t, modulus, keep: [4, 20], ..ShingleParams::default() }, None);
             let signature = |set: &BTreeSet<u64>| Signature::Hashes(set.iter().copied().collect());
             let found = scheme.compare(&signature(&a), &signature(&b));
             prop_assert_eq!(found, scheme.compare(&signature(&b), &signature(&a)));
@@ -379,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_on_what_has_become_common_are_misplaced_until_it_is_known() {
+    fn keys_on_text_that_has_become_common_are_misplaced_until_the_scheme_knows_the_frequencies() {
         let form: String = ('一'..).take(300).collect();
         let own: String = ('金'..).take(60).collect();
         let mut counter = Counter::default();
@@ -389,7 +402,7 @@ mod tests {
         let document = document(&[(Role::Text, form.as_str()), (Role::Text, own.as_str())]);
         let misplaced = |prefer, frozen: Option<&Arc<Frequencies>>| {
             let params = ShingleParams { units: 8, prefer, ..ShingleParams::default() };
-            Shingle::new(&params, frozen.cloned()).misplaced_keys(&reading(&document, &words, &[1, 1]), &now)
+            ShingleScheme::new(&params, frozen.cloned()).misplaced_keys(&reading(&document, &words, &[1, 1]), &now)
         };
         let before = misplaced(Prefer::Rare, None);
         assert!(before.share() > 0.5 && before.keys == 14, "{before:?}");
@@ -397,7 +410,7 @@ mod tests {
         assert_eq!(misplaced(Prefer::Any, None), MisplacedKeys::default(), "those were laid by chance");
     }
 
-    /// Pinned: keys of rare text are stored, and must not change without `RARITY_RULES` of the profile.
+    /// These keys must not change unless `RARITY_RULES` of the profile changes, because stores contain them.
     #[test]
     fn golden_keys_of_rare_text() {
         let Some(Channel::Shingle(params)) = Settings::preset(Preset::Default).channels.pop() else { unreachable!() };

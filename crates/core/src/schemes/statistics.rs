@@ -1,22 +1,22 @@
-//! What a collection's records have in common: how many records there are, and how many of them hold each word.
+//! Statistics of a collection: the number of records, and for each word the number of records that contain it.
 //!
-//! Frozen per generation: a signature is a function of the document and of the statistics its generation began with. Words
-//! are known by their hash H alone; two words with one hash (about one pair in 2^64) would share their count.
+//! The statistics of a generation never change, so that a signature depends only on the document and on the statistics with which its generation began. Words
+//! are identified by their hash H. Two words with the same hash (about one pair in 2^64) share their count.
 
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::encoding::{Input, put_long, put_number};
+use super::encoding::{ByteInput, put_long, put_number};
 use super::frequencies::Frequencies;
 use super::reading::Reading;
 
-/// Fewer records than this say nothing about which words are rare.
+/// Smallest number of records from which the statistics can tell rare words from common ones.
 pub const LEAST_DOCUMENTS: u64 = 100;
 
-/// First byte of [`Statistics::encode`].
+/// The first byte of [`Statistics::encode`].
 const VERSION: u8 = 1;
-/// ... where document frequencies of text follow.
+/// The first byte of [`Statistics::encode`] if document frequencies of text follow.
 const VERSION_WITH_TEXT: u8 = 2;
 
 /// Document frequencies by H(word).
@@ -24,28 +24,28 @@ const VERSION_WITH_TEXT: u8 = 2;
 pub struct Statistics {
     documents: u64,
     frequencies: HashMap<u64, u32>,
-    /// Document frequencies of text, encoded.
+    /// The encoded document frequencies of text.
     text: Option<Arc<[u8]>>,
 }
 
 impl Statistics {
-    /// The same, with document frequencies of text ([`Counter::encode`](super::frequencies::Counter::encode)).
+    /// Adds document frequencies of text, as encoded by [`Counter::encode`](super::frequencies::Counter::encode).
     #[must_use]
     pub fn with_text(self, encoded: &[u8]) -> Self {
         Self { text: Some(encoded.into()), ..self }
     }
 
-    /// The document frequencies of text, where they were counted.
+    /// Returns the document frequencies of text, if they were counted.
     pub fn text(&self) -> Option<Arc<Frequencies>> {
         Frequencies::decode(0, self.text.as_deref()?).map(Arc::new)
     }
 
-    /// Statistics as they were when [`Statistics::documents`] and [`Statistics::iter`] were read.
+    /// Makes statistics from the values of [`Statistics::documents`] and [`Statistics::iter`].
     pub fn from_parts(documents: u64, frequencies: impl IntoIterator<Item = (u64, u32)>) -> Self {
         Self { documents, frequencies: frequencies.into_iter().collect(), text: None }
     }
 
-    /// Counts one more record, each of its words once.
+    /// Counts one more record. Each of its words counts once.
     pub fn observe(&mut self, reading: &Reading<'_>) {
         for word in reading.words() {
             let count = self.frequencies.entry(word.hash).or_default();
@@ -54,35 +54,35 @@ impl Statistics {
         self.documents += 1;
     }
 
-    /// Number of records counted.
+    /// Number of counted records.
     pub fn documents(&self) -> u64 {
         self.documents
     }
 
-    /// In how many records the word with this hash occurs; 0 for an unseen one.
+    /// Returns the number of records that contain the word with this hash; 0 for an unknown word.
     pub fn frequency(&self, hash: u64) -> u32 {
         self.frequencies.get(&hash).copied().unwrap_or(0)
     }
 
-    /// All words' hashes and frequencies, in no particular order.
+    /// Returns the hashes and frequencies of all words, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
         self.frequencies.iter().map(|(&hash, &count)| (hash, count))
     }
 
-    /// Whether there are enough records to tell rare words from common ones.
+    /// True if there are enough records to tell rare words from common ones.
     pub fn are_enough(&self) -> bool {
         self.documents >= LEAST_DOCUMENTS
     }
 
-    /// ln((1 + N) / (1 + df)), never negative.
+    /// Returns ln((1 + N) / (1 + df)), which is never negative.
     pub fn inverse_frequency(&self, hash: u64) -> f64 {
         let ratio = (1 + self.documents) as f64 / (1.0 + f64::from(self.frequency(hash)));
         ratio.ln().max(0.0)
     }
 
-    /// In bytes: a version (1), then numbers in LEB128: records, words, and for each word in ascending order of its hash the
-    /// difference from the hash before (the first from 0) and its frequency. Some eight bytes a word. With document frequencies of
-    /// text another version stands in front, and they follow to the end. Equal statistics give equal bytes.
+    /// Encodes the statistics: a version (1), then LEB128 numbers: the number of records, the number of words, and for each word, ascending by hash, the
+    /// difference from the hash before (the first from 0) and the frequency. About eight bytes a word. With document frequencies of text the
+    /// version is 2, and they follow until the end. Equal statistics give equal bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut words: Vec<_> = self.iter().collect();
         words.sort_unstable();
@@ -100,16 +100,17 @@ impl Statistics {
         out
     }
 
-    /// What [`Statistics::encode`] wrote; `None` for anything else. Never panics and never allocates more than the bytes
-    /// given account for.
+    /// Decodes bytes of [`Statistics::encode`]. Returns `None` for any other bytes. Never panics, and allocates no more memory than the bytes can
+    /// justify.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut input = Input(bytes);
+        let mut input = ByteInput(bytes);
         let has_text = match input.byte()? {
             VERSION => false,
             VERSION_WITH_TEXT => true,
             _ => return None,
         };
-        let (documents, count) = (input.long()?, input.long()?);
+        let documents = input.long()?;
+        let count = input.long()?;
         if count > input.0.len() as u64 / 2 {
             return None;
         }
@@ -128,7 +129,7 @@ impl Statistics {
     }
 }
 
-/// Why `what` does not run without the statistics of enough records, unless they are given.
+/// Returns the reason why `what` cannot run; `None` if `statistics` are those of enough records.
 pub fn reason_inactive(what: &str, statistics: Option<&Statistics>) -> Option<String> {
     let enough = statistics.is_some_and(Statistics::are_enough);
     (!enough).then(|| {
@@ -148,7 +149,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(60))]
         #[test]
-        fn what_was_written_is_read_again_and_nothing_else_is(
+        fn encoded_statistics_are_decoded_and_other_bytes_are_refused(
             documents: u64, words in prop::collection::hash_map(any::<u64>(), any::<u32>(), 0..50),
             cut: prop::sample::Index, garbage: Vec<u8>,
         ) {
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_are_those_documented() {
+    fn the_encoding_is_the_documented_one() {
         let statistics = Statistics::from_parts(300, [(5, 2), (3, 200)]);
         assert_eq!(statistics.encode(), [1, 0xAC, 2, 2, 3, 0xC8, 1, 2, 2]);
         assert_eq!(Statistics::decode(&[1, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0x0F]), None, "a count that cannot be held");

@@ -1,15 +1,15 @@
-//! Super-shingles (DSC-SS; Broder et al. 1997): a few hashes of groups of minima, of which some must be equal.
+//! Super-shingles (DSC-SS; Broder et al. 1997): a few hashes of groups of minima, some of which must be equal.
 //!
-//! For each of `perms` permutations the minimum over the record's shingles (runs of `units` units, as in
-//! [`shingle`](super::shingle)); consecutive minima make `groups` groups, each hashed: H(group's number in one byte ‖ its
-//! minima, little endian). Permutation i takes a shingle's hash x to splitmix64(x ⊕ splitmix64(i)).
+//! The minimum over the record's shingles (runs of `units` units, as in [`shingle`](super::shingle)) is computed for each of `perms` permutations.
+//! Consecutive minima form `groups` groups. The hash of a group is H(number of the group in one byte ‖ its minima, little endian). Permutation i maps
+//! the hash x of a shingle to splitmix64(x ⊕ splitmix64(i)).
 //!
-//! Every group is a key; records with at least `agree` equal groups match, so keys are complete. Signing is O(length ×
-//! perms), comparing O(groups).
+//! Every group is a key, and records with at least `agree` equal groups match, so that the keys are complete. Signing is O(length × perms), comparing
+//! O(groups).
 
 use super::hash::{city64_bytes, splitmix64};
 use super::reading::Reading;
-use super::runs::Runs;
+use super::runs::ShingleRuns;
 use super::{Scheme, Signature, common, hashes};
 use crate::collection::SuperShingleParams;
 
@@ -17,13 +17,13 @@ use crate::collection::SuperShingleParams;
 #[derive(Clone, Debug)]
 pub struct SuperShingle {
     params: SuperShingleParams,
-    permutations: Permutations,
+    permutations: ShinglePermutations,
 }
 
 impl SuperShingle {
-    /// The scheme that `params` describe.
+    /// Makes the scheme with these parameters.
     pub fn new(params: &SuperShingleParams) -> Self {
-        Self { permutations: Permutations::new(params.perms), params: params.clone() }
+        Self { permutations: ShinglePermutations::new(params.perms), params: params.clone() }
     }
 }
 
@@ -54,7 +54,7 @@ impl Scheme for SuperShingle {
     }
 }
 
-/// H(number in one byte ‖ `minima`, little endian): a group of minima, or a band.
+/// Returns H(number in one byte ‖ `minima`, little endian), the hash of a group of minima or of a band.
 pub(super) fn band_hash(number: usize, minima: &[u64]) -> u64 {
     let mut bytes = Vec::with_capacity(1 + 8 * minima.len());
     bytes.push(number as u8);
@@ -62,20 +62,20 @@ pub(super) fn band_hash(number: usize, minima: &[u64]) -> u64 {
     city64_bytes(&bytes)
 }
 
-/// Random orders of hashes, by their number.
+/// Pseudo-random permutations of hashes, by number.
 #[derive(Clone, Debug)]
-pub(super) struct Permutations(Box<[u64]>);
+pub(super) struct ShinglePermutations(Box<[u64]>);
 
-impl Permutations {
+impl ShinglePermutations {
     pub(super) fn new(count: u32) -> Self {
         Self((0..u64::from(count)).map(splitmix64).collect())
     }
 
-    /// The smallest shingle in each order; `None` for a record without shingles. O(length × permutations).
+    /// Returns the smallest hash of a shingle under each permutation; `None` for a record without shingles. O(length × permutations).
     pub(super) fn minima(&self, reading: &Reading<'_>, units: u8) -> Option<Vec<u64>> {
         let mut minima = vec![u64::MAX; self.0.len()];
         let mut any = false;
-        Runs::of(reading.input()).for_each(units.into(), |hash| {
+        ShingleRuns::of(reading.input()).for_each(units.into(), |hash| {
             any = true;
             for (minimum, seed) in minima.iter_mut().zip(&self.0) {
                 *minimum = (*minimum).min(splitmix64(hash ^ seed));
@@ -98,7 +98,7 @@ pub(super) mod tests {
     use crate::collection::Role;
     use crate::text::units::units;
 
-    /// Minima by the definition, from a set of shingles.
+    /// Computes the minima by their definition, from a set of shingles.
     pub(crate) fn naive_minima(text: &str, run: usize, count: u64) -> Option<Vec<u64>> {
         let units: Vec<&str> = units(text).map(|range| &text[range]).collect();
         let run = run.min(units.len());
@@ -111,7 +111,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn groups_are_those_of_another_implementation() {
+    fn groups_equal_those_of_another_implementation() {
         let params = SuperShingleParams { units: 2, perms: 4, groups: 2, agree: 1 };
         let document = document(&[(Role::Text, "小区夜市a1")]);
         let expected = [0x32ea_189a_d790_70cb, 0x77dd_03fa_0b1a_adac];

@@ -1,4 +1,4 @@
-//! Words of a record as a vector, and which of them are rare: what `vsm`, `boolean` and `scam` share.
+//! The words of a record as a vector, and their order by rarity. The schemes `vsm`, `boolean` and `scam` use this module.
 
 use std::sync::Arc;
 
@@ -7,31 +7,32 @@ use serde::{Deserialize, Serialize};
 use super::statistics::Statistics;
 use crate::collection::TermKeys;
 
-/// Fewer distinct words than this are no vector worth comparing.
+/// Smallest number of distinct words of a vector. Shorter vectors are not worth comparing.
 pub const LEAST_WORDS: usize = 4;
 
-/// A word, known by its hash, and what it weighs in its record.
+/// A word, identified by its hash, with its weight in the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Term {
     /// H(word).
     pub hash: u64,
-    /// Its count, or another weight in units of the scheme's own.
+    /// The count of the word, or another weight in units of the scheme.
     pub weight: u32,
 }
 
-/// The words of a record, ascending by hash, each once. Vectors are aligned by word, never by rank.
+/// The distinct words of a record, ascending by hash. Two vectors are compared word by word, not by position.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms(pub Box<[Term]>);
 
 impl Terms {
-    /// Σ weight². Exact below 2^53.
+    /// Returns Σ weight². Exact below 2^53.
     pub fn square(&self) -> f64 {
         self.0.iter().map(|term| f64::from(term.weight).powi(2)).sum()
     }
 
-    /// Calls `both` with the weights of every word that is in both. O(words).
+    /// Calls `both` with the two weights of every common word. O(words).
     pub fn for_each_shared(&self, other: &Self, mut both: impl FnMut(u32, u32)) {
-        let (mut a, mut b) = (self.0.iter().peekable(), other.0.iter().peekable());
+        let mut a = self.0.iter().peekable();
+        let mut b = other.0.iter().peekable();
         while let (Some(x), Some(y)) = (a.peek(), b.peek()) {
             match x.hash.cmp(&y.hash) {
                 std::cmp::Ordering::Less => drop(a.next()),
@@ -45,31 +46,31 @@ impl Terms {
         }
     }
 
-    /// Σ of the products of weights of shared words. Exact below 2^53. O(words).
+    /// Returns the sum of the products of the weights of common words. Exact below 2^53. O(words).
     pub fn dot(&self, other: &Self) -> f64 {
         let mut sum = 0.0;
         self.for_each_shared(other, |x, y| sum += f64::from(x) * f64::from(y));
         sum
     }
 
-    /// The hashes, ascending.
+    /// Returns the hashes, ascending.
     pub fn hashes(&self) -> impl Iterator<Item = u64> {
         self.0.iter().map(|term| term.hash)
     }
 }
 
-/// The *rare order* of words: rising document frequency, as frozen with the generation (unseen: 0), ties by H. Without
-/// statistics of enough records H alone decides.
+/// The *rare order* of words: ascending document frequency in the statistics of the generation (0 for unknown words), ties by H. Without statistics
+/// of enough records only H decides.
 #[derive(Clone, Debug)]
-pub struct Rarity(Option<Arc<Statistics>>);
+pub struct RarityOrder(Option<Arc<Statistics>>);
 
-impl Rarity {
-    /// The order under `statistics`.
+impl RarityOrder {
+    /// Makes the order for these statistics.
     pub fn new(statistics: Option<Arc<Statistics>>) -> Self {
         Self(statistics.filter(|statistics| statistics.are_enough()))
     }
 
-    /// Sorts hashes of words, the rarest first.
+    /// Sorts items by the hashes of their words, the rarest first.
     pub fn sort<T>(&self, words: &mut [T], hash: impl Fn(&T) -> u64) {
         match &self.0 {
             Some(statistics) => words.sort_by_cached_key(|word| (statistics.frequency(hash(word)), hash(word))),
@@ -87,7 +88,7 @@ impl Rarity {
     }
 }
 
-/// How many of the rarest words are keys; `None` where that depends on the record (`prefix`).
+/// Returns how many of the rarest words are keys; `None` if the number depends on the record (`prefix`).
 pub fn fixed_count(keys: TermKeys) -> Option<usize> {
     match keys {
         TermKeys::Rarest(count) => Some(count as usize),
@@ -105,21 +106,22 @@ mod tests {
     }
 
     #[test]
-    fn products_are_those_of_shared_words() {
-        let (a, b) = (terms(&[(1, 2), (3, 4), (9, 1)]), terms(&[(2, 7), (3, 5), (9, 6), (10, 1)]));
+    fn the_dot_product_uses_common_words_only() {
+        let a = terms(&[(1, 2), (3, 4), (9, 1)]);
+        let b = terms(&[(2, 7), (3, 5), (9, 6), (10, 1)]);
         assert_eq!((a.dot(&b), b.dot(&a), a.square()), (26.0, 26.0, 21.0));
     }
 
     #[test]
-    fn the_rarest_words_are_those_of_fewest_records_and_unseen_ones_come_first() {
+    fn the_rarest_words_are_in_the_fewest_records_and_unknown_words_come_first() {
         let statistics = |documents| Arc::new(Statistics::from_parts(documents, [(1, 50), (2, 3), (3, 3), (4, 80)]));
-        let rarest = |rarity: Rarity| {
+        let rarest = |rarity: RarityOrder| {
             let mut keys = Vec::new();
             rarity.rarest([1, 2, 3, 4, 7].into_iter(), 3, &mut keys);
             keys
         };
-        assert_eq!(rarest(Rarity::new(Some(statistics(100)))), [7, 2, 3]);
-        assert_eq!(rarest(Rarity::new(Some(statistics(99)))), [1, 2, 3], "too few records say nothing");
-        assert_eq!(rarest(Rarity::new(None)), [1, 2, 3]);
+        assert_eq!(rarest(RarityOrder::new(Some(statistics(100)))), [7, 2, 3]);
+        assert_eq!(rarest(RarityOrder::new(Some(statistics(99)))), [1, 2, 3], "too few records say nothing");
+        assert_eq!(rarest(RarityOrder::new(None)), [1, 2, 3]);
     }
 }

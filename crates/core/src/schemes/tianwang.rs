@@ -1,9 +1,9 @@
-//! Tianwang's five ways to tell mirrored pages (the web page reference article): MD5 of a beginning, or of keywords.
+//! Tianwang's five methods to recognise mirrored pages (the web page reference article): MD5 of the beginning, or of keywords.
 //!
-//! 1. MD5 of the first `bytes` of the text: the `text` fields joined by U+000A, a character of ASCII counting 1 and any other
-//!    2, whole characters only.
-//! 2. MD5 of the top `n` words in heavy order (falling frequency, ties by their bytes), joined by U+001F; a record with
-//!    fewer than [`LEAST_KEYWORDS`] distinct words has none.
+//! 1. MD5 of the first `bytes` of the text. The text is the `text` fields, joined by U+000A. An ASCII character counts 1, any other character 2; only
+//!    whole characters are used.
+//! 2. MD5 of the top `n` words in heavy order (falling frequency, ties by their bytes), joined by U+001F. A record with fewer than
+//!    [`LEAST_KEYWORDS`] distinct words has no digest.
 //! 3. As 2, and SIM of their frequencies below `epsilon`.
 //! 4. As 5, and SIM of their frequencies below `epsilon`.
 //! 5. MD5 of the top `n` words sorted by their bytes, joined by U+001F.
@@ -11,7 +11,8 @@
 //! SIM(A, B) = Σ (a − b)² / (Σ a² + Σ b²) = 1 − 2 A·B / (|A|² + |B|²) over the top words, aligned by word: 0 for equal
 //! vectors, 1 for orthogonal ones.
 //!
-//! One key, the digest: complete. Signing is O(length) for 1, O(words × log words) for the others; comparing O(n).
+//! The only key is the digest, so that the keys are complete. Signing is O(length) for method 1 and O(words × log words) for the others; comparing is
+//! O(n).
 
 use super::hash::Md5;
 use super::reading::Reading;
@@ -19,30 +20,31 @@ use super::terms::{Term, Terms};
 use super::{Scheme, Signature};
 use crate::collection::{AbstractParams, KeywordParams, KeywordVectorParams};
 
-/// Fewer distinct words give no signature.
+/// Smallest number of distinct words of a record with a signature.
 pub const LEAST_KEYWORDS: usize = 3;
 
 /// The `tianwang1` scheme of a collection.
 #[derive(Clone, Debug)]
-pub struct Abstract {
+pub struct AbstractScheme {
     bytes: u32,
 }
 
-impl Abstract {
-    /// The scheme that `params` describe.
+impl AbstractScheme {
+    /// Makes the scheme with these parameters.
     pub fn new(params: &AbstractParams) -> Self {
         let &AbstractParams { bytes } = params;
         Self { bytes }
     }
 }
 
-impl Scheme for Abstract {
+impl Scheme for AbstractScheme {
     fn name(&self) -> &'static str {
         "tianwang1"
     }
 
     fn sign(&self, reading: &Reading<'_>) -> Option<Signature> {
-        let (mut beginning, mut left) = (String::new(), self.bytes);
+        let mut beginning = String::new();
+        let mut left = self.bytes;
         'fields: for (number, text) in reading.texts().enumerate() {
             for c in (number > 0).then_some('\n').into_iter().chain(text.chars()) {
                 let width = if c.is_ascii() { 1 } else { 2 };
@@ -77,36 +79,36 @@ fn digest_key(signature: &Signature, keys: &mut Vec<u64>) {
 
 /// The schemes `tianwang2` to `tianwang5` of a collection.
 #[derive(Clone, Debug)]
-pub struct Keywords {
+pub struct KeywordScheme {
     name: &'static str,
     n: usize,
     sorted: bool,
     epsilon: Option<f64>,
 }
 
-impl Keywords {
-    /// `tianwang2`.
+impl KeywordScheme {
+    /// Makes the scheme `tianwang2`.
     pub fn in_order(params: &KeywordParams) -> Self {
         Self { name: "tianwang2", n: params.n as usize, sorted: false, epsilon: None }
     }
 
-    /// `tianwang3`.
+    /// Makes the scheme `tianwang3`.
     pub fn in_order_within(params: &KeywordVectorParams) -> Self {
         Self { name: "tianwang3", n: params.n as usize, sorted: false, epsilon: Some(params.epsilon) }
     }
 
-    /// `tianwang4`.
+    /// Makes the scheme `tianwang4`.
     pub fn as_set_within(params: &KeywordVectorParams) -> Self {
         Self { name: "tianwang4", n: params.n as usize, sorted: true, epsilon: Some(params.epsilon) }
     }
 
-    /// `tianwang5`.
+    /// Makes the scheme `tianwang5`.
     pub fn as_set(params: &KeywordParams) -> Self {
         Self { name: "tianwang5", n: params.n as usize, sorted: true, epsilon: None }
     }
 }
 
-impl Scheme for Keywords {
+impl Scheme for KeywordScheme {
     fn name(&self) -> &'static str {
         self.name
     }
@@ -125,7 +127,7 @@ impl Scheme for Keywords {
             return Some(Signature::Digest(digest));
         }
         words.sort_unstable_by_key(|word| word.hash);
-        // Two words with one hash would count as one; the digest tells them apart.
+        // Two words with the same hash count as one word here. Their digests differ.
         words.dedup_by_key(|word| word.hash);
         let terms = words.iter().map(|word| Term { hash: word.hash, weight: word.count });
         Some(Signature::DigestTerms(digest, Terms(terms.collect())))
@@ -150,7 +152,7 @@ impl Scheme for Keywords {
     }
 }
 
-/// SIM(A, B), see the module: a quotient of whole numbers, rounded but once.
+/// Returns SIM(A, B); see the module. It is a quotient of whole numbers, so that it is rounded only once.
 fn difference(a: &Terms, b: &Terms) -> f64 {
     let squares = a.square() + b.square();
     (squares - 2.0 * a.dot(b)) / squares
@@ -170,22 +172,22 @@ mod tests {
         scheme.sign(&reading(&document, &PAIRS, &[1, 1]))
     }
 
-    /// Pairs of characters: 夜市 three times, 区夜 and 小区 twice, 市小 once; by their bytes 区夜 < 夜市 < 小区.
+    /// The words are pairs of characters: 夜市 occurs three times, 区夜 and 小区 twice, 市小 once. By their bytes 区夜 < 夜市 < 小区.
     const TEXT: &[(Role, &str)] = &[(Role::Text, "小区夜市小区夜市"), (Role::Whole, "夜市")];
 
     #[test]
-    fn digests_are_those_of_words_in_the_order_found_by_hand() {
+    fn digests_equal_those_of_words_in_an_order_found_by_hand() {
         let params = KeywordParams { n: 3 };
         let in_order = Md5::of("夜市\u{1F}区夜\u{1F}小区");
-        assert_eq!(sign(&Keywords::in_order(&params), TEXT), Some(Signature::Digest(in_order)));
+        assert_eq!(sign(&KeywordScheme::in_order(&params), TEXT), Some(Signature::Digest(in_order)));
         let sorted = Md5::of("区夜\u{1F}夜市\u{1F}小区");
-        assert_eq!(sign(&Keywords::as_set(&params), TEXT), Some(Signature::Digest(sorted)));
-        assert_eq!(sign(&Keywords::as_set(&params), &[(Role::Text, "小区夜")]), None, "two words are too few");
+        assert_eq!(sign(&KeywordScheme::as_set(&params), TEXT), Some(Signature::Digest(sorted)));
+        assert_eq!(sign(&KeywordScheme::as_set(&params), &[(Role::Text, "小区夜")]), None, "two words are too few");
     }
 
     #[test]
     fn a_beginning_is_cut_between_characters() {
-        let scheme = Abstract::new(&AbstractParams { bytes: 32 });
+        let scheme = AbstractScheme::new(&AbstractParams { bytes: 32 });
         let found = sign(&scheme, &[(Role::Whole, "标题"), (Role::Text, "a一二三四五六七八九十一二三四五六")]);
         assert_eq!(found, Some(Signature::Digest(Md5::of("a一二三四五六七八九十一二三四五"))));
         let short = sign(&scheme, &[(Role::Text, "一二"), (Role::Text, "三")]);
@@ -198,7 +200,7 @@ mod tests {
         let terms = |of: &[(u64, u32)]| Terms(of.iter().map(|&(hash, weight)| Term { hash, weight }).collect());
         assert_eq!(difference(&terms(&[(1, 3), (2, 1)]), &terms(&[(1, 3), (2, 1)])), 0.0);
         assert_eq!(difference(&terms(&[(1, 3)]), &terms(&[(2, 4)])), 1.0);
-        // (3−1)² + (1−1)² over 10 + 2.
+        // ((3−1)² + (1−1)²) / (10 + 2).
         assert!((difference(&terms(&[(1, 3), (2, 1)]), &terms(&[(1, 1), (2, 1)])) - 4.0 / 12.0).abs() < 1e-12);
     }
 
@@ -220,20 +222,21 @@ mod tests {
                 enough(a, b) && sorted(a) == sorted(b)
             };
             let near = |a: &str, b: &str| {
-                let (counts_a, counts_b) = (counts(a), counts(b));
+                let counts_a = counts(a);
+                let counts_b = counts(b);
                 let of = |word: &str| (f64::from(counts_a[word]), f64::from(counts_b[word]));
                 let sum = |f: fn((f64, f64)) -> f64| top(a).into_iter().map(|word| f(of(&word))).sum::<f64>();
                 sum(|(a, b)| (a - b) * (a - b)) < epsilon * sum(|(a, b)| a * a + b * b)
             };
-            hold(&Keywords::in_order(&KeywordParams { n }), &texts, true, in_order)?;
-            hold(&Keywords::as_set(&KeywordParams { n }), &texts, true, as_set)?;
+            hold(&KeywordScheme::in_order(&KeywordParams { n }), &texts, true, in_order)?;
+            hold(&KeywordScheme::as_set(&KeywordParams { n }), &texts, true, as_set)?;
             let params = KeywordVectorParams { n, epsilon };
-            hold(&Keywords::in_order_within(&params), &texts, true, |a, b| in_order(a, b) && near(a, b))?;
-            hold(&Keywords::as_set_within(&params), &texts, true, |a, b| as_set(a, b) && near(a, b))?;
+            hold(&KeywordScheme::in_order_within(&params), &texts, true, |a, b| in_order(a, b) && near(a, b))?;
+            hold(&KeywordScheme::as_set_within(&params), &texts, true, |a, b| as_set(a, b) && near(a, b))?;
         }
 
         #[test]
-        fn beginnings_are_those_of_the_definition(texts in texts(), bytes in 32..60_u32) {
+        fn beginnings_equal_those_of_the_definition(texts in texts(), bytes in 32..60_u32) {
             let beginning = |text: &str| {
                 let mut used = 0;
                 let within = |c: &char| {
@@ -243,7 +246,7 @@ mod tests {
                 text.chars().take_while(within).collect::<String>()
             };
             let equal = |a: &str, b: &str| !a.is_empty() && beginning(a) == beginning(b);
-            hold(&Abstract::new(&AbstractParams { bytes }), &texts, true, equal)?;
+            hold(&AbstractScheme::new(&AbstractParams { bytes }), &texts, true, equal)?;
         }
     }
 }

@@ -1,19 +1,19 @@
-//! Equal addresses: records that name the same page in the same `url` field are exact duplicates, whatever else they say.
+//! Equal addresses: records with the same address in the same `url` field are exact duplicates, even if all other fields differ.
 //!
-//! No channel of its own: it stands with the exact stage, in every collection with a field of role `url`, and takes the
-//! position behind the channels. The signature is H of each address with its field's position; addresses are in normal form
-//! (see [`Addresses`](crate::text::url::Addresses)), host aliases applied. Every hash is a key, and records with one in common
-//! match: complete. Too few features do not keep it from signing.
+//! This scheme is not a channel. It belongs to the exact stage of every collection with a field of role `url`, and its position is after the channels. The
+//! signature is H of each address with the position of its field. Addresses are normalised (see [`Addresses`](crate::text::url::Addresses)) and host
+//! aliases are replaced. Every hash is a key, and records with a common hash match, so that the keys are complete. The scheme also signs records with
+//! too few features.
 
 use super::hash::city64_bytes;
 use super::reading::Reading;
 use super::{Scheme, Signature, common, hashes};
 use crate::collection::Role;
 
-/// The name of the stage, as in [`Match::via`](crate::verdict::Match::via).
+/// The name of the stage in [`Match::via`](crate::verdict::Match::via).
 pub const NAME: &str = crate::verdict::VIA_URL;
 
-/// See the module.
+/// The scheme that matches records with equal addresses.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EqualUrl;
 
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_address_in_the_same_field_matches_and_no_other_does() {
+    fn only_the_same_address_in_the_same_field_matches() {
         let sign = |fields: &[(Role, &str)]| {
             let document = document(fields);
             EqualUrl.sign(&reading(&document, &PAIRS, &[1, 1]))

@@ -1,13 +1,13 @@
-//! The vector space model (Salton 1975): cosine of word vectors, candidates from an inverted file.
+//! The vector space model (Salton 1975): the cosine of word vectors, with candidates from an inverted file.
 //!
-//! The vector holds what each distinct word weighs: `tf` its frequency, `tf_len` that times its length in characters,
-//! `tf_idf` that times ln((1 + N) / (1 + df)) from statistics frozen with the generation, in units of 2^-10. Fewer than
-//! [`LEAST_WORDS`] distinct words give no vector. Two records match when the cosine is at least `t`.
+//! The vector contains the weight of each distinct word: its frequency with `tf`; the frequency times the length in characters with `tf_len`; the frequency
+//! times ln((1 + N) / (1 + df)) from the statistics of the generation, in units of 2^-10, with `tf_idf`. A record with fewer than [`LEAST_WORDS`]
+//! distinct words has no vector. Two records match if the cosine is at least `t`.
 //!
-//! Keys are words, rarest first (see [`Rarity`]): the first `keys` of them; `all`; or with `prefix` as many as it takes for
-//! the norm of the others to fall below `t` times that of the whole. `all` and `prefix` are complete: let the
-//! prefix of a end no later than that of b in their common order. If they share no word, all words in both are outside the
-//! prefix of a, so a·b is at most the norm of its rest times |b|, below t |a| |b|.
+//! Keys are words, rarest first (see [`RarityOrder`]): the first `keys` words, or `all` words, or with `prefix` so many words that the norm of the
+//! remaining words is below `t` times the norm of all words. The keys are complete with `all` and `prefix`: let the prefix of a end no later than the prefix of b in
+//! their common order. If the prefixes share no word, all common words are outside the prefix of a. Then a·b is at most the norm of a's remaining words times |b|, which is
+//! below t |a| |b|.
 //!
 //! Signing is O(words × log words), comparing O(words).
 
@@ -15,27 +15,27 @@ use std::sync::Arc;
 
 use super::reading::{Reading, Word};
 use super::statistics::{Statistics, reason_inactive};
-use super::terms::{LEAST_WORDS, Rarity, Term, Terms, fixed_count};
+use super::terms::{LEAST_WORDS, RarityOrder, Term, Terms, fixed_count};
 use super::{Scheme, Signature, is_ratio};
 use crate::collection::{VsmParams, Weighting};
 
 /// One unit of weight in fixed point under `tf_idf`.
 const IDF_UNIT: f64 = 1024.0;
-/// Rounding of norms must never shorten a prefix.
+/// Multiplied with the bound, so that a rounding error never shortens a prefix.
 const SLACK: f64 = 1.0 - 1e-9;
 
 /// The `vsm` scheme of a collection.
 #[derive(Clone, Debug)]
-pub struct Vsm {
+pub struct VsmScheme {
     params: VsmParams,
     statistics: Option<Arc<Statistics>>,
-    rarity: Rarity,
+    rarity: RarityOrder,
 }
 
-impl Vsm {
-    /// The scheme that `params` describe, over `statistics`.
+impl VsmScheme {
+    /// Makes the scheme with these parameters and statistics.
     pub fn new(params: &VsmParams, statistics: Option<Arc<Statistics>>) -> Self {
-        Self { params: params.clone(), rarity: Rarity::new(statistics.clone()), statistics }
+        Self { params: params.clone(), rarity: RarityOrder::new(statistics.clone()), statistics }
     }
 
     fn weight(&self, word: &Word<'_>) -> u32 {
@@ -44,13 +44,13 @@ impl Vsm {
             Weighting::TfLen => word.count.saturating_mul(word.chars),
             Weighting::TfIdf => {
                 let idf = self.statistics.as_deref().map_or(0.0, |known| known.inverse_frequency(word.hash));
-                // Saturates, far beyond any text.
+                // The cast saturates only for texts far above the body limit.
                 (f64::from(word.count) * idf * IDF_UNIT).round() as u32
             }
         }
     }
 
-    /// The rarest words, as many as the prefix filter wants.
+    /// Appends the words of the prefix to `keys`, the rarest first.
     fn prefix(&self, terms: &Terms, keys: &mut Vec<u64>) {
         let whole = terms.square();
         let least = self.params.t * self.params.t * whole * SLACK;
@@ -67,7 +67,7 @@ impl Vsm {
     }
 }
 
-impl Scheme for Vsm {
+impl Scheme for VsmScheme {
     fn name(&self) -> &'static str {
         "vsm"
     }
@@ -124,12 +124,12 @@ mod tests {
     }
 
     #[test]
-    fn vectors_are_those_counted_by_hand() {
-        // Pairs of characters: 小区 区夜 夜市 市小 小区 区夜 夜市, and the whole value 小区.
+    fn vectors_equal_those_counted_by_hand() {
+        // The words are pairs of characters, 小区 区夜 夜市 市小 小区 区夜 夜市, and the value 小区 of a `whole` field.
         let document = document(&[(Role::Text, "小区夜市小区夜市"), (Role::Whole, "小区")]);
         let sign = |weighting| {
             let params = VsmParams { weighting, ..VsmParams::default() };
-            match Vsm::new(&params, Some(statistics())).sign(&reading(&document, &PAIRS, &[1, 2])) {
+            match VsmScheme::new(&params, Some(statistics())).sign(&reading(&document, &PAIRS, &[1, 2])) {
                 Some(Signature::Terms(terms)) => terms,
                 _ => panic!("four words make a vector"),
             }
@@ -143,36 +143,37 @@ mod tests {
     }
 
     #[test]
-    fn fewer_than_four_words_have_no_vector_and_tf_idf_says_what_it_lacks() {
-        let sign = |scheme: &Vsm, text: &str| {
+    fn fewer_than_four_words_give_no_vector_and_tf_idf_without_statistics_gives_its_reason() {
+        let sign = |scheme: &VsmScheme, text: &str| {
             let document = document(&[(Role::Text, text)]);
             scheme.sign(&reading(&document, &PAIRS, &[1])).is_some()
         };
-        let plain = Vsm::new(&VsmParams::default(), None);
+        let plain = VsmScheme::new(&VsmParams::default(), None);
         assert!(!sign(&plain, "小区夜市") && sign(&plain, "小区夜市噪"));
-        let weighted = Vsm::new(&VsmParams { weighting: Weighting::TfIdf, ..VsmParams::default() }, None);
+        let weighted = VsmScheme::new(&VsmParams { weighting: Weighting::TfIdf, ..VsmParams::default() }, None);
         assert!(!sign(&weighted, "小区夜市噪音") && weighted.inactive_reason().is_some());
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(40))]
         #[test]
-        fn it_finds_just_the_pairs_of_the_definition(
+        fn it_finds_exactly_the_pairs_of_the_definition(
             texts in texts(), t in prop::sample::select(vec![0.0, 0.5, 0.75, 1.0]), known: bool,
             keys in prop::sample::select(vec![
                 TermKeys::Named(NamedKeys::All), TermKeys::Named(NamedKeys::Prefix), TermKeys::Rarest(3),
             ]),
             weighting in prop::sample::select(vec![Weighting::Tf, Weighting::TfLen]),
         ) {
-            let scheme = Vsm::new(&VsmParams { weighting, t, keys }, known.then(statistics));
-            // With t = 0 texts without a common word match, which no key can find.
+            let scheme = VsmScheme::new(&VsmParams { weighting, t, keys }, known.then(statistics));
+            // With t = 0 texts without a common word match, and no key can find them.
             let complete = matches!(keys, TermKeys::Named(_)) && t > 0.0;
             hold(&scheme, &texts, complete, |a, b| {
                 let vector = |text| {
                     let weight = |word: &str| if weighting == Weighting::Tf { 1.0 } else { word.chars().count() as f64 };
                     counts(text).into_iter().map(|(word, count)| (word, f64::from(count) * weight(word))).collect::<Vec<_>>()
                 };
-                let (a, b) = (vector(a), vector(b));
+                let a = vector(a);
+                let b = vector(b);
                 let dot: f64 = a.iter().flat_map(|x| b.iter().filter(|y| x.0 == y.0).map(|y| x.1 * y.1)).sum();
                 let square = |v: &[(&str, f64)]| v.iter().map(|(_, w)| w * w).sum::<f64>();
                 a.len() >= 4 && b.len() >= 4 && dot >= t * (square(&a) * square(&b)).sqrt()

@@ -79,7 +79,8 @@ pub fn compare(set: &Dataset, base: &Settings, mut progress: impl FnMut(usize)) 
     let (training, testing) = halves(set);
     let training = Part::new(set, &base, &profile, &training);
     let testing = Part::new(set, &base, &profile, &testing);
-    let (mut schemes, mut readings) = (Vec::new(), [&training, &testing].map(Part::readings));
+    let mut schemes = Vec::new();
+    let mut readings = [&training, &testing].map(Part::readings);
     for (done, default) in Channel::all_defaults().into_iter().enumerate() {
         let mut alone = whole.alone(&default);
         alone.best = sweep(&default, (&training, &testing), &mut readings);
@@ -195,9 +196,11 @@ fn halves(set: &Dataset) -> (BTreeSet<u32>, BTreeSet<u32>) {
     let mut family: Vec<u32> = (0..set.records.len() as u32).collect();
     // Pairs ascend, so the head of the first is final when the second is reached; families are small.
     for Pair(a, b) in &set.truth {
-        let (old, new) = (family[*b as usize], family[*a as usize]);
+        let old = family[*b as usize];
+        let new = family[*a as usize];
         if old != new {
-            let (low, high) = (old.min(new), old.max(new));
+            let low = old.min(new);
+            let high = old.max(new);
             family.iter_mut().filter(|head| **head == high).for_each(|head| *head = low);
         }
     }
@@ -205,8 +208,10 @@ fn halves(set: &Dataset) -> (BTreeSet<u32>, BTreeSet<u32>) {
     for (position, head) in (0..).zip(&family) {
         members.entry(*head).or_default().push(position);
     }
-    let (mut training, mut testing) = (BTreeSet::new(), BTreeSet::new());
-    let (mut single, mut several) = (0, 0);
+    let mut training = BTreeSet::new();
+    let mut testing = BTreeSet::new();
+    let mut single = 0;
+    let mut several = 0;
     for family in members.into_values() {
         let turn = if family.len() == 1 { &mut single } else { &mut several };
         let half = if *turn % 2 == 0 { &mut training } else { &mut testing };
@@ -224,7 +229,8 @@ mod tests {
     /// Six families of two and twenty single records.
     fn set() -> Dataset {
         let places = ["河口", "东门", "西山", "南湖", "北站", "中庄"];
-        let (mut records, mut groups) = (String::new(), String::new());
+        let mut records = String::new();
+        let mut groups = String::new();
         for (n, place) in places.iter().enumerate() {
             let text = format!(
                 "{place}小区楼下的夜市每天营业到凌晨,噪音严重扰民。{place}居民多次向物业投诉,至今没有人来处理。"

@@ -125,7 +125,9 @@ fn duplicates(set: &Dataset, settings: &Settings) -> Result<BTreeSet<Pair>, Erro
     if let Some(statistics) = statistics {
         replay = Replay::new(settings.clone(), Some(Arc::new(statistics)), SKETCH_BYTES)?;
     }
-    let (mut found, mut positions, mut earlier) = (BTreeSet::new(), Vec::new(), Vec::new());
+    let mut found = BTreeSet::new();
+    let mut positions = Vec::new();
+    let mut earlier = Vec::new();
     for (piece, begin) in set.records.chunks(AT_ONCE).zip((0_u32..).step_by(AT_ONCE)) {
         let signed: Vec<_> = piece.par_iter().map(|(_, row)| replay.sign(row)).collect();
         let mut placed = Vec::with_capacity(piece.len());

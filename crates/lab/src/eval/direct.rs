@@ -121,7 +121,8 @@ pub fn look_up(
     stages: Stages<'_>,
 ) -> Looked {
     let index = GenerationIndex::new();
-    let (mut keys, mut bytes) = (0, Vec::new());
+    let mut keys = 0;
+    let mut bytes = Vec::new();
     for (seq, signed) in (1..).map(Seq).zip(signed) {
         keys += signed.keys.len() + if signed.fingerprint().is_some() { 4 } else { 0 };
         signed.signatures.iter().for_each(|signature| put_signature(&mut bytes, signature.as_ref()));
@@ -157,7 +158,8 @@ fn judge(
     proposal: &Proposal,
     stages: Stages<'_>,
 ) -> Option<FoundPair> {
-    let (a, b) = (&signed[at], &signed[other]);
+    let a = &signed[at];
+    let b = &signed[other];
     let channels = profile.schemes().iter().enumerate().filter(|(position, scheme)| {
         let accepts = || match (&a.signatures[*position], &b.signatures[*position]) {
             (Some(a), Some(b)) => scheme.compare(a, b),

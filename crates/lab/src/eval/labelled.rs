@@ -118,7 +118,8 @@ impl Labelled {
             labelled.signs.iter().for_each(|sign| count(by_sign.entry(sign.clone()).or_default()));
         }
         let of = |label: &str| labels.get(label).copied().unwrap_or_default();
-        let (same, template) = (of(SAME), of(TEMPLATE));
+        let same = of(SAME);
+        let template = of(TEMPLATE);
         let accepted = same.found + template.found;
         Some(Self {
             recall: if same.pairs == 0 { 1.0 } else { same.share },

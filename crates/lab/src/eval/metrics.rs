@@ -50,7 +50,8 @@ impl Quality {
     /// From the three counts.
     pub fn of_counts(pairs_true: usize, pairs_found: usize, pairs_hit: usize) -> Self {
         let share = |whole: usize| if whole == 0 { 1.0 } else { pairs_hit as f64 / whole as f64 };
-        let (recall, precision) = (share(pairs_true), share(pairs_found));
+        let recall = share(pairs_true);
+        let precision = share(pairs_found);
         let sum = recall + precision;
         let f1 = if sum == 0.0 { 0.0 } else { 2.0 * recall * precision / sum };
         Self { recall, precision, f1, pairs_true, pairs_found, pairs_hit }
@@ -58,7 +59,8 @@ impl Quality {
 
     /// Of the pairs `found` against those in `truth`.
     pub fn of<'a>(truth: &BTreeSet<Pair>, found: impl IntoIterator<Item = &'a Pair>) -> Self {
-        let (mut all, mut hit) = (0, 0);
+        let mut all = 0;
+        let mut hit = 0;
         for pair in found {
             all += 1;
             hit += usize::from(truth.contains(pair));

@@ -32,7 +32,8 @@ struct Fitted {
 /// The chart of `lines`: every point a dot, joined in the order given.
 pub fn plot(title: &str, x: Axis<'_>, y: Axis<'_>, lines: &[Line]) -> String {
     let values = |of: fn(&(f64, f64)) -> f64| lines.iter().flat_map(|line| &line.points).map(of).collect::<Vec<_>>();
-    let (fitted_x, fitted_y) = (Fitted::to(x.scale, &values(|p| p.0)), Fitted::to(y.scale, &values(|p| p.1)));
+    let fitted_x = Fitted::to(x.scale, &values(|p| p.0));
+    let fitted_y = Fitted::to(y.scale, &values(|p| p.1));
     let mut svg = begin(title, lines.iter().map(|line| &*line.name));
     axes(&mut svg, (&fitted_x, x.label), (&fitted_y, y.label));
     for (number, line) in lines.iter().enumerate() {
@@ -52,7 +53,8 @@ pub fn plot(title: &str, x: Axis<'_>, y: Axis<'_>, lines: &[Line]) -> String {
 }
 
 fn axes(svg: &mut String, (x, x_label): (&Fitted, &str), (y, y_label): (&Fitted, &str)) {
-    let (right, bottom) = (LEFT + PLOT_WIDTH, TOP + PLOT_HEIGHT);
+    let right = LEFT + PLOT_WIDTH;
+    let bottom = TOP + PLOT_HEIGHT;
     for tick in &x.ticks {
         let at = x.across(*tick);
         push(svg, format_args!("<path d=\"M{at:.1} {TOP}L{at:.1} {bottom}\" stroke=\"#ddd\"/>\n"));

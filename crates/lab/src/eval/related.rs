@@ -13,8 +13,8 @@ use doppel_core::numbers::Seq;
 use doppel_core::record::RecordId;
 use doppel_core::text::words::Words;
 use doppel_core::verdict::VerdictKind;
-use doppel_search::extract::Extract;
-use doppel_search::index::{Entry, Index, IndexError, Opened, Progress, Source};
+use doppel_search::extract::RowExtract;
+use doppel_search::index::{Index, IndexEntry, IndexError, IndexProgress, IndexSource, OpenedIndex};
 use doppel_search::related::Weights;
 use serde::{Deserialize, Serialize};
 
@@ -189,8 +189,12 @@ impl Judgements {
 impl Quality {
     /// Of rankings, each with the judgements of its query.
     pub fn of<'a>(rankings: impl IntoIterator<Item = (&'a BTreeMap<u32, u8>, &'a [u32])>) -> Self {
-        let (mut found, mut same) = ([0_usize; 3], 0);
-        let (mut reciprocal, mut with_same, mut gain, mut with_any) = (0.0, 0.0, 0.0, 0.0);
+        let mut found = [0_usize; 3];
+        let mut same = 0;
+        let mut reciprocal = 0.0;
+        let mut with_same = 0.0;
+        let mut gain = 0.0;
+        let mut with_any = 0.0;
         for (judged, ranking) in rankings {
             let rel = |record: &u32| judged.get(record).copied().unwrap_or(0);
             let of_query = judged.values().filter(|rel| **rel == SAME).count();
@@ -234,7 +238,7 @@ fn discounted(rels: impl Iterator<Item = u8>) -> f64 {
 struct Measuring<'a> {
     index: Index,
     judgements: &'a Judgements,
-    extracts: HashMap<u32, Extract>,
+    extracts: HashMap<u32, RowExtract>,
     positions: &'a HashMap<RecordId, u32>,
     /// Of each query, what is left out of its ranking.
     left_out: BTreeMap<u32, BTreeSet<u32>>,
@@ -277,20 +281,21 @@ impl<'a> Measuring<'a> {
         settings: &Settings,
         folder: &Path,
     ) -> Result<Self, RelatedError> {
-        let Opened { index, .. } = Index::open(folder, Source::of("eval", settings), settings)?;
+        let OpenedIndex { index, .. } = Index::open(folder, IndexSource::new("eval", settings), settings)?;
         let mut extracts = HashMap::new();
         for (position, (id, row)) in (0_u32..).zip(&set.records) {
             // What cannot be read cannot be registered, and is not found.
             let Ok(extract) = index.extractor().extract(row) else { continue };
             if !set.copies.contains(&position) {
-                let (verdict, seq) = (VerdictKind::Original, Seq(u64::from(position) + 1));
-                index.put(&Entry { id: id.clone(), seq, verdict, extract: extract.clone() })?;
+                let verdict = VerdictKind::Original;
+                let seq = Seq(u64::from(position) + 1);
+                index.put(&IndexEntry { id: id.clone(), seq, verdict, extract: extract.clone() })?;
             }
             if judgements.queries.contains_key(&position) {
                 extracts.insert(position, extract);
             }
         }
-        index.commit(Progress::Reached(Seq(set.records.len() as u64)))?;
+        index.commit(IndexProgress::Reached(Seq(set.records.len() as u64)))?;
         let mut left_out: BTreeMap<u32, BTreeSet<u32>> =
             judgements.queries.keys().map(|query| (*query, BTreeSet::from([*query]))).collect();
         for pair in &set.truth {
@@ -368,7 +373,8 @@ impl<'a> Measuring<'a> {
             return Err(RelatedError::TooFewDecided { pairs: pairs[0] + pairs[1], smaller });
         }
         let weights = self.fit(&fitting, start)?;
-        let (given, fitted) = (self.quality(&measured, start)?, self.quality(&measured, &weights)?);
+        let given = self.quality(&measured, start)?;
+        let fitted = self.quality(&measured, &weights)?;
         Ok(Halves {
             queries: measured.len(),
             same: self.judgements.same_of(&measured),
@@ -451,7 +457,9 @@ mod tests {
 
     #[test]
     fn queries_without_a_record_of_the_same_matter_count_for_ndcg_alone() {
-        let (same, useful, none) = (BTreeMap::from([(1, 2)]), BTreeMap::from([(1, 1)]), BTreeMap::from([(1, 0)]));
+        let same = BTreeMap::from([(1, 2)]);
+        let useful = BTreeMap::from([(1, 1)]);
+        let none = BTreeMap::from([(1, 0)]);
         let quality = Quality::of([(&same, &[1][..]), (&useful, &[2, 1][..]), (&none, &[][..])]);
         assert_eq!((quality.recall_at_5, quality.mrr), (1.0, 1.0));
         assert!((quality.ndcg_at_10 - f64::midpoint(1.0, 1.0 / 3_f64.log2())).abs() < 1e-12);

@@ -87,7 +87,8 @@ pub async fn evaluate(
     let profile = Profile::compile(&settings, None);
     let keeps_text = settings.keeps_text();
     engine.put_collection(name, settings).await?;
-    let (mut verdicts, mut refused) = (BTreeMap::new(), BTreeMap::new());
+    let mut verdicts = BTreeMap::new();
+    let mut refused = BTreeMap::new();
     let mut registered = Vec::with_capacity(set.records.len());
     let begun = Instant::now();
     for (position, (id, row)) in set.records.iter().enumerate() {
@@ -134,7 +135,8 @@ pub async fn evaluate(
 /// reindex would, and the records signed and looked up without a store. Verdicts are none.
 pub fn evaluate_with_statistics(settings: &Settings, set: &Dataset) -> Report {
     let Examined { refused, records, sign_s, looked } = direct::examine(set, settings, true);
-    let (profile, seconds) = (Profile::compile(settings, None), (sign_s, looked.lookup_s));
+    let profile = Profile::compile(settings, None);
+    let seconds = (sign_s, looked.lookup_s);
     Report { refused, ..Report::of(set, &profile, &looked.pairs, records, seconds) }
 }
 

@@ -63,7 +63,8 @@ pub fn scatter(title: &str, x_label: &str, y_label: &str, points: &[(String, (f6
         if at.0.is_finite() && at.1.is_finite() {
             dot(&mut svg, place(*at));
         }
-        let (x, y) = (LEFT + PLOT_WIDTH + 22.0, TOP + 8.0 + 19.0 * number as f64);
+        let x = LEFT + PLOT_WIDTH + 22.0;
+        let y = TOP + 8.0 + 19.0 * number as f64;
         dot(&mut svg, (x, y));
         text(&mut svg, (x + 14.0, y + 4.0), "", name);
     }

@@ -138,7 +138,8 @@ fn sentences_moved(story: &Story, strength: usize, rng: &mut Rng) -> String {
         }
     }
     for _ in 0..strength {
-        let (a, b) = (rng.below(sentences.len()), rng.below(sentences.len()));
+        let a = rng.below(sentences.len());
+        let b = rng.below(sentences.len());
         sentences.swap(a, b);
     }
     sentences.concat()

@@ -53,12 +53,15 @@ impl Scene {
         let mut join =
             |firsts: &[&'static str], lasts: &[&'static str]| format!("{}{}", rng.pick(firsts), rng.pick(lasts));
         let school = join(STEMS, &["小学", "中学", "幼儿园", "职业学校", "实验学校", "一中", "镇中心校"]);
-        let (estate, company) = (join(FIRSTS, ESTATES), join(FIRSTS, COMPANIES));
+        let estate = join(FIRSTS, ESTATES);
+        let company = join(FIRSTS, COMPANIES);
         let village = join(STEMS, &["村", "垅村", "冲村", "湾村", "岭村", "桥村", "社区"]);
         let road = join(STEMS, &["路", "大道", "街", "巷", "东路", "西路", "北路", "南路", "横街"]);
-        let (town, subdistrict) = (join(STEMS, &["镇", "乡", "铺镇", "市镇"]), join(STEMS, &["街道", "路街道"]));
+        let town = join(STEMS, &["镇", "乡", "铺镇", "市镇"]);
+        let subdistrict = join(STEMS, &["街道", "路街道"]);
         let district = rng.pick(DISTRICTS);
-        let (year, focus) = (rng.between(2011, 2021), Rng::of(&[focus, 6]).below(1 << 20));
+        let year = rng.between(2011, 2021);
+        let focus = Rng::of(&[focus, 6]).below(1 << 20);
         Self { district, subdistrict, estate, village, town, road, company, school, year, vocabulary, focus }
     }
 }
@@ -84,7 +87,9 @@ pub(super) fn expand(template: &str, scene: &Scene, voice: &mut Voice, out: &mut
 
 /// The alternatives of a bracket that has just been opened, and what follows its end.
 pub(super) fn alternatives(inner: &str) -> (Vec<&str>, &str) {
-    let (mut depth, mut from, mut found) = (0usize, 0, Vec::new());
+    let mut depth = 0usize;
+    let mut from = 0;
+    let mut found = Vec::new();
     for (at, byte) in inner.bytes().enumerate() {
         match byte {
             b'[' => depth += 1,
@@ -196,7 +201,9 @@ pub(super) fn person(rng: &mut Rng, out: &mut String) {
 }
 
 fn date(scene: &Scene, rng: &mut Rng, out: &mut String) {
-    let (year, month, day) = (scene.year - rng.below(4), rng.between(1, 12), rng.between(1, 28));
+    let year = scene.year - rng.below(4);
+    let month = rng.between(1, 12);
+    let day = rng.between(1, 28);
     out.push_str(&match rng.below(6) {
         0 => format!("{year}年{month}月"),
         1 => format!("{year}年{month}月{day}日"),

@@ -34,14 +34,17 @@ impl Grams {
 
     /// See [`overlap`].
     pub(super) fn overlap(&self, other: &Self) -> Overlap {
-        let (a, b) = (self.0.len(), other.0.len());
+        let a = self.0.len();
+        let b = other.0.len();
         let shared = self.shared(other);
         let share = |of: usize| if of == 0 { 0.0 } else { (shared as f64 / of as f64 * 1e4).round() / 1e4 };
         Overlap { jaccard: share(a + b - shared), containment: share(a.min(b)) }
     }
 
     fn shared(&self, other: &Self) -> usize {
-        let (mut i, mut j, mut shared) = (0, 0, 0);
+        let mut i = 0;
+        let mut j = 0;
+        let mut shared = 0;
         while let (Some(x), Some(y)) = (self.0.get(i), other.0.get(j)) {
             shared += usize::from(x == y);
             i += usize::from(x <= y);

@@ -59,7 +59,8 @@ mod tests {
     fn every_letter_and_every_order_has_one_place_in_its_order() {
         for (records, share) in [(1, 0.0), (1, 1.0), (7, 0.4), (100, 0.33), (1000, 0.999), (64, 0.5), (10, 0.0)] {
             let mixture = Mixture::new(records, share);
-            let (mut letters, mut orders) = (0, 0);
+            let mut letters = 0;
+            let mut orders = 0;
             for position in 0..records {
                 match mixture.place(position) {
                     Place::Letter(index) => {

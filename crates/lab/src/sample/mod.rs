@@ -307,7 +307,8 @@ fn group(name: String, members: &[Record], kind: &'static str, edits: Vec<&'stat
     let similarities = pairs.map(|(a, b)| grams[a].overlap(&grams[b]).jaccard);
     let (min_jaccard, max_jaccard) = similarities.fold((1.0f64, 0.0f64), |(min, max), j| (min.min(j), max.max(j)));
     let members: Vec<_> = members.iter().map(|record| record.id.clone()).collect();
-    let (original, subkind) = (members[0].clone(), format!("{kind}-{strength}"));
+    let original = members[0].clone();
+    let subkind = format!("{kind}-{strength}");
     Group { group: name, members, kind, subkind, min_jaccard, max_jaccard, edits, strength, original }
 }
 

@@ -107,7 +107,8 @@ impl Notices {
     }
 
     fn matter_of(&self, item: u64) -> Matter {
-        let (mut first, end) = (item / CELL * CELL, ((item / CELL + 1) * CELL).min(self.count));
+        let mut first = item / CELL * CELL;
+        let end = ((item / CELL + 1) * CELL).min(self.count);
         let mut rng = Rng::of(&[self.seed, item / CELL, 40]);
         let mut head = first;
         loop {
@@ -135,7 +136,8 @@ impl Notices {
     fn head(&self, matter: u64) -> (String, String, String) {
         let mut rng = Rng::of(&[self.seed, matter, 42]);
         let place = format!("{}{}", rng.pick(DISTRICTS), rng.pick(STEMS));
-        let (act, goods) = (rng.pick(&["供应", "求购", "批发", "大量供应", "常年收购", "出售"]), rng.pick(GOODS));
+        let act = rng.pick(&["供应", "求购", "批发", "大量供应", "常年收购", "出售"]);
+        let goods = rng.pick(GOODS);
         let title = format!("{place}{act}{goods}");
         let mut contact = String::new();
         person(&mut rng, &mut contact);
@@ -304,7 +306,8 @@ mod tests {
             let first = notices.notice(*first);
             for position in members {
                 let other = notices.notice(*position);
-                let (title, content) = (other.title == first.title, other.content == first.content);
+                let title = other.title == first.title;
+                let content = other.content == first.content;
                 let expected = match notices.repeat(*position) {
                     None | Some(Repeat::Exact) => (true, true),
                     Some(Repeat::Marks | Repeat::Words) => (true, false),

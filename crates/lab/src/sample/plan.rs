@@ -90,7 +90,8 @@ impl Plan {
 
     /// The clusters of a cell, in order, covering it.
     fn cell(&self, cell: u64) -> impl Iterator<Item = Cluster> + use<> {
-        let (mut first, end) = (cell * CELL, ((cell + 1) * CELL).min(self.records));
+        let mut first = cell * CELL;
+        let end = ((cell + 1) * CELL).min(self.records);
         let mut rng = Rng::of(&[self.seed, cell, 10]);
         let groups = self.group_millionths;
         std::iter::from_fn(move || {

@@ -194,7 +194,8 @@ fn lines(templates: Vec<&'static str>, rng: &mut Rng) -> Vec<Line> {
 
 /// Sentences strung together from small parts, with now and then a phrase of the topic's own, each of those once.
 fn body(topic: &'static Topic, chars: usize, rng: &mut Rng) -> Vec<&'static str> {
-    let (mut facts, mut effects) = (shuffled(topic.facts, rng), shuffled(topic.effects, rng));
+    let mut facts = shuffled(topic.facts, rng);
+    let mut effects = shuffled(topic.effects, rng);
     // A sentence has 27 characters or so; opening, demand and closing together twice as many.
     let wanted = (chars.saturating_sub(54) / 27).max(1);
     let mut body = Vec::with_capacity(wanted);

@@ -82,7 +82,8 @@ fn unrelated_records_rarely_overlap_even_on_the_same_topic() {
     for record in sample.records() {
         topics.entry(record.label.clone().unwrap()).or_default().push(text(&record));
     }
-    let (mut pairs, mut alike) = (0, 0);
+    let mut pairs = 0;
+    let mut alike = 0;
     for texts in topics.values() {
         for (n, a) in texts.iter().enumerate() {
             for b in &texts[..n.min(12)] {
@@ -136,7 +137,9 @@ fn lengths_are_those_of_a_mailbox() {
     let sample = Sample::new(&Options { records: 2_000, seed: 23, duplicates: 0.0, forms: 0.0, labels: false });
     let mut lengths: Vec<_> = sample.records().map(|record| record.content.chars().count()).collect();
     lengths.sort_unstable();
-    let (short, median, longest) = (lengths[100], lengths[1_000], lengths[1_999]);
+    let short = lengths[100];
+    let median = lengths[1_000];
+    let longest = lengths[1_999];
     assert!(short < 80 && (220..=330).contains(&median) && longest > 2_000, "{short} {median} {longest}");
 }
 

@@ -1,15 +1,15 @@
-//! What is wrong with the files is seen, and the index is made anew.
+//! Damage of the files of an index is found, and the index is built again.
 
 use std::fs;
 use std::path::Path;
 
-use doppel_search::index::{Index, IndexError, Progress, Source};
+use doppel_search::index::{Index, IndexError, IndexProgress, IndexSource};
 use doppel_search::query::SearchQuery;
 use doppel_store::Seq;
 
-use crate::{Numbers, commit, letter, open, put, settings};
+use crate::{RandomNumbers, commit, letter, open, put, settings};
 
-fn filled(folder: &Path) {
+fn fill_index(folder: &Path) {
     fs::create_dir_all(folder.parent().expect("it is in one")).expect("a folder");
     let (index, _) = open(folder);
     for at in 0..200_u64 {
@@ -22,7 +22,7 @@ fn filled(folder: &Path) {
     commit(&index, 201);
 }
 
-fn copy(from: &Path, to: &Path) {
+fn copy_folder(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("a folder");
     for entry in fs::read_dir(from).expect("a folder").flatten() {
         fs::copy(entry.path(), to.join(entry.file_name())).expect("a copy");
@@ -30,18 +30,19 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[test]
-fn a_file_that_is_missing_cut_off_or_noise_is_seen_and_the_index_is_made_anew_or_is_whole() {
+fn with_a_missing_truncated_or_overwritten_file_the_index_is_complete_or_replaced() {
     let whole = tempfile::tempdir().expect("a folder");
-    filled(whole.path());
+    fill_index(whole.path());
     let names: Vec<_> =
         fs::read_dir(whole.path()).expect("a folder").flatten().map(|entry| entry.file_name()).collect();
     assert!(names.len() > 8, "{names:?}");
-    let mut numbers = Numbers(5);
-    let (mut anew, mut kept) = (0, 0);
+    let mut numbers = RandomNumbers(5);
+    let mut replaced = 0;
+    let mut kept = 0;
     for name in &names {
         for harm in ["missing", "empty", "cut", "flipped", "noise"] {
             let folder = tempfile::tempdir().expect("a folder");
-            copy(whole.path(), folder.path());
+            copy_folder(whole.path(), folder.path());
             let file = folder.path().join(name);
             let mut bytes = fs::read(&file).expect("a file");
             match harm {
@@ -61,59 +62,63 @@ fn a_file_that_is_missing_cut_off_or_noise_is_seen_and_the_index_is_made_anew_or
                     fs::write(&file, noise).expect("a write");
                 }
             }
-            let (index, fresh) = open(folder.path());
+            let (index, is_new) = open(folder.path());
             let wanted = SearchQuery { text: "路灯".into(), limit: 1000, ..SearchQuery::default() };
             let found = index.search(&settings(), &wanted).expect("an answer").hits.len();
-            match fresh {
-                true => assert_eq!((index.reached(), found), (Seq(0), 0), "{name:?} {harm}"),
-                false => assert_eq!((index.reached(), found), (Seq(201), 199), "{name:?} {harm}"),
+            if is_new {
+                assert_eq!((index.reached(), found), (Seq(0), 0), "{name:?} {harm}");
+                replaced += 1;
+            } else {
+                assert_eq!((index.reached(), found), (Seq(201), 199), "{name:?} {harm}");
+                kept += 1;
             }
-            *(if fresh { &mut anew } else { &mut kept }) += 1;
-            // Either way it can be written.
+            // In both cases the index can be written.
             put(&index, "new", 300, &letter("井盖破损"));
             commit(&index, 300);
         }
     }
-    assert!(anew > kept, "{anew} were begun anew, {kept} were not");
+    assert!(replaced > kept, "{replaced} were replaced, {kept} were not");
 }
 
 #[test]
-fn an_index_of_another_collection_or_of_other_settings_is_not_used() {
+fn an_index_of_another_collection_or_with_other_settings_is_replaced() {
     let folder = tempfile::tempdir().expect("a folder");
-    filled(folder.path());
+    fill_index(folder.path());
     assert!(!open(folder.path()).1);
     let mut other = settings();
     other.text.hmm = !other.text.hmm;
-    for source in [Source::of("other", &settings()), Source::of("letters", &other)] {
+    for source in [IndexSource::new("other", &settings()), IndexSource::new("letters", &other)] {
         let again = tempfile::tempdir().expect("a folder");
-        copy(folder.path(), again.path());
+        copy_folder(folder.path(), again.path());
         let opened = Index::open(again.path(), source, &settings()).expect("an index");
-        assert!(opened.fresh.expect("a reason").contains("other settings"), "and says why");
+        assert!(opened.created_because.expect("a reason").contains("other settings"));
         assert!(opened.index.is_empty());
     }
 }
 
 #[test]
-fn an_index_that_cannot_be_read_now_is_left_as_it_is() {
+fn an_index_that_the_system_refuses_to_read_stays_unchanged() {
     let folder = tempfile::tempdir().expect("a folder");
-    filled(folder.path());
-    let (meta, aside) = (folder.path().join("meta.json"), folder.path().join("aside"));
+    fill_index(folder.path());
+    let meta = folder.path().join("meta.json");
+    let aside = folder.path().join("aside");
     fs::rename(&meta, &aside).expect("a move");
-    // Refused by the system, as by too many open files.
+    // The system refuses to open a link to itself, like a file when too many files are open.
     std::os::unix::fs::symlink(&meta, &meta).expect("a link to itself");
-    let refused = Index::open(folder.path(), Source::of("letters", &settings()), &settings());
+    let refused = Index::open(folder.path(), IndexSource::new("letters", &settings()), &settings());
     assert!(matches!(refused, Err(IndexError::Io(_))));
     fs::remove_file(&meta).expect("a link");
     fs::rename(&aside, &meta).expect("a move");
-    let (index, fresh) = open(folder.path());
-    assert!(!fresh && index.len() == 199);
+    let (index, is_new) = open(folder.path());
+    assert!(!is_new && index.len() == 199);
 }
 
 #[test]
-fn nothing_is_put_in_the_place_of_a_folder_that_was_moved_away() {
+fn no_folder_is_created_in_the_place_of_a_data_directory_that_was_moved_away() {
     let above = tempfile::tempdir().expect("a folder");
-    let (data, aside) = (above.path().join("data"), above.path().join("aside"));
-    filled(&data.join("index"));
+    let data = above.path().join("data");
+    let aside = above.path().join("aside");
+    fill_index(&data.join("index"));
     let (index, _) = open(&data.join("index"));
     fs::rename(&data, &aside).expect("a move");
     assert!(matches!(index.reopen(), Err(IndexError::Io(_))));
@@ -124,16 +129,16 @@ fn nothing_is_put_in_the_place_of_a_folder_that_was_moved_away() {
 }
 
 #[test]
-fn opening_again_keeps_what_is_whole_and_makes_anew_what_is_not() {
+fn reopening_keeps_an_undamaged_index_and_replaces_a_damaged_one() {
     let folder = tempfile::tempdir().expect("a folder");
-    filled(folder.path());
+    fill_index(folder.path());
     let (index, _) = open(folder.path());
     put(&index, "uncommitted", 999, &letter("路灯"));
     assert_eq!(index.reopen().expect("a look"), None);
     assert!(index.len() == 199 && index.reached() == Seq(201));
-    let filling = Progress::Filling { after: Seq(7), last: Seq(300) };
+    let filling = IndexProgress::Filling { after: Seq(7), last: Seq(300) };
     index.commit(filling).expect("a commit");
-    assert_eq!(index.reached(), Seq(0), "not everything can be found");
+    assert_eq!(index.reached(), Seq(0), "an index that is being filled has reached no change");
     assert_eq!(index.reopen().expect("a look"), None);
     assert_eq!(index.progress(), filling);
     for entry in fs::read_dir(folder.path()).expect("a folder").flatten() {
@@ -143,13 +148,13 @@ fn opening_again_keeps_what_is_whole_and_makes_anew_what_is_not() {
         }
     }
     assert!(index.reopen().expect("a look").expect("a reason").contains("damaged"));
-    assert!(index.is_empty() && index.progress() == Progress::Reached(Seq(0)));
+    assert!(index.is_empty() && index.progress() == IndexProgress::Reached(Seq(0)));
 }
 
 #[test]
-fn resetting_begins_anew() {
+fn a_reset_index_is_empty() {
     let folder = tempfile::tempdir().expect("a folder");
-    filled(folder.path());
+    fill_index(folder.path());
     let (index, _) = open(folder.path());
     assert!(index.len() == 199 && index.disk_bytes() > 1000);
     index.reset().expect("a reset");
@@ -157,6 +162,6 @@ fn resetting_begins_anew() {
     put(&index, "a", 1, &letter("路灯不亮"));
     commit(&index, 5);
     drop(index);
-    let (index, fresh) = open(folder.path());
-    assert!(!fresh && index.len() == 1 && index.reached() == Seq(5));
+    let (index, is_new) = open(folder.path());
+    assert!(!is_new && index.len() == 1 && index.reached() == Seq(5));
 }

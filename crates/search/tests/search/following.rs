@@ -1,4 +1,4 @@
-//! The service follows the store.
+//! The indexes follow the changes of the store.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use doppel_core::collection::CollectionName;
 use doppel_engine::{Engine, IfDuplicate, Options};
 use doppel_search::query::SearchQuery;
 use doppel_search::related::Weights;
-use doppel_search::service::{self, AsOf, SearchError, SearchService};
+use doppel_search::service::{AsOf, SearchAnswer, SearchError, SearchOptions, SearchService};
 use doppel_store::Store;
 use doppel_store::model::ModelStore;
 use serde_json::json;
@@ -34,7 +34,7 @@ fn engine(store: &Arc<ModelStore>) -> Engine {
     Engine::new(store, options)
 }
 
-struct Running {
+struct RunningService {
     engine: Engine,
     search: SearchService,
     stop: CancellationToken,
@@ -42,11 +42,10 @@ struct Running {
     name: CollectionName,
 }
 
-impl Running {
+impl RunningService {
     fn start(store: &Arc<ModelStore>, folder: &Path) -> Self {
         let engine = engine(store);
-        let options =
-            service::Options { folder: folder.to_owned(), weights: Weights::default(), changes_kept: 1_000_000 };
+        let options = SearchOptions { folder: folder.to_owned(), weights: Weights::default(), changes_kept: 1_000_000 };
         let search = SearchService::new(engine.clone(), options);
         let stop = CancellationToken::new();
         let task = tokio::spawn(search.clone().run(stop.clone()));
@@ -65,13 +64,13 @@ impl Running {
 
     async fn found(&self, text: &str) -> Result<(Vec<String>, AsOf), SearchError> {
         let wanted = SearchQuery { text: text.into(), limit: 100, ..SearchQuery::default() };
-        let service::Found { hits, as_of, .. } = self.search.search(&self.name, wanted).await?;
+        let SearchAnswer { hits, as_of, .. } = self.search.search(&self.name, wanted).await?;
         let mut ids: Vec<_> = hits.hits.iter().map(|hit| hit.id.to_string()).collect();
         ids.sort();
         Ok((ids, as_of))
     }
 
-    /// Waits until a search finds just these.
+    /// Waits until a search finds exactly the records `expected`.
     async fn finds(&self, text: &str, expected: &[&str]) {
         let begin = Instant::now();
         loop {
@@ -85,15 +84,16 @@ impl Running {
     }
 }
 
-/// A collection is asked right after its first record, before anybody follows it, and again while it is another of the same name.
+/// The question comes right after the first record, before the collection has a follower, and again after the collection was dropped and
+/// created under the same name.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_waits_for_an_index_that_is_being_opened() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = Arc::new(ModelStore::default());
-    let running = Running::start(&store, folder.path());
+    let running = RunningService::start(&store, folder.path());
     for round in 0..5 {
         running.put(&format!("letter-{round}"), "河口新区三号路的路灯连续多日不亮").await;
-        let (_, as_of) = running.found("路灯").await.expect("an answer, be it of an index that is behind");
+        let (_, as_of) = running.found("路灯").await.expect("an answer, perhaps of an index that is behind");
         assert!(as_of.number.0 + as_of.behind > 0);
         running.engine.drop_collection(&running.name).await.expect("it is dropped");
     }
@@ -101,9 +101,10 @@ async fn a_question_waits_for_an_index_that_is_being_opened() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_put_replaced_and_removed_is_found_or_not_and_again_after_a_restart() {
-    let (store, folder) = (Arc::new(ModelStore::default()), tempfile::tempdir().expect("a folder"));
-    let running = Running::start(&store, folder.path());
+async fn searches_follow_registrations_replacements_and_removals_also_after_a_restart() {
+    let store = Arc::new(ModelStore::default());
+    let folder = tempfile::tempdir().expect("a folder");
+    let running = RunningService::start(&store, folder.path());
     assert!(matches!(running.found("路灯").await, Err(SearchError::UnknownCollection(_))));
     running.put("a", "三号路的路灯不亮").await;
     running.put("b", "五号路的路灯不亮").await;
@@ -116,19 +117,20 @@ async fn what_is_put_replaced_and_removed_is_found_or_not_and_again_after_a_rest
         running.search.related(&running.name, letter("井盖破损"), None, 10).await.expect("an answer");
     assert_eq!((related[0].id.clone(), as_of.behind), (id("b"), 0));
     running.stop().await;
-    // While nobody followed.
+    // This record arrives while no service runs.
     let engine = engine(&store);
     let name = CollectionName::new("letters").expect("a name");
     engine.register(&name, Some(id("c")), letter("七号路的井盖破损"), IfDuplicate::Keep).await.expect("a registration");
-    let again = Running::start(&store, folder.path());
+    let again = RunningService::start(&store, folder.path());
     again.finds("井盖", &["b", "c"]).await;
     again.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_misses_changes_begins_anew() {
-    let (store, folder) = (Arc::new(ModelStore::default()), tempfile::tempdir().expect("a folder"));
-    let running = Running::start(&store, folder.path());
+async fn an_index_is_built_again_if_the_store_has_deleted_changes_that_it_has_not_read() {
+    let store = Arc::new(ModelStore::default());
+    let folder = tempfile::tempdir().expect("a folder");
+    let running = RunningService::start(&store, folder.path());
     for at in 0..5 {
         running.put(&format!("r{at}"), "三号路的路灯不亮").await;
     }
@@ -139,7 +141,7 @@ async fn who_misses_changes_begins_anew() {
     engine.remove(&name, &id("r1")).await.expect("a removal");
     engine.remove(&name, &id("r3")).await.expect("a removal");
     store_of(&engine).forget_changes(&name, 0).await.expect("forgotten");
-    let again = Running::start(&store, folder.path());
+    let again = RunningService::start(&store, folder.path());
     again.finds("路灯", &["r0", "r2", "r4"]).await;
     again.stop().await;
 }
@@ -149,9 +151,10 @@ fn store_of(engine: &Engine) -> &dyn Store {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_collection_that_is_dropped_leaves_nothing_and_one_of_the_same_name_begins_empty() {
-    let (store, folder) = (Arc::new(ModelStore::default()), tempfile::tempdir().expect("a folder"));
-    let running = Running::start(&store, folder.path());
+async fn a_dropped_collection_leaves_no_files_and_a_new_one_of_the_same_name_is_empty() {
+    let store = Arc::new(ModelStore::default());
+    let folder = tempfile::tempdir().expect("a folder");
+    let running = RunningService::start(&store, folder.path());
     running.put("a", "三号路的路灯不亮").await;
     running.finds("路灯", &["a"]).await;
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1);
@@ -168,17 +171,19 @@ async fn a_collection_that_is_dropped_leaves_nothing_and_one_of_the_same_name_be
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn other_settings_are_read_anew() {
-    let (store, folder) = (Arc::new(ModelStore::default()), tempfile::tempdir().expect("a folder"));
-    let running = Running::start(&store, folder.path());
-    let (name, row) = (running.name.clone(), row(&json!({"content": "三号路的路灯不亮", "处理": "已经转交市政公司"})));
+async fn after_a_change_of_settings_records_are_read_with_the_new_settings() {
+    let store = Arc::new(ModelStore::default());
+    let folder = tempfile::tempdir().expect("a folder");
+    let running = RunningService::start(&store, folder.path());
+    let name = running.name.clone();
+    let row = row(&json!({"content": "三号路的路灯不亮", "处理": "已经转交市政公司"}));
     running.engine.register(&name, Some(id("a")), row, IfDuplicate::Keep).await.expect("a registration");
     running.finds("路灯", &["a"]).await;
     running.finds("市政公司", &[]).await;
     let state = store.collection(&name).await.expect("a look").expect("it is there");
     let mut settings = state.settings.clone();
     settings.text.synonyms = vec![vec!["路灯".into(), "街灯".into()]];
-    // Which the model takes without records only: the engine's own way would be a reindex.
+    // The model store accepts new settings only for an empty collection. With records, the engine would use a reindex.
     running.engine.remove(&name, &id("a")).await.expect("a removal");
     running.engine.put_collection(&name, settings).await.expect("new settings");
     running.put("b", "街灯坏了").await;
@@ -187,9 +192,10 @@ async fn other_settings_are_read_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_index_that_is_damaged_under_the_service_is_made_anew() {
-    let (store, folder) = (Arc::new(ModelStore::default()), tempfile::tempdir().expect("a folder"));
-    let running = Running::start(&store, folder.path());
+async fn an_index_that_is_damaged_while_the_service_runs_is_built_again() {
+    let store = Arc::new(ModelStore::default());
+    let folder = tempfile::tempdir().expect("a folder");
+    let running = RunningService::start(&store, folder.path());
     running.put("a", "三号路的路灯不亮").await;
     running.finds("路灯", &["a"]).await;
     for entry in std::fs::read_dir(folder.path().join("doppel-index-1")).expect("its folder").flatten() {

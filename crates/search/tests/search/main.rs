@@ -1,6 +1,6 @@
-//! The full-text index and the service that keeps it, from outside.
+//! Tests of the full-text index and of the search service through their public interfaces.
 
-#![allow(clippy::disallowed_methods, reason = "a test makes its own time and files")]
+#![allow(clippy::disallowed_methods, reason = "tests measure time and write files")]
 
 mod damage;
 mod following;
@@ -12,7 +12,7 @@ use std::path::Path;
 use doppel_core::collection::{Preset, Settings};
 use doppel_core::record::{RecordId, Row};
 use doppel_core::verdict::VerdictKind;
-use doppel_search::index::{Entry, Index, Progress, Source};
+use doppel_search::index::{Index, IndexEntry, IndexProgress, IndexSource};
 use doppel_store::Seq;
 use serde_json::{Value, json};
 
@@ -32,25 +32,25 @@ fn letter(content: &str) -> Row {
     row(&json!({ "content": content }))
 }
 
-/// Opens the index in a folder; whether it was begun anew.
+/// Opens the index in a folder. The second value is true if a new index was created.
 fn open(folder: &Path) -> (Index, bool) {
-    let opened = Index::open(folder, Source::of("letters", &settings()), &settings()).expect("an index");
-    (opened.index, opened.fresh.is_some())
+    let opened = Index::open(folder, IndexSource::new("letters", &settings()), &settings()).expect("an index");
+    (opened.index, opened.created_because.is_some())
 }
 
 fn put(index: &Index, name: &str, seq: u64, row: &Row) {
     let extract = index.extractor().extract(row).expect("a readable row");
-    index.put(&Entry { id: id(name), seq: Seq(seq), verdict: VerdictKind::Original, extract }).expect("a write");
+    index.put(&IndexEntry { id: id(name), seq: Seq(seq), verdict: VerdictKind::Original, extract }).expect("a write");
 }
 
 fn commit(index: &Index, reached: u64) {
-    index.commit(Progress::Reached(Seq(reached))).expect("a commit");
+    index.commit(IndexProgress::Reached(Seq(reached))).expect("a commit");
 }
 
-/// Numbers that look random and are the same each time.
-struct Numbers(u64);
+/// A generator of pseudo-random numbers from a fixed seed.
+struct RandomNumbers(u64);
 
-impl Numbers {
+impl RandomNumbers {
     fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % bound

@@ -1,19 +1,19 @@
-//! Related cases.
+//! Tests of the ranking of related records.
 
 use std::collections::{HashMap, HashSet};
 
-use doppel_search::extract::Extract;
+use doppel_search::extract::RowExtract;
 use doppel_search::related::Weights;
 use serde_json::json;
 
-use crate::{Numbers, commit, id, letter, open, put, row};
+use crate::{RandomNumbers, commit, id, letter, open, put, row};
 
-/// Text alone, words alone.
-const WORDS: Weights =
+/// Weights with which only the words count.
+const WORDS_ONLY: Weights =
     Weights { repeats: 1e9, coverage: 0.0, objects: 0.0, category: 0.0, identity: 0.0, time: 0.0, days: 1.0 };
 
 #[test]
-fn the_same_matter_in_other_words_comes_before_the_same_form_about_another() {
+fn the_same_matter_in_other_words_ranks_above_another_matter_on_the_same_form() {
     let folder = tempfile::tempdir().expect("a folder");
     let (index, _) = open(folder.path());
     put(&index, "lamps", 1, &letter("河口新区三号路的路灯已经连续多日不亮，晚上行走十分危险，居民多次报修没有结果。"));
@@ -39,7 +39,7 @@ fn the_same_matter_in_other_words_comes_before_the_same_form_about_another() {
 }
 
 #[test]
-fn of_two_that_say_the_same_the_nearer_in_time_and_in_what_it_names_comes_first() {
+fn among_equal_texts_the_nearer_in_time_ranks_first_unless_the_petitioner_weighs_more() {
     let folder = tempfile::tempdir().expect("a folder");
     let (index, _) = open(folder.path());
     let letter = |content: &str, time: &str, user: &str| row(&json!({"content": content, "time": time, "user": user}));
@@ -52,11 +52,11 @@ fn of_two_that_say_the_same_the_nearer_in_time_and_in_what_it_names_comes_first(
     assert_eq!(found[0].id, id("near"));
     assert_eq!((found[0].same_petitioner, found[1].same_petitioner), (Some(false), Some(true)));
     let found = index.related(&asked, None, 10, &Weights { identity: 9.0, ..Weights::default() }).expect("an answer");
-    assert_eq!(found[0].id, id("far"), "the same petitioner counts where it is told to");
+    assert_eq!(found[0].id, id("far"), "the weight of the petitioner is high");
 }
 
 #[test]
-fn a_record_that_has_more_of_the_question_counts_more_the_more_coverage_weighs() {
+fn a_high_coverage_weight_ranks_records_with_more_of_the_question_first() {
     let folder = tempfile::tempdir().expect("a folder");
     let (index, _) = open(folder.path());
     put(&index, "often", 1, &letter("路灯，路灯，路灯，路灯"));
@@ -64,20 +64,19 @@ fn a_record_that_has_more_of_the_question_counts_more_the_more_coverage_weighs()
     (3..20).for_each(|seq| put(&index, &seq.to_string(), seq, &letter("噪音，垃圾，停水")));
     commit(&index, 20);
     let asked = index.extractor().extract(&letter("路灯，井盖")).expect("a row");
-    let first = |coverage: f32| {
-        let found = index.related(&asked, None, 10, &Weights { coverage, ..WORDS }).expect("an answer");
+    for (coverage, expected) in [(0.0, "often"), (2.0, "both")] {
+        let found = index.related(&asked, None, 10, &Weights { coverage, ..WORDS_ONLY }).expect("an answer");
         assert!(found.iter().all(|found| (0.0..=1.0).contains(&found.score)));
-        found[0].id.to_string()
-    };
-    assert_eq!((first(0.0), first(2.0)), ("often".into(), "both".into()));
+        assert_eq!(found[0].id.as_str(), expected, "coverage {coverage}");
+    }
 }
 
 #[test]
-fn text_is_ranked_as_bm25_says() {
+fn the_score_of_the_text_is_bm25() {
     let folder = tempfile::tempdir().expect("a folder");
     let (index, _) = open(folder.path());
-    let mut numbers = Numbers(7);
-    // Lengths that the index keeps exactly.
+    let mut numbers = RandomNumbers(7);
+    // The index stores such short lengths exactly; longer ones are rounded.
     let texts: Vec<Vec<String>> =
         (0..60).map(|_| (0..3 + numbers.below(30)).map(|_| format!("w{}", numbers.below(40))).collect()).collect();
     for (at, text) in texts.iter().enumerate() {
@@ -86,27 +85,35 @@ fn text_is_ranked_as_bm25_says() {
     commit(&index, 60);
     let average = texts.iter().map(Vec::len).sum::<usize>() as f32 / texts.len() as f32;
     for asked in &texts[..20] {
-        let extract = Extract { words: asked.join("\u{1F}"), ..Extract::default() };
-        let found = index.related(&extract, None, 60, &WORDS).expect("an answer");
-        let bm25 = |text: &Vec<String>| -> f32 {
-            let scores = asked.iter().collect::<HashSet<_>>().into_iter().map(|term| {
-                let having = texts.iter().filter(|text| text.contains(term)).count() as f32;
-                let idf = (1.0 + (60.0 - having + 0.5) / (having + 0.5)).ln();
-                let count = |text: &Vec<String>| text.iter().filter(|other| *other == term).count() as f32;
-                let (own, theirs) = (count(asked), count(text));
-                own * idf * 2.2 * theirs / (theirs + 1.2 * (0.25 + 0.75 * text.len() as f32 / average))
-            });
-            scores.sum()
-        };
-        let own = bm25(asked);
+        let extract = RowExtract { words: asked.join("\u{1F}"), ..RowExtract::default() };
+        let found = index.related(&extract, None, 60, &WORDS_ONLY).expect("an answer");
+        let own = bm25(&texts, average, asked, asked);
         let scores: HashMap<_, _> = found.iter().map(|found| (found.id.as_str().to_owned(), found.score)).collect();
         for (at, text) in texts.iter().enumerate() {
-            let expected = (bm25(text) / own).min(1.0);
+            let expected = (bm25(&texts, average, asked, text) / own).min(1.0);
             let given = scores.get(&format!("r{at}")).copied();
-            // Of a longer question candidates are found by its best terms.
+            // For a longer question only its best terms find candidates.
             let is_short = asked.iter().collect::<HashSet<_>>().len() <= 16;
             let Some(given) = given.or(is_short.then_some(0.0)) else { continue };
             assert!((given - expected).abs() < 1e-3, "r{at}: {given} and not {expected}");
         }
     }
+}
+
+/// Computes the BM25 score of `text` for the question `asked` among 60 texts, by the formula.
+fn bm25(texts: &[Vec<String>], average_length: f32, asked: &[String], text: &[String]) -> f32 {
+    let mut score = 0.0;
+    for term in asked.iter().collect::<HashSet<_>>() {
+        let document_frequency = texts.iter().filter(|text| text.contains(term)).count() as f32;
+        let idf = (1.0 + (60.0 - document_frequency + 0.5) / (document_frequency + 0.5)).ln();
+        let in_question = count_term(asked, term);
+        let in_text = count_term(text, term);
+        let length = text.len() as f32 / average_length;
+        score += in_question * idf * 2.2 * in_text / (in_text + 1.2 * (0.25 + 0.75 * length));
+    }
+    score
+}
+
+fn count_term(text: &[String], term: &str) -> f32 {
+    text.iter().filter(|other| *other == term).count() as f32
 }

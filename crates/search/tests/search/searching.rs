@@ -1,14 +1,14 @@
-//! Search.
+//! Tests of full-text search.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use doppel_core::verdict::VerdictKind;
-use doppel_search::index::{Entry, Index};
-use doppel_search::query::{Order, SearchQuery, Total};
+use doppel_search::index::{Index, IndexEntry};
+use doppel_search::query::{HitTotal, Order, SearchQuery};
 use doppel_store::Seq;
 use serde_json::json;
 
-use crate::{Numbers, commit, id, letter, open, put, row, settings};
+use crate::{RandomNumbers, commit, id, letter, open, put, row, settings};
 
 fn found(index: &Index, wanted: &SearchQuery) -> Vec<String> {
     let hits = index.search(&settings(), wanted).expect("an answer");
@@ -22,7 +22,7 @@ fn sorted(index: &Index, text: &str) -> Vec<String> {
 }
 
 #[test]
-fn words_phrases_and_exclusions_say_what_must_be_there() {
+fn a_question_can_have_words_phrases_and_excluded_parts() {
     let folder = tempfile::tempdir().expect("a folder");
     let (index, _) = open(folder.path());
     for (at, (name, text)) in [
@@ -43,16 +43,16 @@ fn words_phrases_and_exclusions_say_what_must_be_there() {
     assert_eq!(sorted(&index, "路灯 -不亮"), ["b"]);
     assert_eq!(sorted(&index, "路灯 -\"灯杆倾斜\""), ["a"]);
     assert_eq!(sorted(&index, "led"), ["c"]);
-    assert_eq!(sorted(&index, "ＷＩＦＩ"), ["d"], "written another way");
-    assert_eq!(sorted(&index, "号路"), ["a", "b", "c"], "no word, and found all the same");
+    assert_eq!(sorted(&index, "ＷＩＦＩ"), ["d"], "full-width letters are normalised");
+    assert_eq!(sorted(&index, "号路"), ["a", "b", "c"], "a run of characters that is no word is found, too");
     assert_eq!(sorted(&index, ""), ["a", "b", "c", "d"]);
     assert_eq!(sorted(&index, "-路灯"), ["c", "d"]);
     assert!(sorted(&index, "没有的词语").is_empty());
-    assert!(sorted(&index, "\"不亮路灯\"").is_empty(), "another order is another phrase");
+    assert!(sorted(&index, "\"不亮路灯\"").is_empty(), "the order of the words in a phrase matters");
 }
 
 #[test]
-fn digits_letters_and_single_characters_are_found_as_they_stand() {
+fn digits_letters_and_single_characters_are_found_exactly() {
     let folder = tempfile::tempdir().expect("a folder");
     let (index, _) = open(folder.path());
     let texts = [
@@ -76,36 +76,37 @@ fn digits_letters_and_single_characters_are_found_as_they_stand() {
     assert_eq!(sorted(&index, "小区 -\"路3号，井\""), ["a", "b"]);
     assert_eq!(sorted(&index, "2024年"), ["d"]);
     assert_eq!(sorted(&index, "\"2024年3月\""), ["d"]);
-    assert_eq!(sorted(&index, "\"3路公交\""), [] as [&str; 0], "K3 is another one");
+    assert_eq!(sorted(&index, "\"3路公交\""), [] as [&str; 0], "the route K3 is another route");
     assert_eq!(sorted(&index, "k3路"), ["e"]);
-    assert_eq!(sorted(&index, "井"), ["c", "d"], "wherever it stands");
-    assert_eq!(sorted(&index, "水"), ["a", "b"], "at the end, too");
-    assert_eq!(sorted(&index, "\"路灯 坏了\""), ["f"], "what separates is part of a phrase");
+    assert_eq!(sorted(&index, "井"), ["c", "d"], "at the end of a word and inside of one");
+    assert_eq!(sorted(&index, "水"), ["a", "b"], "at the end of the text");
+    assert_eq!(sorted(&index, "\"路灯 坏了\""), ["f"], "separators are part of a phrase");
     assert_eq!(sorted(&index, "\"路灯坏\""), ["d"]);
 }
 
 #[test]
-fn what_cannot_be_found_is_left_out_and_said() {
+fn the_answer_names_parts_of_the_question_that_it_ignored() {
     let folder = tempfile::tempdir().expect("a folder");
     let (index, _) = open(folder.path());
     put(&index, "a", 1, &letter("我们的路灯不亮"));
     commit(&index, 1);
-    let ask = |text: &str| {
-        let wanted = SearchQuery { text: text.into(), limit: 10, ..SearchQuery::default() };
-        let hits = index.search(&settings(), &wanted).expect("an answer");
-        (hits.hits.len(), hits.ignored)
-    };
-    assert_eq!(ask("路灯 ，。 !"), (1, vec![",。".to_owned(), "!".to_owned()]));
-    assert_eq!(ask("，。").0, 0, "nothing is asked for, and not everything");
-    assert_eq!(ask("我们的"), (1, vec![]), "words that stand everywhere are found as they stand");
+    assert_eq!(count_and_ignored(&index, "路灯 ，。 !"), (1, vec![",。".to_owned(), "!".to_owned()]));
+    assert_eq!(count_and_ignored(&index, "，。").0, 0, "a question of ignored parts finds nothing, not everything");
+    assert_eq!(count_and_ignored(&index, "我们的"), (1, vec![]), "stop words are found as a run of characters");
+}
+
+fn count_and_ignored(index: &Index, text: &str) -> (usize, Vec<String>) {
+    let wanted = SearchQuery { text: text.into(), limit: 10, ..SearchQuery::default() };
+    let hits = index.search(&settings(), &wanted).expect("an answer");
+    (hits.hits.len(), hits.ignored)
 }
 
 #[test]
-fn a_petitioner_is_found_by_each_field_of_the_identity() {
+fn a_petitioner_is_found_by_each_identity_field() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut settings = settings();
     settings.fields.push(serde_json::from_value(json!({"name": "phone", "role": "identity"})).expect("a field"));
-    let source = doppel_search::index::Source::of("letters", &settings);
+    let source = doppel_search::index::IndexSource::new("letters", &settings);
     let index = Index::open(folder.path(), source, &settings).expect("an index").index;
     put(&index, "a", 1, &row(&json!({"content": "路灯不亮", "user": "张三", "phone": "123"})));
     put(&index, "b", 2, &row(&json!({"content": "路灯不亮", "user": "张三", "phone": "456"})));
@@ -119,7 +120,7 @@ fn a_petitioner_is_found_by_each_field_of_the_identity() {
 }
 
 #[test]
-fn filters_leave_out_what_is_not_asked_for() {
+fn filters_by_time_petitioner_and_verdict_restrict_the_hits() {
     let folder = tempfile::tempdir().expect("a folder");
     let (index, _) = open(folder.path());
     for day in 1..=9_u64 {
@@ -127,26 +128,31 @@ fn filters_leave_out_what_is_not_asked_for() {
         let row = row(&json!({"content": "路灯不亮", "time": time, "user": format!("u{}", day % 3)}));
         let extract = index.extractor().extract(&row).expect("a row");
         let verdict = if day == 1 { VerdictKind::Original } else { VerdictKind::ExactDuplicate };
-        index.put(&Entry { id: id(&day.to_string()), seq: Seq(day), verdict, extract }).expect("a write");
+        index.put(&IndexEntry { id: id(&day.to_string()), seq: Seq(day), verdict, extract }).expect("a write");
     }
     put(&index, "timeless", 10, &letter("路灯不亮"));
     commit(&index, 10);
-    let day = |day: i64| Some((1_709_251_200 + (day - 1) * 86_400) * 1_000_000);
-    let query = |query: SearchQuery| found(&index, &SearchQuery { limit: 100, order: Order::Newest, ..query });
-    let all = SearchQuery::default();
-    assert_eq!(query(all.clone()), ["9", "8", "7", "6", "5", "4", "3", "2", "1", "timeless"], "latest first");
-    assert_eq!(query(SearchQuery { from: day(3), to: day(6), ..all.clone() }), ["5", "4", "3"]);
-    assert_eq!(query(SearchQuery { identity: Some("U1".into()), ..all.clone() }), ["7", "4", "1"]);
-    assert_eq!(query(SearchQuery { verdict: Some(VerdictKind::Original), ..all.clone() }), ["1", "timeless"]);
-    assert_eq!(query(SearchQuery { text: "路灯".into(), to: day(3), ..all }), ["2", "1"]);
+    let all = SearchQuery { limit: 100, order: Order::Newest, ..SearchQuery::default() };
+    assert_eq!(found(&index, &all), ["9", "8", "7", "6", "5", "4", "3", "2", "1", "timeless"], "latest first");
+    let between = SearchQuery { from: march_day(3), to: march_day(6), ..all.clone() };
+    assert_eq!(found(&index, &between), ["5", "4", "3"]);
+    assert_eq!(found(&index, &SearchQuery { identity: Some("U1".into()), ..all.clone() }), ["7", "4", "1"]);
+    let originals = SearchQuery { verdict: Some(VerdictKind::Original), ..all.clone() };
+    assert_eq!(found(&index, &originals), ["1", "timeless"]);
+    assert_eq!(found(&index, &SearchQuery { text: "路灯".into(), to: march_day(3), ..all }), ["2", "1"]);
+}
+
+/// Returns the beginning of a day in March 2024, in microseconds since 1970.
+fn march_day(day: i64) -> Option<i64> {
+    Some((1_709_251_200 + (day - 1) * 86_400) * 1_000_000)
 }
 
 #[test]
-fn a_category_is_found_in_the_fields_that_are_one() {
+fn the_category_filter_reads_only_category_fields() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut settings = settings();
     settings.fields.push(serde_json::from_value(json!({"name": "kind", "role": "whole"})).expect("a field"));
-    let source = doppel_search::index::Source::of("letters", &settings);
+    let source = doppel_search::index::IndexSource::new("letters", &settings);
     let index = Index::open(folder.path(), source, &settings).expect("an index").index;
     put(&index, "a", 1, &row(&json!({"content": "路灯不亮", "kind": "市政"})));
     put(&index, "b", 2, &row(&json!({"content": "市政路灯", "kind": "环卫"})));
@@ -157,12 +163,12 @@ fn a_category_is_found_in_the_fields_that_are_one() {
 }
 
 #[test]
-fn pages_follow_each_other_without_gaps_or_repeats_in_either_order() {
+fn pages_have_no_gaps_or_repeats_in_either_order() {
     let folder = tempfile::tempdir().expect("a folder");
     let (index, _) = open(folder.path());
-    let mut numbers = Numbers(3);
+    let mut numbers = RandomNumbers(3);
     for at in 0..157_u64 {
-        // Many are equal in what they are ordered by.
+        // Many records have equal scores or equal times.
         let words = vec!["路灯"; 1 + numbers.below(4) as usize].join("，");
         let time = format!("2024-03-{:02}", 1 + numbers.below(5));
         put(&index, &format!("r{at}"), at + 1, &row(&json!({"content": words, "time": time})));
@@ -179,7 +185,7 @@ fn pages_follow_each_other_without_gaps_or_repeats_in_either_order() {
             let mut paged = Vec::new();
             loop {
                 let page = index.search(&settings(), &wanted).expect("a page");
-                assert!(page.hits.len() <= limit && page.total == Total::Exactly(157));
+                assert!(page.hits.len() <= limit && page.total == HitTotal::Exactly(157));
                 paged.extend(page.hits.iter().map(|hit| hit.id.to_string()));
                 wanted.after = page.next;
                 if page.next.is_none() {
@@ -192,15 +198,16 @@ fn pages_follow_each_other_without_gaps_or_repeats_in_either_order() {
 }
 
 #[test]
-fn whatever_is_put_removed_and_committed_is_what_is_found() {
+fn searches_find_exactly_the_committed_records() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut numbers = Numbers(11);
+    let mut numbers = RandomNumbers(11);
     let (mut index, _) = open(folder.path());
-    // What is there, and what was there at the last commit.
-    let (mut now, mut committed): (BTreeMap<String, u64>, BTreeMap<String, u64>) = Default::default();
+    let mut now: BTreeMap<String, u64> = BTreeMap::new();
+    let mut committed: BTreeMap<String, u64> = BTreeMap::new();
     let mut reached = 0;
     for step in 1..=400_u64 {
-        let (name, word) = (format!("r{}", numbers.below(30)), numbers.below(5));
+        let name = format!("r{}", numbers.below(30));
+        let word = numbers.below(5);
         match numbers.below(10) {
             0..6 => {
                 put(&index, &name, step, &letter(&format!("词语{word} 其他{step}")));
@@ -212,10 +219,11 @@ fn whatever_is_put_removed_and_committed_is_what_is_found() {
             }
             8 => {
                 commit(&index, step);
-                (committed, reached) = (now.clone(), step);
+                committed = now.clone();
+                reached = step;
             }
             _ => {
-                // What was not committed is forgotten.
+                // Reopening forgets uncommitted changes.
                 drop(index);
                 let opened = open(folder.path());
                 index = opened.0;
@@ -225,36 +233,40 @@ fn whatever_is_put_removed_and_committed_is_what_is_found() {
         }
         assert_eq!((index.reached(), index.len()), (Seq(reached), committed.len() as u64));
         for word in 0..5 {
-            let having = committed.iter().filter(|(_, own)| **own == word).map(|(name, _)| name.clone());
-            assert_eq!(sorted(&index, &format!("\"词语{word}\"")), having.collect::<Vec<_>>(), "step {step}");
+            let expected = committed.iter().filter(|(_, own)| **own == word).map(|(name, _)| name.clone());
+            assert_eq!(sorted(&index, &format!("\"词语{word}\"")), expected.collect::<Vec<_>>(), "step {step}");
         }
     }
 }
 
 #[test]
-fn a_record_that_is_added_again_is_there_once_also_after_the_index_was_opened_again() {
+fn a_record_that_is_added_twice_is_found_once_also_after_reopening() {
     let folder = tempfile::tempdir().expect("a folder");
-    let entry = |index: &Index, name: &str, seq: u64| {
-        let extract = index.extractor().extract(&letter("三号路的路灯不亮")).expect("a readable row");
-        Entry { id: id(name), seq: Seq(seq), verdict: VerdictKind::Original, extract }
-    };
-    let add = |index: &Index, name: &str, seq: u64| index.add(&entry(index, name, seq)).expect("a write");
     let (index, _) = open(folder.path());
     for (name, seq) in [("a", 1), ("b", 2), ("a", 1), ("b", 2)] {
         add(&index, name, seq);
     }
     commit(&index, 2);
     assert_eq!(index.len(), 2);
-    // Not committed, so forgotten; then read again.
+    // The uncommitted record is forgotten and then added again.
     add(&index, "c", 3);
     index.reopen().expect("it opens");
     add(&index, "c", 3);
     add(&index, "d", 4);
     commit(&index, 4);
     drop(index);
-    let (index, fresh) = open(folder.path());
+    let (index, is_new) = open(folder.path());
     [("b", 2), ("c", 3), ("e", 5)].into_iter().for_each(|(name, seq)| add(&index, name, seq));
     index.put(&entry(&index, "a", 6)).expect("a write");
     commit(&index, 6);
-    assert_eq!((index.len(), fresh), (5, false));
+    assert_eq!((index.len(), is_new), (5, false));
+}
+
+fn entry(index: &Index, name: &str, seq: u64) -> IndexEntry {
+    let extract = index.extractor().extract(&letter("三号路的路灯不亮")).expect("a readable row");
+    IndexEntry { id: id(name), seq: Seq(seq), verdict: VerdictKind::Original, extract }
+}
+
+fn add(index: &Index, name: &str, seq: u64) {
+    index.add(&entry(index, name, seq)).expect("a write");
 }

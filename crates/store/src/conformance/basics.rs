@@ -159,7 +159,8 @@ pub(super) async fn pages_follow_seq_order_without_gaps_or_repeats(store: Shared
     for number in 0..25 {
         desk.put(&Sample::with_keys(format!("r{number}"), [number, number + 1])).await;
     }
-    let (mut after, mut seen) = (Seq(0), Vec::new());
+    let mut after = Seq(0);
+    let mut seen = Vec::new();
     loop {
         let page = store.records(&desk.name, after, 4).await.expect("a page");
         let Some(last) = page.last() else { break };
@@ -196,7 +197,8 @@ pub(super) async fn records_are_read_by_their_seqs(store: Shared) {
 }
 
 pub(super) async fn collections_do_not_see_each_other(store: Shared) {
-    let (one, two) = (Desk::new(&store, "see_each_other_1").await, Desk::new(&store, "see_each_other_2").await);
+    let one = Desk::new(&store, "see_each_other_1").await;
+    let two = Desk::new(&store, "see_each_other_2").await;
     let sample = Sample::with_keys("a", [1, 2]);
     one.put(&sample).await;
     assert!(two.find(&sample).await.is_empty() && two.get("a").await.is_none() && two.all().await.is_empty());
@@ -267,7 +269,8 @@ pub(super) async fn unknown_collections_are_refused(store: Shared) {
 
 pub(super) async fn signatures_are_handed_to_judges_that_ask(store: Shared) {
     let desk = Desk::new(&store, "signatures_are_handed").await;
-    let (a, b) = (Sample::with_keys("a", [1, 2, 3]), Sample::with_keys("b", [2, 3, 4]));
+    let a = Sample::with_keys("a", [1, 2, 3]);
+    let b = Sample::with_keys("b", [2, 3, 4]);
     let put = |sample: &Sample| store.register(desk.registration(sample, Mode::Put), SampleJudge::of(sample, true));
     stored(put(&a).await.expect("a registration"));
     let second = stored(put(&b).await.expect("a registration"));

@@ -93,7 +93,8 @@ pub(super) async fn changes_are_listed_in_commit_order_by_their_kinds(store: Sha
     assert_eq!(desk.changes(last, 100).await.1, last, "nothing more");
     assert_eq!(store.last_change(&desk.name).await.expect("a number"), last);
     for limit in [100, 2, 1] {
-        let (mut after, mut logged) = (Seq(0), Vec::new());
+        let mut after = Seq(0);
+        let mut logged = Vec::new();
         loop {
             let (piece, next) = store.logged(&desk.name, after, limit).await.expect("a page");
             assert!(piece.len() <= limit && next >= after);
@@ -136,7 +137,8 @@ pub(super) async fn who_follows_the_changes_beside_writers_ends_with_the_state(s
             let desk = desk.clone();
             tokio::spawn(async move {
                 for round in 0..30u64 {
-                    let (name, key) = (format!("r{}", (round * 7 + writer) % 9), (round % 3) * 100 + writer * 10);
+                    let name = format!("r{}", (round * 7 + writer) % 9);
+                    let key = (round % 3) * 100 + writer * 10;
                     match (round + writer) % 5 {
                         0 => drop(desk.remove(&name).await),
                         1 => drop(desk.decide(&name, "x", Judgement::Same, "").await),
@@ -149,9 +151,12 @@ pub(super) async fn who_follows_the_changes_beside_writers_ends_with_the_state(s
         })
         .collect();
     let follower = {
-        let (desk, done) = (desk.clone(), Arc::clone(&done));
+        let desk = desk.clone();
+        let done = Arc::clone(&done);
         tokio::spawn(async move {
-            let (mut after, mut rows, mut seen) = (Seq(0), BTreeMap::new(), 0);
+            let mut after = Seq(0);
+            let mut rows = BTreeMap::new();
+            let mut seen = 0;
             loop {
                 let last_round = done.load(Ordering::Acquire);
                 let (changes, next) = desk.changes(after, 3).await;
@@ -192,7 +197,8 @@ pub(super) async fn a_wait_for_changes_ends_with_the_next_one(store: Shared) {
     let mut last = desk.changes(Seq(0), 10).await.1;
     assert!(tokio::time::timeout(A_MOMENT, changed(last)).await.is_err(), "nothing has changed");
     for step in 0..4 {
-        let (other, wait) = (desk.clone(), changed(last));
+        let other = desk.clone();
+        let wait = changed(last);
         let change = tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(50)).await;
             match step {

@@ -1,4 +1,4 @@
-//! Checkpoints: one value a name, changed by whoever knows what it was.
+//! Checks of checkpoints: a caller that names the present version changes the value.
 
 use std::sync::Arc;
 
@@ -36,7 +36,8 @@ pub(super) async fn of_many_who_change_a_checkpoint_at_once_one_does(store: Shar
     let desk = Desk::new(&store, "checkpoints_races").await;
     for version in 0..5 {
         let callers = (0..8).map(|caller| {
-            let (store, name) = (Arc::clone(&store), desk.name.clone());
+            let store = Arc::clone(&store);
+            let name = desk.name.clone();
             tokio::spawn(async move {
                 store.put_checkpoint(&name, "it", saying(version, &caller.to_string())).await.expect("an answer")
             })

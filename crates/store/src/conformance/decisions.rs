@@ -1,4 +1,4 @@
-//! What people said about pairs.
+//! Checks of decisions about pairs.
 
 use std::sync::Arc;
 
@@ -26,9 +26,10 @@ impl Desk {
         self.store.decision(&self.name, &pair(a, b)).await.expect("a look at a decision")
     }
 
-    /// All pairs decided about, read some at a time.
+    /// Returns all decided pairs, read in small pages.
     async fn decided(&self) -> Vec<String> {
-        let (mut after, mut all): (Option<RecordPair>, Vec<String>) = (None, Vec::new());
+        let mut after: Option<RecordPair> = None;
+        let mut all: Vec<String> = Vec::new();
         loop {
             let page = self.store.decisions(&self.name, after.as_ref(), 2).await.expect("a page");
             let Some(last) = page.last() else { return all };
@@ -38,7 +39,7 @@ impl Desk {
         }
     }
 
-    /// The other ids of all pairs that name one, in order.
+    /// Returns the other ids of all pairs with the record `text`, in order.
     async fn partners(&self, text: &str) -> Vec<String> {
         let found = self.store.decisions_of(&self.name, &id(text)).await.expect("a list");
         found.iter().map(|decision| decision.pair.other(&id(text)).expect("it names it").to_string()).collect()
@@ -62,7 +63,7 @@ pub(super) async fn rulings_add_up_and_the_last_one_holds(store: Shared) {
 
 pub(super) async fn decisions_are_listed_by_pair_and_by_record(store: Shared) {
     let desk = Desk::new(&store, "decisions_are_listed").await;
-    // Ids that begin alike, and one beyond ASCII: order is that of the bytes.
+    // Some ids have the same beginning, and one is not ASCII. The order is that of the bytes.
     for (a, b) in [("m", "b"), ("m", "z"), ("a", "m"), ("m", "编"), ("ma", "z"), ("m a", "m"), ("a", "z")] {
         desk.decide(a, b, Judgement::Same, "").await;
     }
@@ -165,7 +166,7 @@ pub(super) async fn confirmed_records_that_are_not_there_are_left_out(store: Sha
     assert!(desk.find_confirmed(&sample, &confirmed).await.is_empty());
     let first = desk.try_put_confirmed(&sample, Mode::Put, &confirmed).await.expect("a registration");
     assert_eq!(stored(first).verdict.kind, VerdictKind::Original);
-    // Replaced: it does not match what it was.
+    // The record is replaced. It does not match its earlier content.
     let other = Sample::with_keys("a", [7, 8]);
     let again = desk.try_put_confirmed(&other, Mode::Put, &confirmed).await.expect("a registration");
     let Registered::Replaced(record) = again else { panic!("the text differs") };
@@ -188,7 +189,8 @@ pub(super) async fn confirmed_pairs_put_at_once_name_each_other(store: Shared) {
     for round in 0..8 {
         let names: Arc<Vec<String>> = Arc::new((0..CALLERS).map(|at| format!("r{round}-{at}")).collect());
         let callers = (0..CALLERS).map(|at| {
-            let (desk, names) = (desk.clone(), Arc::clone(&names));
+            let desk = desk.clone();
+            let names = Arc::clone(&names);
             tokio::spawn(async move {
                 let key = round * 1000 + at * 10;
                 let sample = Sample::with_keys(names[at as usize].clone(), [key, key + 1]);

@@ -1,4 +1,4 @@
-//! One collection of a store, as the checks use it.
+//! A collection of a store with helper methods for the checks.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use doppel_core::index::{Ball, Entry};
 use doppel_core::record::RecordId;
 use doppel_core::verdict::{Fingerprint, Match};
 
-/// A valid id.
+/// Makes a record id of a valid text.
 pub fn id(text: &str) -> RecordId {
     RecordId::new(text).expect("a test's id is valid")
 }
 
-/// One collection of a store, with shorthands.
+/// A collection of a store with helper methods.
 #[derive(Clone)]
 pub struct Desk {
     /// The store.
@@ -35,7 +35,7 @@ impl Desk {
         desk
     }
 
-    /// The collection `name`, which exists.
+    /// Uses the existing collection `name`.
     pub fn existing(store: &Arc<dyn Store>, name: &str) -> Self {
         let name: String = name.chars().take(60).collect();
         let name = CollectionName::new(&name).expect("a check's name is a valid collection name");
@@ -55,7 +55,7 @@ impl Desk {
         }
     }
 
-    /// What [`Store::register`] is given for `sample`.
+    /// Makes the registration of `sample`.
     pub fn registration(&self, sample: &Sample, mode: Mode) -> Registration {
         Registration {
             collection: self.name.clone(),
@@ -74,7 +74,7 @@ impl Desk {
         }
     }
 
-    /// Registers, and hands over the outcome.
+    /// Registers `sample` and returns the outcome.
     pub async fn try_put(&self, sample: &Sample, mode: Mode) -> Result<Registered> {
         self.store.register(self.registration(sample, mode), SampleJudge::of(sample, false)).await
     }
@@ -89,7 +89,7 @@ impl Desk {
         self.try_put(sample, Mode::SkipDuplicate).await.expect("a registration")
     }
 
-    /// The query that finds what matches `sample`.
+    /// Makes the query that finds the matches of `sample`.
     pub fn query(&self, sample: &Sample, except: Option<&str>) -> Query {
         let signed = sample.signed();
         Query {
@@ -103,13 +103,13 @@ impl Desk {
         }
     }
 
-    /// Looks up, and hands over everything.
+    /// Looks up `sample` and returns the whole result.
     pub async fn find_all(&self, sample: &Sample, except: Option<&str>, until: Until) -> Found {
         let judge = SampleJudge::of(sample, false);
         self.store.find(self.query(sample, except), judge, until).await.expect("a lookup")
     }
 
-    /// The ids of all that match `sample`, sorted.
+    /// Returns the ids of all matches of `sample`, sorted.
     pub async fn find(&self, sample: &Sample) -> Vec<String> {
         let found = self.find_all(sample, None, Until::Exhausted).await;
         let mut ids: Vec<String> = found.matches.iter().map(|found| found.id.to_string()).collect();
@@ -133,14 +133,14 @@ impl Desk {
     }
 }
 
-/// The same under whatever generations there are.
+/// The same operations for any generations of the collection.
 impl Desk {
-    /// The collection as it is.
+    /// Returns the present state of the collection.
     pub async fn state(&self) -> Arc<CollectionState> {
         self.store.collection(&self.name).await.expect("a look at a collection").expect("the collection is there")
     }
 
-    /// What [`Store::register`] is given for `sample` by who knows `state`.
+    /// Makes the registration of `sample` for the generations in `state`.
     pub fn registration_for(&self, state: &CollectionState, sample: &Sample, mode: Mode) -> Registration {
         let standby = state.others.iter();
         let others = standby.map(|other| (other.id, sample.signed_as(Signing::of(&other.profile)))).collect();
@@ -148,10 +148,10 @@ impl Desk {
         Registration { generation: state.generation, signed, others, ..self.registration(sample, mode) }
     }
 
-    /// Registers in all generations, signing again as often as they change; `confirmed` match by decision.
+    /// Registers in all generations, and signs again if the generations change. The records `confirmed` match by decision.
     ///
     /// # Errors
-    /// As [`Store::collection`] and [`Store::register`], but for stale generations.
+    /// As [`Store::collection`] and [`Store::register`], except `StaleGeneration`.
     pub async fn try_put_confirmed(&self, sample: &Sample, mode: Mode, confirmed: &[&str]) -> Result<Registered> {
         loop {
             let state = self.store.collection(&self.name).await?.expect("the collection is there");
@@ -170,8 +170,8 @@ impl Desk {
         self.try_put_confirmed(sample, Mode::Put, &[]).await.expect("a registration")
     }
 
-    /// Looks up in the live generation, signing again as often as it changes; `confirmed` match by decision, `except` does
-    /// not. All that match, by id.
+    /// Looks up in the live generation, and signs again if the generation changes. The records `confirmed` match by decision, and `except` is not found. Returns all
+    /// matches, sorted by id.
     pub async fn find_within(&self, sample: &Sample, except: Option<&str>, confirmed: &[&str]) -> Vec<Match> {
         loop {
             let state = self.state().await;
@@ -197,21 +197,21 @@ impl Desk {
         }
     }
 
-    /// All that match `sample` in the live generation or, being `confirmed`, by decision: by id, and how.
+    /// Returns the ids of all matches of `sample` in the live generation, with the channels by which they match. The records `confirmed` match by decision.
     pub async fn find_confirmed(&self, sample: &Sample, confirmed: &[&str]) -> Vec<(String, Vec<String>)> {
         let found = self.find_within(sample, None, confirmed).await;
         found.into_iter().map(|found| (found.id.to_string(), found.via)).collect()
     }
 
-    /// The ids of all that match `sample` in the live generation, sorted.
+    /// Returns the ids of all matches of `sample` in the live generation, sorted.
     pub async fn find_live(&self, sample: &Sample) -> Vec<String> {
         self.find_confirmed(sample, &[]).await.into_iter().map(|(found, _)| found).collect()
     }
 
-    /// What [`Generations::begin_generation`](crate::Generations::begin_generation) is given.
+    /// Makes the specification of a generation for [`Generations::begin_generation`](crate::Generations::begin_generation).
     pub fn generation_spec(&self, profile: &str) -> GenerationSpec {
         let CollectionSpec { name, mut settings, profile, hash_key: _, now } = self.spec(profile);
-        // To be told from those of the first generation.
+        // The settings must differ from those of the first generation.
         settings.verify = None;
         GenerationSpec { collection: name, settings, profile, statistics: Vec::new(), now }
     }
@@ -221,10 +221,11 @@ impl Desk {
         self.store.begin_generation(self.generation_spec(profile)).await.expect("an announcement")
     }
 
-    /// Files all records below the generation's [`GenerationState::scan_end`], some at a time; how many were new.
+    /// Files all records below the generation's [`GenerationState::scan_end`] in small batches, and returns how many were new.
     pub async fn file_rest(&self, generation: &GenerationState) -> u64 {
         let signing = Signing::of(&generation.profile);
-        let (mut after, mut filed) = (Seq(0), 0);
+        let mut after = Seq(0);
+        let mut filed = 0;
         loop {
             let records = self.store.records(&self.name, after, 7).await.expect("a page");
             let records: Vec<_> = records.into_iter().filter(|record| record.seq < generation.scan_end).collect();
@@ -251,9 +252,10 @@ impl Desk {
         self.store.activate_generation(&self.name, generation).await.expect("an activation")
     }
 
-    /// All that a generation has filed, read some at a time.
+    /// Returns all entries of a generation, read in small pages.
     pub async fn filed(&self, generation: GenerationId) -> Vec<Entry> {
-        let (mut after, mut all): (Seq, Vec<Entry>) = (Seq(0), Vec::new());
+        let mut after: Seq = Seq(0);
+        let mut all: Vec<Entry> = Vec::new();
         loop {
             let mut page = self.store.filed(&self.name, generation, after, 5).await.expect("a page");
             let Some(last) = page.last() else { break };
@@ -265,7 +267,7 @@ impl Desk {
         all
     }
 
-    /// What a complete generation of this profile has filed: every record, signed so.
+    /// Returns the entries that a complete generation of this profile must have: one for every record.
     pub async fn should_be_filed(&self, profile: &str) -> Vec<Entry> {
         let signing = Signing::of(profile);
         let filed = |record: &StoredRecord| {
@@ -278,7 +280,7 @@ impl Desk {
     }
 }
 
-/// The record in an outcome that stored one.
+/// Returns the record of an outcome that has stored one.
 pub fn stored(outcome: Registered) -> StoredRecord {
     match outcome {
         Registered::Created(record) | Registered::Replaced(record) => record,

@@ -10,7 +10,7 @@ use doppel_core::verdict::VERDICT_SIMILAR;
 
 type Shared = Arc<dyn Store>;
 
-/// Whether there is no such generation beside the live one of this collection.
+/// True if the outcome is the error that the collection has no such standby generation.
 fn is_missing<T>(outcome: &Result<T>, desk: &Desk, wanted: GenerationId) -> bool {
     matches!(outcome, Err(StoreError::UnknownGeneration { collection, generation })
         if *collection == desk.name && *generation == wanted)
@@ -20,7 +20,7 @@ fn is_unknown<T>(outcome: &Result<T>) -> bool {
     matches!(outcome, Err(StoreError::UnknownCollection(_)))
 }
 
-/// Samples that have nothing in common.
+/// Makes samples that share no keys.
 fn sample(number: u64) -> Sample {
     let fingerprint = number.is_multiple_of(3).then_some((number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     Sample { fingerprint, ..Sample::with_keys(format!("r{number:02}"), [number * 10, number * 10 + 1, number]) }
@@ -150,7 +150,7 @@ pub(super) async fn removals_and_replacements_reach_every_generation(store: Shar
 pub(super) async fn an_update_is_one_only_if_no_generation_reads_another_text(store: Shared) {
     let desk = filled(&store, "an_update_is_one", 4).await;
     let begun = desk.begin("noted").await;
-    // Not filed yet in the second generation: updating files it, and what was read before is not filed any more.
+    // The record is not filed yet in the second generation. The update files it, and filing the earlier content has no effect.
     let before = desk.get("r00").await.expect("it is there");
     let Registered::Updated(updated) = desk.put_in_all(&sample(0).noted("late")).await else {
         panic!("the note differs")
@@ -160,7 +160,7 @@ pub(super) async fn an_update_is_one_only_if_no_generation_reads_another_text(st
     let filing = Filing { id: id("r00"), seq: before.seq, signed: old };
     assert_eq!(store.file(&desk.name, begun.id, vec![filing]).await.expect("a filing"), 0);
     desk.file_rest(&begun).await;
-    // Filed: another note is another text there.
+    // The record is filed, and this generation reads the note as text.
     let before = desk.get("r01").await.expect("it is there");
     let Registered::Replaced(replaced) = desk.put_in_all(&sample(1).noted("late")).await else {
         panic!("one generation reads the note")
@@ -197,7 +197,8 @@ pub(super) async fn a_dropped_generation_is_gone_and_its_number_is_not_given_aga
 
 pub(super) async fn statistics_come_back_as_they_went_in(store: Shared) {
     let desk = filled(&store, "statistics_come_back", 1).await;
-    let (store, desk) = (&store, &desk);
+    let store = &store;
+    let desk = &desk;
     let look = |generation| async move { store.statistics(&desk.name, generation).await.expect("a look") };
     assert_eq!(look(GenerationId(1)).await, None);
     let bytes: Vec<u8> = (0..3_000_000_u32).map(|at| (at % 251) as u8).collect();
@@ -243,9 +244,10 @@ pub(super) async fn a_collection_made_again_has_nothing_of_the_one_before(store:
     }
 }
 
-/// Everything recorded of a generation's matches, read some at a time.
+/// Returns all matches of a generation, read in small pages.
 async fn all_pairs(desk: &Desk, generation: GenerationId) -> Vec<Pairs> {
-    let (mut after, mut all) = (Seq(0), Vec::new());
+    let mut after = Seq(0);
+    let mut all = Vec::new();
     loop {
         let page = desk.store.pairs(&desk.name, generation, after, 2).await.expect("a page");
         let Some(last) = page.last() else { return all };
@@ -274,7 +276,7 @@ pub(super) async fn registrations_record_all_their_matches_as_pairs(store: Share
     let skipped = desk.put_unless_duplicate(&Sample::with_keys("skipped", [1, 2])).await;
     assert!(matches!(skipped, Registered::Skipped(_)));
     assert_eq!(all_pairs(&desk, GenerationId(1)).await.len() as u64, many - 1, "what is not stored has no pairs");
-    // Beside a generation that is being built, those of the live one are recorded.
+    // While a generation is being built, the matches in the live generation are stored.
     let second = desk.begin("noted").await;
     let record = stored(desk.put_in_all(&Sample::with_keys("late", [1, 2])).await);
     assert_eq!(all_pairs(&desk, GenerationId(1)).await.last(), Some(&Pairs { seq: record.seq, earlier: seqs }));

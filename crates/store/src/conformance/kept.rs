@@ -20,7 +20,7 @@ type Shared = Arc<dyn Store>;
 
 const KEY: [u8; 32] = [9; 32];
 
-/// Judges by what is kept: the digest, and the signatures of the second channel.
+/// Judges by the digest and by the signatures of the second channel, without text.
 struct KeptJudge(Sample);
 
 impl Judge for KeptJudge {
@@ -93,7 +93,8 @@ fn shown(record: &StoredRecord) -> (Seq, Option<ContentHashes>, String) {
 pub(super) async fn what_stays_of_a_record_without_text_comes_back_as_it_went_in(store: Shared) {
     let desk = made(&store, "what_stays_comes_back").await;
     let bare = ContentHashes { identity: Vec::new(), time: None, ..hashes(&Sample::with_keys("b", [7])) };
-    let (a, b) = (Sample::with_keys("a", [1, 2, 3]), Sample::with_keys("b", [7]));
+    let a = Sample::with_keys("a", [1, 2, 3]);
+    let b = Sample::with_keys("b", [7]);
     let first = stored(put(&desk, &a).await);
     let content = Content::Hashes(Box::new(bare.clone()));
     let second = Registration { content, ..registration(&desk, &b) };

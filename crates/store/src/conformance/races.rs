@@ -10,14 +10,15 @@ use doppel_core::verdict::VerdictKind;
 
 type Shared = Arc<dyn Store>;
 
-/// Callers at once.
+/// Number of simultaneous callers.
 const CALLERS: usize = 16;
 
-/// Puts all samples from [`CALLERS`] callers, dealt out like cards, and collects the outcomes by id.
+/// Registers all samples from [`CALLERS`] callers, which take them in turn, and returns the outcomes by id.
 async fn put_all(desk: &Desk, samples: Vec<Sample>, skip: bool) -> HashMap<String, Registered> {
     let samples = Arc::new(samples);
     let callers = (0..CALLERS).map(|caller| {
-        let (desk, samples) = (desk.clone(), Arc::clone(&samples));
+        let desk = desk.clone();
+        let samples = Arc::clone(&samples);
         tokio::spawn(async move {
             let mut outcomes = Vec::new();
             for sample in samples.iter().skip(caller).step_by(CALLERS) {
@@ -34,13 +35,13 @@ async fn put_all(desk: &Desk, samples: Vec<Sample>, skip: bool) -> HashMap<Strin
     all
 }
 
-/// Families that match within, never without; members of one family stand side by side, so that they arrive together.
+/// Makes families of samples. Only members of the same family match. They follow each other, so that they arrive at the same time.
 fn families(count: u64, members: u64) -> Vec<Sample> {
     let mut samples = Vec::new();
     for family in 0..count {
         for member in 0..members {
             let keys = [family * 100, family * 100 + 1, family * 100 + 10 + member];
-            // Far apart between families: every family has its own bits in three of four blocks.
+            // The fingerprints of different families are far apart: every family has its own bits in three of four blocks.
             let fingerprint = Some(family.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (1 << member.min(2)));
             samples.push(Sample { fingerprint, ..Sample::with_keys(format!("f{family}-{member}"), keys) });
         }
@@ -63,7 +64,7 @@ pub(super) async fn of_a_family_exactly_one_is_original(store: Shared) {
         match record.verdict.kind {
             VerdictKind::Original => assert!(originals.insert(own, record.id).is_none(), "a second original"),
             VerdictKind::NearDuplicate => {
-                // In seq order, so the original has been seen.
+                // Records come in seq order, so that the original was seen before.
                 assert_eq!(record.verdict.duplicate_of.as_ref(), originals.get(&own), "it names the original");
             }
             other => panic!("unexpected verdict {other:?}"),
@@ -74,7 +75,7 @@ pub(super) async fn of_a_family_exactly_one_is_original(store: Shared) {
 
 pub(super) async fn cyclic_triples_name_only_earlier_records(store: Shared) {
     let desk = Desk::new(&store, "cyclic_triples").await;
-    // a and b share keys 1 2, b and c 3 4, c and a 5 6: each pair matches, by another channel's key each.
+    // a and b share the keys 1 and 2, b and c 3 and 4, c and a 5 and 6, so that each pair matches by other keys.
     let keys = [[1, 2, 5, 6], [1, 2, 3, 4], [3, 4, 5, 6]];
     let triple = |round: u64| (0..3).map(move |at| (round, at));
     let sample =
@@ -121,10 +122,12 @@ pub(super) async fn the_same_id_from_many_callers_is_stored_once(store: Shared) 
     for round in 0..10 {
         let sample = Sample::with_keys(format!("same{round}"), [round, round + 1000]);
         let outcomes = (0..CALLERS).map(|_| {
-            let (desk, sample) = (desk.clone(), sample.clone());
+            let desk = desk.clone();
+            let sample = sample.clone();
             tokio::spawn(async move { desk.put(&sample).await })
         });
-        let (mut created, mut unchanged) = (0, 0);
+        let mut created = 0;
+        let mut unchanged = 0;
         for outcome in outcomes.collect::<Vec<_>>() {
             match outcome.await.expect("no caller panics") {
                 Registered::Created(record) => {
@@ -146,12 +149,13 @@ pub(super) async fn removal_and_registration_leave_no_trace_of_the_removed(store
         let keys = [round * 10, round * 10 + 1];
         let first = stored(desk.put(&Sample::with_keys(format!("old{round}"), keys)).await);
         let removal = tokio::spawn({
-            let (desk, name) = (desk.clone(), format!("old{round}"));
+            let desk = desk.clone();
+            let name = format!("old{round}");
             async move { desk.remove(&name).await }
         });
         let second = stored(desk.put(&Sample::with_keys(format!("new{round}"), keys)).await);
         assert!(removal.await.expect("no caller panics"));
-        // Either order is right; what may not be is a third thing.
+        // Both orders are correct. No other outcome is.
         match second.verdict.duplicate_of {
             Some(named) => {
                 assert_eq!((named, second.duplicate_of_seq), (id(&format!("old{round}")), Some(first.seq)));
@@ -168,7 +172,8 @@ pub(super) async fn replacements_beside_lookups_are_always_found(store: Shared) 
     desk.put(&text(0)).await;
     let stop = Arc::new(AtomicBool::new(false));
     let looking = tokio::spawn({
-        let (desk, stop) = (desk.clone(), Arc::clone(&stop));
+        let desk = desk.clone();
+        let stop = Arc::clone(&stop);
         async move {
             while !stop.load(Ordering::Relaxed) {
                 assert_eq!(desk.find(&Sample::with_keys("x", [1, 2])).await, ["a"], "once, and always");
@@ -190,7 +195,8 @@ pub(super) async fn a_caller_that_gives_up_leaves_a_whole_record_or_none(store: 
     for round in 0..40u64 {
         let sample = Sample::with_keys(format!("r{round}"), [round * 10, round * 10 + 1]);
         let caller = tokio::spawn({
-            let (desk, sample) = (desk.clone(), sample.clone());
+            let desk = desk.clone();
+            let sample = sample.clone();
             async move { desk.put(&sample).await }
         });
         for _ in 0..round % 4 {
@@ -198,7 +204,7 @@ pub(super) async fn a_caller_that_gives_up_leaves_a_whole_record_or_none(store: 
         }
         caller.abort();
         let _ = caller.await;
-        // Registering again waits for what is under way and then says which it was.
+        // The second registration waits for the first one and then shows whether it stored the record.
         let again = desk.put(&sample).await;
         assert!(matches!(again, Registered::Created(_) | Registered::Unchanged(_)));
         assert_eq!(desk.find(&sample).await.concat(), sample.id, "found once");
@@ -211,9 +217,11 @@ pub(super) async fn who_goes_on_from_the_last_seq_misses_no_record(store: Shared
     let desk = Desk::new(&store, "who_goes_on").await;
     let written = Arc::new(AtomicBool::new(false));
     let reader = tokio::spawn({
-        let (desk, written) = (desk.clone(), Arc::clone(&written));
+        let desk = desk.clone();
+        let written = Arc::clone(&written);
         async move {
-            let (mut last, mut seen) = (Seq(0), Vec::new());
+            let mut last = Seq(0);
+            let mut seen = Vec::new();
             loop {
                 let ended = written.load(Ordering::Acquire);
                 let found = desk.store.records(&desk.name, last, 7).await.expect("a list");

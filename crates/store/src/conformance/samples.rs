@@ -1,4 +1,4 @@
-//! Made-up records, how they are signed, and what counts as a match among them.
+//! Invented records, their signatures, and the rule by which they match.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use doppel_core::schemes::Signature;
 use doppel_core::schemes::profile::{Digest, PostingKey, Signed};
 use doppel_core::verdict::{Facts, Fingerprint, Match, VIA_EXACT, Verdict};
 
-/// Keys that two samples must share to match: one shared key proposes, the judge wants more.
+/// Number of keys that two samples must share to match. One shared key makes a candidate; the judge requires more.
 pub const SHARED_KEYS: usize = 2;
 /// Radius of the samples' `simhash` channel.
 pub const RADIUS: u8 = 3;
@@ -23,10 +23,10 @@ pub const RADIUS: u8 = 3;
 pub const SIMHASH: SimhashChannel = SimhashChannel::first(RADIUS);
 /// [`Match::via`] of a candidate that a decision proposed.
 const VIA_DECISION: &str = "decision";
-/// Sets the keys and fingerprints of one way of signing apart from the other's.
+/// Mixed into keys and fingerprints of [`Signing::Noted`], so that they differ from those of [`Signing::Plain`].
 const APART: u64 = 0x5a5a_0000_0000_0000;
 
-/// A made-up record: its "text" is a few keys and a fingerprint.
+/// An invented record. Its "text" consists of a few keys and a fingerprint.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
     /// Its id.
@@ -39,17 +39,17 @@ pub struct Sample {
     pub note: String,
 }
 
-/// How samples are signed: two ways, so that generations differ.
+/// The way in which samples are signed. There are two ways, so that generations differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signing {
-    /// By all keys; the digest leaves the note out.
+    /// All keys are used, and the digest does not contain the note.
     Plain,
-    /// By odd keys only; the digest knows the note. Nothing it makes equals what the other way makes.
+    /// Only odd keys are used, and the digest contains the note. No key and no digest equals one of the other way.
     Noted,
 }
 
 impl Signing {
-    /// The one that a generation's profile stands for: `noted`, or anything else.
+    /// Returns the way of signing of a profile: `noted` means [`Signing::Noted`], any other name means [`Signing::Plain`].
     pub fn of(profile: &str) -> Self {
         if profile == "noted" { Self::Noted } else { Self::Plain }
     }
@@ -65,7 +65,7 @@ impl Sample {
         Self { id: id.into(), keys: keys.into(), fingerprint: None, note: String::new() }
     }
 
-    /// The sample that a record holds.
+    /// Parses the sample of a stored record.
     pub fn of_record(record: &StoredRecord) -> Self {
         let row = record.content.row().expect("these samples are kept with their rows");
         let row: serde_json::Value = serde_json::from_str(row).expect("a stored row is JSON");
@@ -128,12 +128,12 @@ impl Sample {
         })
     }
 
-    /// Whether the two match, by their contents alone.
+    /// True if the two samples match by their contents.
     pub fn matches(&self, other: &Self) -> bool {
         self.matches_as(other, Signing::Plain)
     }
 
-    /// Whether the two match in a generation signed so.
+    /// True if the two samples match in a generation that is signed in this way.
     pub fn matches_as(&self, other: &Self, signing: Signing) -> bool {
         let near = self.fingerprint.zip(other.fingerprint).is_some_and(|(a, b)| (a ^ b).count_ones() <= RADIUS.into());
         let shared = || self.keys.iter().filter(|key| other.keys.contains(key));
@@ -150,7 +150,7 @@ pub struct SampleJudge {
     signing: Signing,
     generation: GenerationId,
     signed: Arc<Signed>,
-    /// Whether to judge keys by signatures, not by rows.
+    /// True to judge keys by signatures instead of rows.
     by_signature: bool,
 }
 
@@ -184,8 +184,8 @@ impl SampleJudge {
 impl Judge for SampleJudge {
     fn judge(&self, candidate: &Candidate<'_>) -> Option<Match> {
         let other = Sample::of_record(candidate.record);
-        // A digest that claims to be this generation's is; whose it is is known of all that this program stores.
-        assert_ne!(candidate.record.digest_generation.0, 0, "nobody says whose the digest is");
+        // Every record that this program stores names the generation of its digest.
+        assert_ne!(candidate.record.digest_generation.0, 0, "the generation of the digest is unknown");
         if candidate.record.digest_generation == self.generation {
             assert_eq!(candidate.record.digest, other.signed_as(self.signing).digest, "another generation's digest");
         }
@@ -214,7 +214,8 @@ impl Judge for SampleJudge {
     }
 
     fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
-        let (fingerprint, generation) = (self.signed.fingerprint(), self.generation);
+        let fingerprint = self.signed.fingerprint();
+        let generation = self.generation;
         Verdict::conclude(matches, Facts { too_short: false, fingerprint, generation, statistics: 0, truncated })
     }
 }

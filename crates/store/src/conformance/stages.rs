@@ -1,4 +1,4 @@
-//! What a store says of its stages.
+//! Checks of the stages that a store reports.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::{Candidate, Judge, Mode, Registered, Seq, Store, Until};
 use doppel_core::index::Via;
 use doppel_core::verdict::{Match, Verdict};
 
-/// A judge that remembers what it was told.
+/// A judge that records the reported stages.
 struct Listener {
     judge: Arc<dyn Judge>,
     told: Mutex<Vec<(Stage, Span)>>,
@@ -22,7 +22,7 @@ impl Listener {
         Arc::new(Self { judge: SampleJudge::of(sample, false), told: Mutex::default() })
     }
 
-    /// The stages told in the order in which they were, none of them beginning before another has ended.
+    /// Returns the reported stages in their order. Fails if a stage began before another had ended.
     fn stages(&self) -> Vec<Stage> {
         let mut told = self.told.lock().clone();
         told.sort_by_key(|(_, span)| (span.began, span.ended));

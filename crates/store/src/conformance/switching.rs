@@ -1,4 +1,4 @@
-//! Which generation answers, and changing it while the collection is in use.
+//! Checks of the live generation, and of activating another one while the collection is in use.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use doppel_core::verdict::VerdictKind;
 
 type Shared = Arc<dyn Store>;
 
-/// Two families in which generations differ: the first shares odd keys, the second even ones.
+/// Makes two families for which generations differ: the members of the first share odd keys, those of the second share even keys.
 async fn families(store: &Shared, name: &str) -> (Desk, Sample, Sample) {
     let desk = Desk::new(store, name).await;
     for number in 0..3u64 {
@@ -25,7 +25,8 @@ async fn families(store: &Shared, name: &str) -> (Desk, Sample, Sample) {
 pub(super) async fn an_activated_generation_answers_and_the_one_before_waits(store: Shared) {
     let (desk, odd, even) = families(&store, "an_activated_generation").await;
     let first = desk.state().await;
-    let (all_odd, all_even) = (["odd0", "odd1", "odd2"], ["even0", "even1", "even2"]);
+    let all_odd = ["odd0", "odd1", "odd2"];
+    let all_even = ["even0", "even1", "even2"];
     let second = desk.build("noted").await;
     assert_eq!(
         (desk.find_live(&odd).await, desk.find_live(&even).await),
@@ -113,7 +114,7 @@ pub(super) async fn the_digest_is_that_of_the_live_generation(store: Shared) {
 pub(super) async fn an_update_under_another_generation_is_known_after_going_back(store: Shared) {
     let desk = Desk::new(&store, "an_update_is_known").await;
     let sample = Sample::with_keys("a", [1, 2, 3]);
-    // Something that no generation reads.
+    // A field that no generation reads.
     let put = async |more: &str| {
         let state = desk.state().await;
         let json = sample.row().json().replacen('{', &format!("{{\"more\":\"{more}\","), 1);
@@ -146,7 +147,7 @@ pub(super) async fn an_update_under_another_generation_is_known_after_going_back
     assert_eq!(updated("five", second, "noted").await, first.seq);
 }
 
-/// Puts, replaces and removes records of its own until told to stop, in families that all match each other.
+/// Registers, replaces and removes records until `stop` is set. All records of a family match each other.
 async fn churn(desk: Desk, caller: u64, stop: Arc<AtomicBool>) {
     let mut turn = 0u64;
     while !stop.load(Ordering::Relaxed) {
@@ -169,7 +170,10 @@ pub(super) async fn lookups_beside_an_activation_miss_nothing_and_mix_nothing(st
     let second = desk.build("noted").await;
     let stop = Arc::new(AtomicBool::new(false));
     let looking = (0..3).map(|_| {
-        let (desk, odd, even, stop) = (desk.clone(), odd.clone(), even.clone(), Arc::clone(&stop));
+        let desk = desk.clone();
+        let odd = odd.clone();
+        let even = even.clone();
+        let stop = Arc::clone(&stop);
         tokio::spawn(async move {
             while !stop.load(Ordering::Relaxed) {
                 assert_eq!(desk.find_live(&odd).await, ["odd0", "odd1", "odd2"], "in both generations");

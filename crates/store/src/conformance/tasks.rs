@@ -68,7 +68,8 @@ pub(super) async fn who_names_another_version_changes_nothing(store: Shared) {
 }
 
 pub(super) async fn a_collection_has_one_unfinished_task(store: Shared) {
-    let (desk, other) = (Desk::existing(&store, "tasks_busy"), Desk::existing(&store, "tasks_busy_2"));
+    let desk = Desk::existing(&store, "tasks_busy");
+    let other = Desk::existing(&store, "tasks_busy_2");
     let first = put(&store, task(&desk, "c2")).await;
     let busy = store.put_task(task(&desk, "c3")).await.expect("an answer");
     assert_eq!((busy, get(&store, "c3").await), (TaskPut::Busy("c2".into()), None));
@@ -139,7 +140,8 @@ pub(super) async fn tasks_outlive_their_collection(store: Shared) {
 }
 
 pub(super) async fn the_oldest_finished_tasks_are_forgotten(store: Shared) {
-    let (desk, open) = (Desk::existing(&store, "tasks_many"), Desk::existing(&store, "tasks_many_2"));
+    let desk = Desk::existing(&store, "tasks_many");
+    let open = Desk::existing(&store, "tasks_many_2");
     let waiting = put(&store, task(&open, "f0")).await;
     assert_eq!(unfinished(&store).await, std::slice::from_ref(&waiting));
     let before = store.tasks().await.expect("a list").iter().filter(|task| task.status.is_finished()).count();

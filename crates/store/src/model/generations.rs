@@ -11,18 +11,18 @@ use doppel_core::collection::CollectionName;
 use doppel_core::index::Entry;
 
 impl Collection {
-    /// A number that no generation of the collection has had.
+    /// Returns a number that no generation of the collection has had.
     pub(super) fn next_generation(&self) -> GenerationId {
         self.generations.keys().max().map_or(GenerationId(1), |highest| highest.next())
     }
 
-    /// A standby generation.
+    /// Returns the standby generation `id`.
     fn standby(&mut self, id: GenerationId) -> Result<&mut Generation> {
         self.state.standby(id)?;
         self.generations.get_mut(&id).ok_or_else(|| self.state.lacks(id))
     }
 
-    /// Shows `state`, if it is another; whether it is.
+    /// Replaces the state with `state`. Returns false if there is no new state.
     fn show(&mut self, state: Option<CollectionState>) -> bool {
         let changed = state.is_some();
         self.state = state.map_or_else(|| Arc::clone(&self.state), Arc::new);
@@ -84,7 +84,7 @@ impl Generations for ModelStore {
         self.with(name, |collection| {
             let there = collection.show(collection.state.without(generation)?);
             if there {
-                // Emptied, not removed: its number is not to be given again.
+                // The generation is emptied and not removed, so that its number is not used again.
                 collection.generations.insert(generation, Generation::default());
             }
             Ok(there)

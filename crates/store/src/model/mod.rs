@@ -1,9 +1,9 @@
-//! The store as a list: what the promises mean, in the simplest form that can be right.
+//! A store in a list: the simplest correct implementation of the contract.
 //!
-//! Every operation takes one lock and looks at every record. It keeps nothing on disk, so of the promises durability is the
-//! one it does not make. Other stores are compared with it; the engine's tests may use it too.
+//! Every operation takes one lock and reads every record. The model keeps nothing on disk, so that it is not durable. Other stores are compared with it, and
+//! tests of the engine use it.
 //!
-//! It knows no limits: a key proposes all its records.
+//! The model has no limits: a key proposes all its records.
 
 mod changes;
 mod checkpoints;
@@ -39,11 +39,11 @@ use doppel_core::record::RecordId;
 use doppel_core::schemes::profile::{Digest, Signed};
 use doppel_core::verdict::Match;
 
-/// See the module.
+/// A store in memory, for tests.
 #[derive(Default)]
 pub struct ModelStore {
     collections: Mutex<BTreeMap<CollectionName, Collection>>,
-    /// Collections ever created.
+    /// Number of collections that were ever created.
     created: AtomicU32,
     tasks: Mutex<BTreeMap<String, TaskState>>,
     keys: Mutex<KeyRing>,
@@ -54,18 +54,19 @@ struct Collection {
     next_seq: Seq,
     /// In seq order.
     records: Vec<StoredRecord>,
-    /// Every generation that there was, the live one included; those that are gone are empty.
+    /// All generations that ever existed, including the live one. Dropped generations are empty.
     generations: BTreeMap<GenerationId, Generation>,
     decisions: BTreeMap<RecordPair, Vec<Ruling>>,
-    /// What is logged besides the records, in order; the highest number that is forgotten.
+    /// The logged changes in order.
     logged: Vec<LoggedChange>,
+    /// The highest number of a change that the log has forgotten.
     forgotten: Seq,
-    /// Document frequencies by version: the one in force and the one before.
+    /// The document frequencies by version: the present version and the one before.
     frequencies: BTreeMap<u32, Vec<u8>>,
     checkpoints: BTreeMap<String, Checkpoint>,
 }
 
-/// One generation: what it has filed of each record.
+/// A generation, with the signed data of each record.
 #[derive(Default)]
 struct Generation {
     signed: BTreeMap<Seq, Arc<Signed>>,
@@ -73,9 +74,9 @@ struct Generation {
     pairs: BTreeMap<Seq, Vec<Seq>>,
 }
 
-/// A record that stands under an id.
+/// The record that exists under an id.
 struct Standing {
-    /// Its position among the records.
+    /// The position of the record in the list.
     at: usize,
     record: StoredRecord,
     filed: BTreeMap<GenerationId, Digest>,
@@ -92,7 +93,7 @@ impl plan::Standing for Standing {
     }
 }
 
-/// What is looked for.
+/// The data by which records are looked up.
 struct Wanted<'a> {
     digest: Option<Digest>,
     ball: Option<Ball>,
@@ -101,7 +102,7 @@ struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// What proposes the record `id` signed as `other`, if anything does.
+    /// Returns the sources that propose the record `id` with the signed data `other`; `None` if nothing proposes it.
     fn proposes(&self, id: &RecordId, other: &Signed) -> Option<Via> {
         let mut via = Via::default();
         if self.confirmed.contains(id) {
@@ -138,7 +139,7 @@ impl Collection {
         }
     }
 
-    /// What stands under `id`.
+    /// Returns the record that exists under `id`.
     fn standing(&self, id: &RecordId) -> Option<Standing> {
         let at = self.position(id)?;
         let record = self.records[at].clone();
@@ -223,7 +224,7 @@ impl Collection {
         Registered::Replaced(record)
     }
 
-    /// Logs a change under a number of its own.
+    /// Logs a change under the next number.
     fn log(&mut self, id: RecordId, kind: LoggedKind) {
         self.logged.push(LoggedChange { number: self.next_seq, id, kind });
         self.next_seq = self.next_seq.next();
@@ -268,7 +269,8 @@ impl Store for ModelStore {
 
     async fn update_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>> {
         self.with(&spec.name, |collection| {
-            let (next, has_records) = (collection.next_generation(), !collection.records.is_empty());
+            let next = collection.next_generation();
+            let has_records = !collection.records.is_empty();
             let (state, gone) = collection.state.with_settings(spec.clone(), next, has_records)?;
             // Emptied, not removed: numbers are not given twice.
             let emptied = gone.into_iter().chain([state.generation]).map(|id| (id, Generation::default()));
@@ -302,7 +304,8 @@ impl Store for ModelStore {
         let registered = self.with(&name, |collection| collection.register(&registration, judge.as_ref()))?;
         let verified = Span::since(began);
         let at = |instant| Span { began: instant, ended: instant };
-        let (begins, ends) = (at(verified.began), at(verified.ended));
+        let begins = at(verified.began);
+        let ends = at(verified.ended);
         let stages: &[_] = match registered {
             Registered::Unchanged(_) => &[],
             Registered::Updated(_) => &[(Stage::Wait, begins), (Stage::Commit, ends)],
@@ -330,7 +333,9 @@ impl Store for ModelStore {
     async fn find(&self, query: Query, judge: Arc<dyn Judge>, until: Until) -> Result<Found> {
         self.with(&query.collection, |collection| {
             check_live(query.generation, collection.state.generation)?;
-            let (digest, ball, signed) = (query.digest, query.ball, query.signed.as_deref());
+            let digest = query.digest;
+            let ball = query.ball;
+            let signed = query.signed.as_deref();
             let wanted = Wanted { digest, ball, signed, confirmed: &query.confirmed };
             let began = Instant::now();
             judge.took(Stage::Propose, Span { began, ended: began });

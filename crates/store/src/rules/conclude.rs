@@ -1,26 +1,26 @@
-//! What becomes of a registration, from the matches that hold.
+//! Decides from the matches of a registration whether the record is stored, and with which verdict.
 
 use doppel_core::verdict::{Match, Verdict};
 
 use crate::{Judge, Mode, Seq};
 
-/// What becomes of a registration.
+/// The decision about a registration.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Conclusion {
     /// The record is stored.
     Store {
-        /// With this verdict.
+        /// The verdict.
         verdict: Verdict,
         /// See [`StoredRecord::duplicate_of_seq`](crate::StoredRecord::duplicate_of_seq).
         duplicate_of_seq: Option<Seq>,
-        /// All that it matches, ascending, each once.
+        /// The seqs of all records that it matches, ascending, each once.
         earlier: Vec<Seq>,
     },
-    /// Nothing is stored: [`Mode::SkipDuplicate`], and it is one.
+    /// Nothing is stored, because the mode is [`Mode::SkipDuplicate`] and the record is a duplicate.
     Skip(Verdict),
 }
 
-/// Draws the verdict from `matches`, and what follows from it. `truncated` says whether a limit cut the search short.
+/// Decides about a registration with these `matches`. `truncated` is true if a limit ended the search early.
 pub fn conclude(judge: &dyn Judge, mode: Mode, matches: Vec<Match>, truncated: bool) -> Conclusion {
     let mut earlier: Vec<Seq> = matches.iter().map(|found| found.seq).collect();
     earlier.sort_unstable();
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_stored_with_all_its_matches_unless_it_is_a_duplicate_to_be_skipped() {
+    fn a_record_is_stored_with_all_its_matches_unless_it_is_a_duplicate_and_the_mode_skips_duplicates() {
         use VerdictKind::{ExactDuplicate, NearDuplicate, Original};
         type Row<'a> = (&'a [(u64, bool)], VerdictKind, Option<u64>, &'a [u64]);
         let table: [Row<'_>; 4] = [

@@ -1,4 +1,4 @@
-//! Makes a page of the change feed of what a store has read: the records that stand and what is logged beside them.
+//! Makes a page of the change feed from the stored records and the logged changes that a store has read.
 
 use std::collections::HashMap;
 
@@ -6,8 +6,8 @@ use crate::changes::{Change, ChangeKind, ChangePage, LoggedChange, LoggedKind};
 use crate::{Result, Seq, StoreError, StoredRecord};
 use doppel_core::collection::CollectionName;
 
-/// Refuses a reader that would miss changes: some above `after` are forgotten (up to the number `forgotten`), or `after` is above
-/// the `last` one.
+/// Refuses a reader that would miss changes, because the log has forgotten changes above `after` (up to the number `forgotten`) or `after` is above the `last`
+/// number.
 ///
 /// # Errors
 /// `ChangesForgotten`.
@@ -18,12 +18,12 @@ pub fn check_after(name: &CollectionName, after: Seq, forgotten: Seq, last: Seq)
     Ok(())
 }
 
-/// Where to go on after the first `limit` changes that are logged, when `last` was the last number.
+/// Returns the number from which to continue after the first `limit` logged changes. `last` is the last number.
 pub fn after_logged(logged: &[LoggedChange], limit: usize, last: Seq) -> Seq {
     logged.last().filter(|_| logged.len() >= limit).map_or(last, |change| change.number)
 }
 
-/// The seqs of records that are to be read besides, for [`page`].
+/// Returns the seqs of the updated records, which [`page`] needs in addition.
 pub fn updated(logged: &[LoggedChange]) -> Vec<Seq> {
     let seqs = logged.iter().filter_map(|change| match change.kind {
         LoggedKind::Updated { seq } => Some(seq),
@@ -32,16 +32,15 @@ pub fn updated(logged: &[LoggedChange]) -> Vec<Seq> {
     seqs.collect()
 }
 
-/// The page after `after`, of the first `limit` records with a seq above it, the first `limit` logged changes with a number above
-/// it, and the records that those were updates of, all read at the same instant, when `last` was the last number.
-/// `limit` is at least 1.
+/// Makes the page after `after`. The input is the first `limit` records with a higher seq, the first `limit` logged changes with a higher number, and
+/// the records that these changes updated. The store must have read all of them at the same instant, when `last` was the last number. `limit` is at least 1.
 pub fn page(
     (after, last, limit): (Seq, Seq, usize),
     records: Vec<StoredRecord>,
     logged: Vec<LoggedChange>,
     updated: Vec<StoredRecord>,
 ) -> ChangePage {
-    // Behind the end of a list that is cut off nothing is known.
+    // If a list has `limit` items, the changes after its last item are not known.
     let known = |is_cut: bool, end: Option<Seq>| if is_cut { end.unwrap_or(last) } else { last };
     let of_records = known(records.len() >= limit, records.last().map(|record| record.seq));
     let of_logged = known(logged.len() >= limit, logged.last().map(|change| change.number));
@@ -52,7 +51,7 @@ pub fn page(
     let mut changes = Vec::with_capacity(stored.len() + logged.len());
     for LoggedChange { number, id, kind } in logged {
         let kind = match kind {
-            // Neither the record that was replaced again, nor one that was updated and then removed, is listed.
+            // A record that was replaced again, or updated and then removed, is not listed here.
             LoggedKind::Replaced => match stored.remove(&number) {
                 Some(ChangeKind::Created(record)) => ChangeKind::Replaced(record),
                 _ => continue,
@@ -109,7 +108,7 @@ mod tests {
         LoggedChange { number: Seq(number), id: id(name), kind }
     }
 
-    /// What happened, in a line each.
+    /// Describes each change in one line.
     fn lines(page: &ChangePage) -> Vec<String> {
         let line = |change: &Change| {
             let kind = match &change.kind {
@@ -137,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn records_and_what_is_logged_are_one_list_in_order() {
+    fn records_and_logged_changes_form_one_ordered_list() {
         let (records, log) = history();
         assert_eq!(updated(&log), [Seq(1)]);
         let page = page((Seq(0), Seq(9), 10), records, log, vec![record("a", 1)]);
@@ -158,7 +157,9 @@ mod tests {
         let (records, log) = history();
         let whole = lines(&page((Seq(0), Seq(9), 10), records.clone(), log.clone(), vec![record("a", 1)]));
         for limit in 1..=7 {
-            let (mut found, mut after, mut pages) = (Vec::new(), Seq(0), 0);
+            let mut found = Vec::new();
+            let mut after = Seq(0);
+            let mut pages = 0;
             loop {
                 let records = records.iter().filter(|record| record.seq > after).take(limit).cloned().collect();
                 let log = log.iter().filter(|change| change.number > after).take(limit).cloned().collect();
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_to_nothing_since_is_left_out() {
+    fn changes_of_removed_records_are_left_out() {
         let log = vec![logged("a", 2, LoggedKind::Replaced), logged("b", 3, LoggedKind::Updated { seq: Seq(1) })];
         let page = page((Seq(0), Seq(5), 2), Vec::new(), log, Vec::new());
         assert!(page.changes.is_empty());
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn who_would_miss_changes_is_told_so() {
+    fn a_reader_that_would_miss_changes_is_refused() {
         let name: CollectionName = CollectionName::new("letters").unwrap();
         for (after, forgotten, last, whole) in
             [(0, 0, 0, true), (0, 0, 9, true), (9, 9, 9, true), (8, 9, 12, false), (10, 0, 9, false)]

@@ -1,31 +1,31 @@
-//! The life of a generation: begun, complete, live, dropped; and how a collection begins anew with other settings.
+//! The states of a generation (begun, complete, live, dropped), and new settings of a collection.
 //!
-//! Each transition takes what is shown of a collection and gives what is to be shown instead, or says why it may not be; where
-//! nothing is to be changed, it gives none.
+//! Each transition takes the state of a collection and returns the new state, or an error if the transition is not allowed. It returns `None` if
+//! nothing changes.
 
 use crate::generations::{GenerationSpec, GenerationState, Phase};
 use crate::{CollectionSpec, CollectionState, GenerationId, Result, Seq, StoreError};
 use doppel_core::collection::Settings;
 
-/// Most generations of a collection, the live one included: each costs every registration another signing and another
-/// index entry on disk.
+/// Largest number of generations of a collection, including the live one. Each generation costs every registration one more signing and one more index entry on
+/// disk.
 pub const MAX_GENERATIONS: usize = 3;
 
-/// Whether a collection with so many generations may have another one.
+/// Checks that a collection with this number of generations may have another one.
 ///
 /// # Errors
-/// `TooManyGenerations` from [`MAX_GENERATIONS`] on.
+/// `TooManyGenerations` if the number has reached [`MAX_GENERATIONS`].
 pub fn check_number(generations: usize) -> Result<()> {
     let most = MAX_GENERATIONS;
     if generations >= most { Err(StoreError::TooManyGenerations { most }) } else { Ok(()) }
 }
 
 impl CollectionState {
-    /// Begins the generation `id`, a number that none of the collection has had. See [`GenerationState::scan_end`].
+    /// Begins the generation `id`, a number that no generation of the collection has had. See [`GenerationState::scan_end`].
     ///
     /// # Errors
-    /// `KeepConflict` where its settings keep something else; `GenerationBuilding` while one is being built; `TooManyGenerations` when
-    /// there are [`MAX_GENERATIONS`].
+    /// `KeepConflict` if the new settings keep other content; `GenerationBuilding` while another generation is being built; `TooManyGenerations` if there are
+    /// [`MAX_GENERATIONS`].
     pub fn begin(&self, id: GenerationId, spec: &GenerationSpec, scan_end: Seq) -> Result<(GenerationState, Self)> {
         self.check_keep(&spec.settings)?;
         if let Some(building) = self.others.iter().find(|other| other.phase == Phase::Building) {
@@ -44,10 +44,10 @@ impl CollectionState {
         Ok((begun, Self { others, ..self.clone() }))
     }
 
-    /// Says that a standby generation is complete.
+    /// Marks a standby generation as complete.
     ///
     /// # Errors
-    /// `UnknownGeneration`, also for the live one.
+    /// `UnknownGeneration`, also for the live generation.
     pub fn complete(&self, id: GenerationId) -> Result<Option<Self>> {
         if self.standby(id)?.phase == Phase::Ready {
             return Ok(None);
@@ -57,7 +57,7 @@ impl CollectionState {
         Ok(Some(completed))
     }
 
-    /// Makes a complete standby generation the live one, and the live one a standby one.
+    /// Makes a complete standby generation the live one. The previous live generation becomes a standby generation.
     ///
     /// # Errors
     /// As [`CollectionState::ready`].
@@ -75,11 +75,11 @@ impl CollectionState {
         Ok((others.len() < self.others.len()).then(|| Self { others, ..self.clone() }))
     }
 
-    /// Gives it new settings. With another profile it begins anew with the generation `next`, a number that none of it has had: then
-    /// the generations that are gone with it, which without records are worth nothing.
+    /// Gives the collection new settings. With another profile it starts the generation `next`, a number that no generation of the collection has had, and all
+    /// other generations are dropped; their ids are returned. (They contain no records.)
     ///
     /// # Errors
-    /// `KeepConflict` where they keep something else; `ProfileConflict` where the profile is another and it has records.
+    /// `KeepConflict` if the settings keep other content; `ProfileConflict` if the profile changes and the collection has records.
     pub fn with_settings(
         &self,
         spec: CollectionSpec,
@@ -99,28 +99,28 @@ impl CollectionState {
         Ok((Self { generation: next, live_since: None, scan_end: Seq(0), others: Vec::new(), ..kept }, gone))
     }
 
-    /// Whether `settings` keep of a record what the collection was made to keep, with records or without: what a store has written
-    /// and deleted may still lie in its files.
+    /// Checks that `settings` keep the same content of a record as the collection. This also holds for an empty collection, because the files of a store may
+    /// still contain deleted records.
     ///
     /// # Errors
-    /// `KeepConflict` where they do not.
+    /// `KeepConflict` if they keep other content.
     pub fn check_keep(&self, settings: &Settings) -> Result<()> {
         let keep = self.settings.keep;
         if settings.keep == keep { Ok(()) } else { Err(StoreError::KeepConflict { name: self.name.clone(), keep }) }
     }
 
-    /// The generation `id` beside the live one.
+    /// Returns the standby generation `id`.
     ///
     /// # Errors
-    /// `UnknownGeneration`, also for the live one.
+    /// `UnknownGeneration`, also for the live generation.
     pub fn standby(&self, id: GenerationId) -> Result<&GenerationState> {
         self.others.iter().find(|other| other.id == id).ok_or_else(|| self.lacks(id))
     }
 
-    /// The generation `id` beside the live one, complete.
+    /// Returns the standby generation `id`, which must be complete.
     ///
     /// # Errors
-    /// `UnknownGeneration`, also for the live one; `GenerationBuilding` while it is being built.
+    /// `UnknownGeneration`, also for the live generation; `GenerationBuilding` while it is being built.
     pub fn ready(&self, id: GenerationId) -> Result<&GenerationState> {
         match self.standby(id)? {
             building if building.phase == Phase::Building => Err(StoreError::GenerationBuilding(id)),
@@ -133,20 +133,20 @@ impl CollectionState {
         self.others.iter().map(|other| other.id).collect()
     }
 
-    /// What to answer to who names `generation`, which is not beside the live one.
+    /// Returns the error for `generation`, which is no standby generation.
     pub fn lacks(&self, generation: GenerationId) -> StoreError {
         StoreError::UnknownGeneration { collection: self.name.clone(), generation }
     }
 
-    /// Whether the generation `id` answers.
+    /// Checks that the generation `id` is not the live one.
     ///
     /// # Errors
-    /// `GenerationLive` if it does.
+    /// `GenerationLive` if it is.
     pub fn check_not_live(&self, id: GenerationId) -> Result<()> {
         if self.generation == id { Err(StoreError::GenerationLive(id)) } else { Ok(()) }
     }
 
-    /// The same collection as it would be if `other`, one beside the live one, were live.
+    /// Returns the state of the collection after the standby generation `other` has become live.
     #[must_use]
     pub fn seen_from(&self, other: &GenerationState) -> Self {
         let before = GenerationState {
@@ -161,7 +161,7 @@ impl CollectionState {
         others.push(before);
         others.sort_by_key(|kept| kept.id);
         Self {
-            // How long records are kept is no matter of an index: going back to an old one must delete nothing.
+            // Retention belongs to the collection, not to a generation: activating an older generation must not delete records.
             settings: Settings { retention: self.settings.retention, ..other.settings.clone() },
             generation: other.id,
             profile: other.profile.clone(),
@@ -172,7 +172,7 @@ impl CollectionState {
         }
     }
 
-    /// When the live generation was begun: with the collection, unless it was built later.
+    /// Returns the time at which the live generation was begun. A first generation was begun with the collection.
     pub fn generation_created_at(&self) -> &str {
         self.live_since.as_deref().unwrap_or(&self.created_at)
     }
@@ -186,14 +186,16 @@ mod tests {
     use doppel_core::collection::CollectionName;
 
     fn spec(profile: &str) -> CollectionSpec {
-        let (name, now) = (CollectionName::new("letters").unwrap(), "2026-01-01".to_owned());
+        let name = CollectionName::new("letters").unwrap();
+        let now = "2026-01-01".to_owned();
         CollectionSpec { name, settings: Settings::default(), profile: profile.to_owned(), hash_key: None, now }
     }
 
-    /// A collection whose generation 2 is live, with others in these phases from 3 on.
+    /// A collection with the live generation 2 and standby generations in these phases, with numbers from 3.
     fn with(phases: &[Phase]) -> CollectionState {
         let other = |(id, phase): (GenerationId, &Phase)| {
-            let (settings, created_at) = (Settings::default(), "2026-01-02".to_owned());
+            let settings = Settings::default();
+            let created_at = "2026-01-02".to_owned();
             GenerationState { id, settings, profile: "q".into(), phase: *phase, created_at, scan_end: Seq(9) }
         };
         let others = (3..).map(GenerationId).zip(phases).map(other).collect();
@@ -204,7 +206,7 @@ mod tests {
         }
     }
 
-    /// The live generation, the others with their phases; or the error in words.
+    /// Describes the live generation and the other generations with their phases, or the error.
     fn shown(changed: Result<Option<CollectionState>>) -> String {
         match changed {
             Ok(None) => "as it was".to_owned(),
@@ -217,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn each_transition_gives_what_is_to_be_shown_or_its_refusal() {
+    fn each_transition_returns_the_new_state_or_an_error() {
         let begin = |phases: &[Phase]| {
             let CollectionSpec { name: collection, settings, profile, now, .. } = spec("r");
             let spec = GenerationSpec { collection, settings, profile, statistics: Vec::new(), now };
@@ -234,7 +236,7 @@ mod tests {
             (begin(&[]), "2 live 7 Building"),
             (begin(&[Ready]), "2 live 3 Ready 7 Building"),
             (begin(&[Building]), "GenerationBuilding(3)"),
-            // What would make room first is said first.
+            // The error that the person can remove first comes first.
             (begin(&[Ready, Building]), "GenerationBuilding(4)"),
             (begin(&[Ready, Ready]), "TooManyGenerations"),
             (both().complete(GenerationId(4)), "2 live 3 Ready 4 Ready"),
@@ -256,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn going_back_restores_what_was_shown_but_for_when_the_generation_was_begun() {
+    fn activating_the_previous_generation_restores_the_state_except_for_the_time() {
         let before = with(&[Ready]);
         let there = before.activate(GenerationId(3)).unwrap().unwrap();
         assert_eq!(
@@ -268,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_of_a_record_is_never_changed() {
+    fn the_kept_content_of_records_never_changes() {
         let settings = Settings::preset(doppel_core::collection::Preset::Signatures);
         for state in [with(&[]), CollectionState { settings: settings.clone(), ..with(&[]) }] {
             let other = if state.settings == settings { Settings::default() } else { settings.clone() };
@@ -278,7 +280,8 @@ mod tests {
                 assert!(matches!(changed, Err(StoreError::KeepConflict { .. })));
             }
             assert!(state.with_settings(spec(&state.settings), GenerationId(5), true).is_ok());
-            let (collection, now) = (state.name.clone(), String::new());
+            let collection = state.name.clone();
+            let now = String::new();
             let begun =
                 GenerationSpec { collection, settings: other, profile: "q".into(), statistics: Vec::new(), now };
             assert!(matches!(state.begin(GenerationId(7), &begun, Seq(1)), Err(StoreError::KeepConflict { .. })));
@@ -286,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn another_profile_begins_anew_and_only_without_records() {
+    fn another_profile_is_allowed_only_without_records() {
         let state =
             CollectionState { live_since: Some("2026-01-02".into()), scan_end: Seq(9), ..with(&[Ready, Building]) };
         let (kept, gone) = state.with_settings(spec("p"), GenerationId(5), true).unwrap();

@@ -1,4 +1,4 @@
-//! What every store decides alike: pure functions of what a store has read, none of which reads or writes anything.
+//! The rules that are the same for every store: pure functions of the data that a store has read.
 
 pub mod conclude;
 pub mod feed;

@@ -1,4 +1,4 @@
-//! What is to be done for a registration, from what stands under its id.
+//! Plans a registration from the record that exists under its id.
 
 use doppel_core::collection::Keep;
 use doppel_core::schemes::profile::Digest;
@@ -6,31 +6,30 @@ use doppel_core::verdict::Verdict;
 
 use crate::{GenerationId, Registration, Result, Seq, StoreError, StoredRecord};
 
-/// What a collection says of the moment: what a registration must rest on.
+/// The present state of a collection, on which a registration must be based.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment<'a> {
     /// The live generation.
     pub live: GenerationId,
     /// The standby generations, ascending.
     pub standby: &'a [GenerationId],
-    /// What is kept of a record.
+    /// The content of a record that the collection keeps.
     pub keep: Keep,
-    /// The commit that changed a decision last; 0 where none did that concerns the registration, or where the store asks for no
+    /// The last commit that changed a decision about the record; 0 if there is none, or if the store needs no
     /// [`Registration::decisions_as_of`].
     pub decided: Seq,
 }
 
 impl Moment<'_> {
-    /// Refuses a registration that is signed for other generations, has more content than the collection keeps, or less, or rests on
-    /// decisions of before.
+    /// Refuses a registration that is signed for other generations, has other content than the collection keeps, or is based on outdated decisions.
     ///
     /// # Errors
     /// [`StoreError::StaleGeneration`].
     pub fn check(&self, registration: &Registration) -> Result<()> {
         let signed = registration.others.iter().map(|(id, _)| id).eq(self.standby);
-        // Somebody decided meanwhile, and it may be about this record.
+        // A person has decided since then, perhaps about this record.
         let decided = registration.decisions_as_of.is_some_and(|known| known < self.decided);
-        // Another collection had the name, and kept something else.
+        // This is false if the collection was dropped and created again with another `keep`.
         let kept = registration.content.is_kept_by(self.keep);
         match signed && kept && !decided {
             true => check_live(registration.generation, self.live),
@@ -39,7 +38,7 @@ impl Moment<'_> {
     }
 }
 
-/// Refuses what is signed for another generation than the live one.
+/// Checks that a query is signed for the live generation.
 ///
 /// # Errors
 /// [`StoreError::StaleGeneration`].
@@ -47,21 +46,21 @@ pub fn check_live(given: GenerationId, live: GenerationId) -> Result<()> {
     if given == live { Ok(()) } else { Err(StoreError::StaleGeneration { given, live }) }
 }
 
-/// The text of a record as a generation has it filed.
+/// The text of a record in the form that a generation has filed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FiledText {
-    /// Under which seq.
+    /// The seq under which it is filed.
     pub seq: Seq,
-    /// Its digest, as far as it is known.
+    /// The digest of the text.
     pub digest: FiledDigest,
 }
 
-/// As much of a digest as is filed.
+/// A filed digest: complete, or only its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FiledDigest {
-    /// All of it.
+    /// The complete digest.
     Whole(Digest),
-    /// Its key, see [`Digest::key`].
+    /// The key of the digest; see [`Digest::key`].
     Key(u64),
 }
 
@@ -74,37 +73,37 @@ impl FiledDigest {
     }
 }
 
-/// A record that stands under an id.
+/// The record that exists under an id.
 pub trait Standing {
     /// The record.
     fn record(&self) -> &StoredRecord;
 
-    /// Its text as `generation` has it filed; `None` where it has not, or what it has cannot be read.
+    /// Returns the text that `generation` has filed for the record; `None` if it has filed none or cannot read it.
     fn text_in(&self, generation: GenerationId) -> Option<FiledText>;
 }
 
-/// What is to be done for a registration.
+/// The work that a registration requires.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Plan<T> {
-    /// Nothing stands under the id: a new record, to be judged.
+    /// There is no record under the id. Judge and store a new record.
     Create,
-    /// The same content stands there: nothing.
+    /// A record with the same content exists. Do nothing.
     Unchanged(T),
-    /// The same text stands there with other fields: new content under the same seq, to be filed in those generations that have not
-    /// got it yet, ascending.
+    /// A record with the same text and other fields exists. Store the new content under the same seq, and file it in these generations, which do not
+    /// have it yet (ascending).
     Update(T, Vec<GenerationId>),
-    /// Another text stands there: a new record in its place, to be judged.
+    /// A record with another text exists. Judge a new record and replace the existing one.
     Replace(T),
 }
 
-/// What is to be done for `registration`, given what the collection says now and what stands under the id.
+/// Plans `registration`, given the present state of the collection and the record that exists under the id.
 ///
 /// # Errors
 /// [`StoreError::StaleGeneration`], [`StoreError::IdTaken`].
 pub fn plan<T: Standing>(registration: &Registration, now: Moment<'_>, standing: Option<T>) -> Result<Plan<T>> {
     now.check(registration)?;
     let Some(standing) = standing else { return Ok(Plan::Create) };
-    // Asked for only where it matters: it reads both rows.
+    // Computed only if necessary, because the comparison parses both rows.
     let is_same = || registration.content.is_same(&standing.record().content);
     if registration.write_once && !is_same() {
         return Err(StoreError::IdTaken(registration.id.clone()));
@@ -116,7 +115,7 @@ pub fn plan<T: Standing>(registration: &Registration, now: Moment<'_>, standing:
     })
 }
 
-/// The standby generations that have not got the record filed; `None` unless the live one and all others that have read the same text
+/// Returns the standby generations that have not filed the record. Returns `None` if the live generation or another one that has filed the record reads another text
 /// in the new content.
 fn missing(registration: &Registration, standing: &impl Standing) -> Option<Vec<GenerationId>> {
     let seq = standing.record().seq;
@@ -132,7 +131,7 @@ fn missing(registration: &Registration, standing: &impl Standing) -> Option<Vec<
 }
 
 impl Registration {
-    /// The record that it stores.
+    /// Makes the record that the registration stores.
     pub fn record(&self, seq: Seq, verdict: Verdict, duplicate_of_seq: Option<Seq>) -> StoredRecord {
         StoredRecord {
             id: self.id.clone(),
@@ -146,7 +145,7 @@ impl Registration {
         }
     }
 
-    /// A record of the same text with its content: seq and verdict stay.
+    /// Makes the record after an update: it has the new content and keeps seq and verdict.
     pub fn updated(&self, record: StoredRecord) -> StoredRecord {
         self.record(record.seq, record.verdict, record.duplicate_of_seq)
     }
@@ -166,12 +165,12 @@ mod tests {
 
     const SEQ: Seq = Seq(5);
 
-    /// What a text is signed as. `Signed::unreadable` makes another digest of every name.
+    /// Returns a signed record whose digest depends on `text`: `Signed::unreadable` makes a different digest for every name.
     fn signed(text: &str) -> Arc<Signed> {
         Arc::new(Signed::unreadable(0, text))
     }
 
-    /// Of the same content wherever the row is the same, signed for generation 2 and the standby ones 1 and 3.
+    /// Makes a registration that is signed for the live generation 2 and the standby generations 1 and 3.
     fn registration(row: &str, [first, live, third]: [&str; 3]) -> Registration {
         Registration {
             collection: CollectionName::new("letters").unwrap(),
@@ -211,7 +210,7 @@ mod tests {
         decided: Seq(7),
     };
 
-    /// What stands there: signed as "old" in the generations of which a text is given.
+    /// Makes the existing record, with these texts filed in these generations.
     fn standing(filed: &[(u32, &str)]) -> Option<Stands> {
         let digest = |text: &str| signed(text).digest;
         let by_key = |generation, text| match generation {
@@ -234,18 +233,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_to_be_done_follows_from_the_texts_that_generations_have_filed_and_then_from_the_content() {
+    fn the_plan_depends_on_the_filed_texts_and_then_on_the_content() {
         type Case = (&'static str, [&'static str; 3], Option<Stands>, Plan<Seq>);
-        let (same, whole) = (["old"; 3], &[(1, "old"), (2, "old"), (3, "old")][..]);
+        let same = ["old"; 3];
+        let whole = &[(1, "old"), (2, "old"), (3, "old")][..];
         let table: [Case; 10] = [
             (ROW, same, None, Plan::Create),
             (ROW, same, standing(whole), Plan::Unchanged(SEQ)),
             (OTHER_USER, same, standing(whole), Plan::Update(SEQ, vec![])),
             (OTHER_USER, ["old", "new", "old"], standing(whole), Plan::Replace(SEQ)),
-            // One standby generation reads another text, by digest or by key.
+            // One standby generation reads another text, by its digest or by its key.
             (OTHER_USER, ["new", "old", "old"], standing(whole), Plan::Replace(SEQ)),
             (OTHER_USER, ["old", "old", "new"], standing(whole), Plan::Replace(SEQ)),
-            // What is not filed yet says nothing, but in the live generation.
+            // A text that is not filed counts only in the live generation.
             (
                 OTHER_USER,
                 ["new", "old", "new"],
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_registration_that_rests_on_another_moment_is_refused_and_so_is_other_content_under_an_id_for_one() {
+    fn a_registration_with_an_outdated_state_or_with_other_content_under_a_write_once_id_is_refused() {
         let stale = [
             Moment { live: GenerationId(1), standby: &[GenerationId(2), GenerationId(3)], ..NOW },
             Moment { live: GenerationId(3), ..NOW },
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_is_never_given_a_row_where_none_is_kept_nor_hashes_where_one_is() {
+    fn a_registration_must_have_the_kind_of_content_that_the_collection_keeps() {
         let hashed = |row: &str| {
             let hashes = HashKey::new([1; 32]).hashes(&Row::parse(row.as_bytes()).unwrap(), &Document::default());
             let content = Content::Hashes(Box::new(hashes));
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_takes_the_content_and_keeps_seq_and_verdict() {
+    fn an_update_changes_the_content_and_keeps_seq_and_verdict() {
         let Stands(old, _) = standing(&[]).unwrap();
         let new = registration(OTHER_USER, ["old"; 3]).updated(old.clone());
         assert_eq!(

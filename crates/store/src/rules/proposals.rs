@@ -1,13 +1,13 @@
-//! In which order what is proposed is judged.
+//! The order in which proposed records are judged.
 
 use doppel_core::index::{Proposal, Via};
 
-/// A record that is proposed.
+/// A proposed record.
 pub trait Proposed {
-    /// Whether both propose the same record.
+    /// True if both propose the same record.
     fn is_same(&self, other: &Self) -> bool;
 
-    /// What proposes it.
+    /// The sources that propose the record.
     fn via(&mut self) -> &mut Via;
 }
 
@@ -21,8 +21,8 @@ impl Proposed for Proposal {
     }
 }
 
-/// Puts `confirmed`, the records that match by decision, before all others, each once and in their order: no limit cuts them off. One
-/// that is among `items` stays one proposal, as it was proposed and by decision.
+/// Moves the records that match by decision (`confirmed`) before all others, each once and in their order, so that no limit leaves them out. If such a record is among
+/// `items` already, the two proposals are merged.
 pub fn confirmed_first<T: Proposed>(items: &mut Vec<T>, confirmed: impl IntoIterator<Item = T>) {
     let mut first: Vec<T> = Vec::new();
     for mut one in confirmed {
@@ -51,8 +51,9 @@ mod tests {
     }
 
     #[test]
-    fn what_people_confirmed_comes_first_each_once_in_its_order() {
-        let (exact, decided) = (Via::EXACT, Via::DECISION);
+    fn confirmed_records_come_first_each_once_and_in_their_order() {
+        let exact = Via::EXACT;
+        let decided = Via::DECISION;
         type Case<'a> = (&'a [u64], &'a [u64], &'a [(u64, Via)]);
         let table: [Case<'_>; 4] = [
             (&[1, 2], &[], &[(1, exact), (2, exact)]),
@@ -69,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proposal_that_is_confirmed_keeps_what_the_index_knows_of_it() {
+    fn a_confirmed_proposal_keeps_the_data_of_the_index() {
         let known = Proposal { fingerprint: Some(Fingerprint(5)), ..proposal(4, Via::EXACT) };
         let mut items = vec![proposal(1, Via::EXACT), known];
         confirmed_first(&mut items, [proposal(4, Via::DECISION)]);

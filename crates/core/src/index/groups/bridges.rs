@@ -1,30 +1,35 @@
-//! Bridges of a connected graph: the edges whose removal would split it (Tarjan 1974).
+//! Finds the bridges of a connected graph: the edges whose removal splits the graph (Tarjan 1974).
 
 use std::collections::HashMap;
 
-/// A place on the way of the walk.
-struct Step {
-    /// Number in order of first visit.
+/// A place on the current path of the depth-first search.
+struct WalkStep {
+    /// The number of the place in the order of the first visits.
     number: usize,
     place: u32,
-    /// Where the walk came from.
+    /// The place before this one on the path.
     from: Option<u32>,
-    /// Neighbours looked at.
+    /// Number of neighbours that were visited.
     done: usize,
-    /// The lowest number that can be reached from here or below without the edge back.
+    /// The lowest number that can be reached from this place or below it without the edge to `from`.
     low: usize,
 }
 
-/// The bridges of the graph of `places` with these `neighbours`, where no edge stands twice and none leads outside. A walk
-/// in depth with a stack of its own: O(places + edges), whatever the depth.
+impl WalkStep {
+    fn new(number: usize, place: u32, from: Option<u32>) -> Self {
+        Self { number, place, from, done: 0, low: number }
+    }
+}
+
+/// Returns the bridges of the graph of `places` with these `neighbours`. No edge may occur twice or lead outside. O(places + edges). The
+/// search keeps its own stack, so that a deep graph does not overflow the stack of the thread.
 pub(super) fn bridges<'a>(places: &[u32], neighbours: impl Fn(u32) -> &'a [u32]) -> Vec<(u32, u32)> {
     let mut numbers: HashMap<u32, usize> = HashMap::with_capacity(places.len());
     let mut found = Vec::new();
-    let mut way: Vec<Step> = Vec::new();
-    let step = |number, place, from| Step { number, place, from, done: 0, low: number };
+    let mut way: Vec<WalkStep> = Vec::new();
     if let Some(&start) = places.first() {
         numbers.insert(start, 0);
-        way.push(step(0, start, None));
+        way.push(WalkStep::new(0, start, None));
     }
     while let Some(here) = way.last_mut() {
         if let Some(&next) = neighbours(here.place).get(here.done) {
@@ -33,14 +38,16 @@ pub(super) fn bridges<'a>(places: &[u32], neighbours: impl Fn(u32) -> &'a [u32])
                 _ if Some(next) == here.from => {}
                 Some(&number) => here.low = here.low.min(number),
                 None => {
-                    let (number, from) = (numbers.len(), here.place);
+                    let number = numbers.len();
+                    let from = here.place;
                     numbers.insert(next, number);
-                    way.push(step(number, next, Some(from)));
+                    way.push(WalkStep::new(number, next, Some(from)));
                 }
             }
             continue;
         }
-        let (low, place) = (here.low, here.place);
+        let low = here.low;
+        let place = here.place;
         way.pop();
         if let Some(above) = way.last_mut() {
             above.low = above.low.min(low);

@@ -1,52 +1,52 @@
-//! What is said of a group.
+//! The description of a group.
 
 use crate::index::MAX_CANDIDATES;
 
-/// From this many members on a group may be called chained, and single links join no crowds: among fewer a person sees at a
-/// glance who hangs on whom.
+/// Smallest number of members with which a group can be called chained and single links are cut. In a smaller group a person sees at once which
+/// record links which.
 pub const CHAINED_SIZE: usize = 10;
-/// A group of at least [`CHAINED_SIZE`] is chained when a smaller share of its possible pairs are pairs. Copies of one letter
-/// give 1, a hot issue in many wordings well above a half; a third is what three equal crowds give that touch at single records.
+/// A group of at least [`CHAINED_SIZE`] members is chained if its density is lower than this. Copies of one letter have density 1; a much reported problem in
+/// many wordings has well above one half; three equal parts that are linked by single records have one third.
 pub const CHAINED_DENSITY: f64 = 1.0 / 3.0;
 
-/// What a person says of a pair.
+/// A person's judgement of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// The same matter.
+    /// Both records concern the same matter.
     Same,
-    /// Not the same.
+    /// The records concern different matters.
     Different,
 }
 
-/// Records that hang together.
+/// A group of records that are connected by pairs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
-    /// At least two, ascending. The first names the group.
+    /// At least two members, ascending. The first is the name of the group.
     pub members: Vec<u64>,
     /// Number of pairs that count: found or confirmed, and not rejected.
     pub pairs: usize,
-    /// Share of the possible pairs that are pairs, above 0 and at most 1. A lookup names at most [`MAX_CANDIDATES`] earlier
-    /// records, so no more are possible for each member: a thousand copies of a letter have density 1.
+    /// The number of pairs divided by the number of possible pairs, above 0 and at most 1. A lookup names at most [`MAX_CANDIDATES`] earlier
+    /// records, which limits the possible pairs of each member; a thousand copies of a letter therefore have density 1.
     pub density: f64,
-    /// Pairs, the lower number first, ascending, without which the group would fall in two. The weak links of a chain, and the
-    /// only link of a group of two.
+    /// The pairs without which the group would fall into two parts: the weak links of a chain, and the only pair of a group of two. The lower
+    /// number first, ascending.
     pub bridges: Vec<(u64, u64)>,
-    /// Pairs of a member and a record of another group, the lower number first, ascending: single links between crowds, which
-    /// do not join them unless a person confirms them.
+    /// The pairs of a member and a record of another group of the same component. Such a single link joins two groups only if a person
+    /// confirms it. The lower number first, ascending.
     pub cut: Vec<(u64, u64)>,
-    /// Pairs of members that a person rejected, the lower number first, ascending. They hang together by others all the same.
+    /// The pairs of members that a person rejected; other pairs keep them in one group. The lower number first, ascending.
     pub rejected: Vec<(u64, u64)>,
-    /// Whether a person rejected a pair of members: the group is right for some and wrong for others.
+    /// True if a person rejected a pair of members, so that the group is wrong for some of its members.
     pub contested: bool,
-    /// Whether it is large and thin, see [`CHAINED_SIZE`] and [`CHAINED_DENSITY`]: probably several matters, linked by records
-    /// that touch on two of them.
+    /// True if the group is large and has few pairs (see [`CHAINED_SIZE`] and [`CHAINED_DENSITY`]). It probably contains several matters, which
+    /// are linked by records that concern two of them.
     pub chained: bool,
 }
 
-/// How large a group is.
+/// The name and the size of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// The lowest member, which names the group.
+    /// The lowest member, which is the name of the group.
     pub first: u64,
     /// Number of members.
     pub size: usize,
@@ -67,16 +67,17 @@ impl Summary {
 }
 
 impl Group {
-    /// Its name, size and pairs.
+    /// Returns the name, the size and the number of pairs of the group.
     pub fn summary(&self) -> Summary {
         Summary { first: self.members[0], size: self.members.len(), pairs: self.pairs }
     }
 }
 
-/// The pairs that `size` records make when each names at most [`MAX_CANDIDATES`] earlier ones.
+/// Returns the largest number of pairs among `size` records if each names at most [`MAX_CANDIDATES`] earlier records.
 fn possible_pairs(size: usize) -> u64 {
-    let (size, most) = (size as u64, MAX_CANDIDATES as u64);
-    let full = size.saturating_sub(most + 1);
+    let size = size as u64;
+    let max = MAX_CANDIDATES as u64;
+    let full = size.saturating_sub(max + 1);
     let head = size - full;
-    head * head.saturating_sub(1) / 2 + full * most
+    head * head.saturating_sub(1) / 2 + full * max
 }

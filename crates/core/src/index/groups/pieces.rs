@@ -1,54 +1,55 @@
-//! Which members of a component are shown as one group.
+//! Divides a component into groups.
 //!
-//! A component of fewer than [`CHAINED_SIZE`] members is one group. In a larger one, what hangs together without bridges is a
-//! *2-edge-connected component*, and one of more than one member, so of at least three, is a *core*. Every member belongs to the
-//! core that the fewest bridges lead to; of several such cores, to the one with the lowest member. A bridge between members that
-//! belong to two cores is *cut* unless a person confirmed it, and what hangs together without the cut bridges is a group.
+//! A component of fewer than [`CHAINED_SIZE`] members is one group. In a larger component, the removal of all bridges leaves the *2-edge-connected
+//! components*. One with more than one member (it then has at least three) is a *core*. Every member belongs to the core from which the
+//! fewest bridges lead to it; among equals, to the core with the lowest member. A bridge between members of different cores is *cut* unless
+//! a person confirmed it. The parts that remain connected without the cut bridges are the groups.
 //!
-//! Each group of several thus has a core. A component without cores or with one, such as a mere chain, in which no link is worse
-//! than another, is one group. To confirm a cut bridge joins its two groups and changes no other. All this follows from the
-//! pairs and the confirmations, whatever the order in which they came.
+//! If there are several groups, each has a core. A component with one core or without a core is one group; an example is a chain, in which no link is
+//! weaker than another. Confirming a cut bridge joins its two groups and changes no other group. The result depends only on the pairs and
+//! the confirmations, not on their order.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::bridges::bridges;
 use super::group::CHAINED_SIZE;
 
-/// A part of a component that is shown as a group.
+/// A part of a component that is a group.
 #[derive(Default)]
-pub(super) struct Piece {
-    /// Ascending by member.
+pub(super) struct GroupPiece {
+    /// The places of the members, in the order of the members.
     pub(super) places: Vec<u32>,
-    /// Bridges between two of them.
+    /// The bridges between two of these places.
     pub(super) bridges: Vec<(u32, u32)>,
-    /// Bridges to other pieces.
+    /// The bridges to other pieces.
     pub(super) cut: Vec<(u32, u32)>,
 }
 
-/// The pieces, by lowest member, of the component of `places`, which ascend by member. A place stands for so many `copies`,
-/// each of which makes a pair with the others and with all that the neighbours stand for. O(places + edges).
+/// Divides the component of `places`, which are in the order of their members, into pieces, sorted by lowest member. A place represents `copies` records;
+/// each of them forms a pair with the others and with all records of the neighbours. O(places + edges).
 pub(super) fn pieces<'a>(
     places: Vec<u32>,
     neighbours: impl Fn(u32) -> &'a [u32],
     copies: impl Fn(u32) -> usize,
     is_confirmed: impl Fn(u32, u32) -> bool,
-) -> Vec<Piece> {
+) -> Vec<GroupPiece> {
     let bridges = bridges(&places, &neighbours);
     let mut cut = Vec::new();
     if places.iter().map(|&place| copies(place)).sum::<usize>() >= CHAINED_SIZE {
-        // Where a place stands for several members, its pairs are on cycles.
+        // If a place represents several records, its pairs lie on cycles and are no bridges.
         let single = bridges.iter().copied().filter(|&(a, b)| copies(a) == 1 && copies(b) == 1).collect();
         cut = between_cores(&places, &neighbours, single);
         cut.retain(|&(a, b)| !is_confirmed(a, b));
     }
     if cut.is_empty() {
-        return vec![Piece { places, bridges, cut }];
+        return vec![GroupPiece { places, bridges, cut }];
     }
     let (piece_of, count) = parts(&places, neighbours, &cut);
-    let mut pieces: Vec<Piece> = (0..count).map(|_| Piece::default()).collect();
+    let mut pieces: Vec<GroupPiece> = (0..count).map(|_| GroupPiece::default()).collect();
     places.iter().for_each(|place| pieces[piece_of[place]].places.push(*place));
     for bridge in bridges {
-        let (one, other) = (piece_of[&bridge.0], piece_of[&bridge.1]);
+        let one = piece_of[&bridge.0];
+        let other = piece_of[&bridge.1];
         if one == other {
             pieces[one].bridges.push(bridge);
         } else {
@@ -59,7 +60,7 @@ pub(super) fn pieces<'a>(
     pieces
 }
 
-/// Those of the bridges whose ends belong to two cores.
+/// Returns the bridges whose ends belong to different cores.
 fn between_cores<'a>(
     places: &[u32],
     neighbours: impl Fn(u32) -> &'a [u32],
@@ -77,16 +78,16 @@ fn between_cores<'a>(
     }
     let mut beside = vec![Vec::new(); count];
     for (a, b) in &bridges {
-        let (a, b) = (part_of[a], part_of[b]);
-        beside[a].push(b);
-        beside[b].push(a);
+        beside[part_of[a]].push(part_of[b]);
+        beside[part_of[b]].push(part_of[a]);
     }
     let nearest = nearest(&cores, &beside);
     bridges.retain(|(a, b)| nearest[part_of[a]] != nearest[part_of[b]]);
     bridges
 }
 
-/// What hangs together without some of the edges: the number of the part of each place, by lowest member, and how many there are.
+/// Finds the connected parts after the removal of the edges `without`. Returns the number of the part of each place, and the number of parts. Parts are
+/// numbered in the order of their lowest members.
 fn parts<'a>(
     places: &[u32],
     neighbours: impl Fn(u32) -> &'a [u32],
@@ -115,11 +116,11 @@ fn parts<'a>(
     (part_of, count)
 }
 
-/// For each 2-edge-connected component the nearest of `cores`, of equally near ones the first. `beside` is a tree.
+/// Returns for each 2-edge-connected component the nearest of `cores`; among equals, the first. `beside` is a tree.
 fn nearest(cores: &[usize], beside: &[Vec<usize>]) -> Vec<usize> {
     let mut nearest = vec![usize::MAX; beside.len()];
     cores.iter().for_each(|&core| nearest[core] = core);
-    // Equally far components stand in the queue in the order of their cores, so the first to come is the right one.
+    // Components at the same distance are in the queue in the order of their cores, so that the first core that reaches a component is the right one.
     let mut queue: VecDeque<usize> = cores.iter().copied().collect();
     while let Some(part) = queue.pop_front() {
         for &other in &beside[part] {

@@ -4,21 +4,21 @@ use proptest::prelude::*;
 
 use super::*;
 
-type Pairs = BTreeSet<(u64, u64)>;
-type Members = BTreeSet<u64>;
+type PairSet = BTreeSet<(u64, u64)>;
+type MemberSet = BTreeSet<u64>;
 
-/// The same by brute force.
+/// Computes the groups by brute force, from their definition.
 #[derive(Default)]
-struct Model {
-    found: Pairs,
+struct GroupModel {
+    found: PairSet,
     decided: BTreeMap<(u64, u64), Decision>,
 }
 
-impl Model {
-    fn pairs(&self) -> Pairs {
-        let with = |decision| self.decided.iter().filter(move |(_, d)| **d == decision).map(|(pair, _)| *pair);
+impl GroupModel {
+    fn pairs(&self) -> PairSet {
+        let confirmed = self.decided.iter().filter(|(_, decision)| **decision == Decision::Same).map(|(pair, _)| *pair);
         let found = self.found.iter().filter(|pair| !self.decided.contains_key(pair)).copied();
-        found.chain(with(Decision::Same)).collect()
+        found.chain(confirmed).collect()
     }
 
     fn groups(&self) -> Vec<Group> {
@@ -26,17 +26,17 @@ impl Model {
         components(&all).iter().flat_map(|members| self.pieces(members, &all)).collect()
     }
 
-    /// The groups of a component, by the definition in `pieces`.
-    fn pieces(&self, members: &Members, all: &Pairs) -> Vec<Group> {
+    /// Returns the groups of a component, by the definition in `pieces`.
+    fn pieces(&self, members: &MemberSet, all: &PairSet) -> Vec<Group> {
         let pairs = inside(members, all);
-        let without = |pair: &(u64, u64)| pairs.iter().copied().filter(|other| other != pair).collect::<Pairs>();
+        let without = |pair: &(u64, u64)| pairs.iter().copied().filter(|other| other != pair).collect::<PairSet>();
         let is_bridge = |pair: &(u64, u64)| !components(&without(pair)).iter().any(|members| within(members, pair));
-        let bridges: Pairs = pairs.iter().copied().filter(is_bridge).collect();
+        let bridges: PairSet = pairs.iter().copied().filter(is_bridge).collect();
         let cores = components(&(&pairs - &bridges));
-        let mut cut = Pairs::new();
+        let mut cut = PairSet::new();
         if members.len() >= 10 && cores.len() > 1 {
             let far = distances(members, &pairs, &bridges);
-            let from_core = |core: &Members, member| core.iter().map(|&other| far[&(other, member)]).min();
+            let from_core = |core: &MemberSet, member| core.iter().map(|&other| far[&(other, member)]).min();
             let nearest = |member| (0..cores.len()).min_by_key(|&at| (from_core(&cores[at], member), at));
             let is_confirmed = |pair: &(u64, u64)| self.decided.get(pair) == Some(&Decision::Same);
             let is_cut = |pair: &(u64, u64)| nearest(pair.0) != nearest(pair.1) && !is_confirmed(pair);
@@ -46,7 +46,7 @@ impl Model {
         pieces.into_iter().map(|piece| self.group(piece, &pairs, &bridges)).collect()
     }
 
-    fn group(&self, members: Members, pairs: &Pairs, bridges: &Pairs) -> Group {
+    fn group(&self, members: MemberSet, pairs: &PairSet, bridges: &PairSet) -> Group {
         let own = inside(&members, pairs);
         let leaves = |(a, b): &(u64, u64)| members.contains(a) != members.contains(b);
         let different = self.decided.iter().filter(|(_, decision)| **decision == Decision::Different);
@@ -65,16 +65,16 @@ impl Model {
     }
 }
 
-fn within(members: &Members, pair: &(u64, u64)) -> bool {
+fn within(members: &MemberSet, pair: &(u64, u64)) -> bool {
     members.contains(&pair.0) && members.contains(&pair.1)
 }
 
-fn inside(members: &Members, pairs: &Pairs) -> Pairs {
+fn inside(members: &MemberSet, pairs: &PairSet) -> PairSet {
     pairs.iter().copied().filter(|pair| within(members, pair)).collect()
 }
 
-/// The fewest bridges between any two members (Floyd and Warshall).
-fn distances(members: &Members, pairs: &Pairs, bridges: &Pairs) -> BTreeMap<(u64, u64), usize> {
+/// Returns the smallest number of bridges between any two members (Floyd and Warshall).
+fn distances(members: &MemberSet, pairs: &PairSet, bridges: &PairSet) -> BTreeMap<(u64, u64), usize> {
     let mut far = BTreeMap::new();
     for &a in members {
         for &b in members {
@@ -94,11 +94,11 @@ fn distances(members: &Members, pairs: &Pairs, bridges: &Pairs) -> BTreeMap<(u64
     far
 }
 
-/// Connected components, by first member.
-fn components(pairs: &Pairs) -> Vec<Members> {
-    let mut groups: Vec<Members> = Vec::new();
+/// Returns the connected components, sorted by first member.
+fn components(pairs: &PairSet) -> Vec<MemberSet> {
+    let mut groups: Vec<MemberSet> = Vec::new();
     for &(a, b) in pairs {
-        let touches = |group: &Members| group.contains(&a) || group.contains(&b);
+        let touches = |group: &MemberSet| group.contains(&a) || group.contains(&b);
         let (touched, others): (Vec<_>, Vec<_>) = groups.into_iter().partition(touches);
         groups = others;
         groups.push(touched.into_iter().flatten().chain([a, b]).collect());
@@ -108,7 +108,7 @@ fn components(pairs: &Pairs) -> Vec<Members> {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum GroupStep {
     Add(u64, u64),
     Remove(u64, u64),
     Leave(u64),
@@ -117,46 +117,48 @@ enum Step {
     Withdraw(u64, u64),
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let pair = || (0..14_u64, 0..14_u64);
+fn pair() -> impl Strategy<Value = (u64, u64)> {
+    (0..14_u64, 0..14_u64)
+}
+
+fn steps() -> impl Strategy<Value = Vec<GroupStep>> {
     let step = prop_oneof![
-        8 => pair().prop_map(|(a, b)| Step::Add(a, b)),
-        2 => pair().prop_map(|(a, b)| Step::Remove(a, b)),
-        2 => (0..14_u64).prop_map(Step::Leave),
-        1 => pair().prop_map(|(a, b)| Step::Confirm(a, b)),
-        2 => pair().prop_map(|(a, b)| Step::Reject(a, b)),
-        1 => pair().prop_map(|(a, b)| Step::Withdraw(a, b)),
+        8 => pair().prop_map(|(a, b)| GroupStep::Add(a, b)),
+        2 => pair().prop_map(|(a, b)| GroupStep::Remove(a, b)),
+        2 => (0..14_u64).prop_map(GroupStep::Leave),
+        1 => pair().prop_map(|(a, b)| GroupStep::Confirm(a, b)),
+        2 => pair().prop_map(|(a, b)| GroupStep::Reject(a, b)),
+        1 => pair().prop_map(|(a, b)| GroupStep::Withdraw(a, b)),
     ];
     prop::collection::vec(step, 0..60)
 }
 
-fn take(set: &mut GroupSet, model: &mut Model, step: Step) {
-    let key = |a, b| ordered(a, b);
+fn apply(set: &mut GroupSet, model: &mut GroupModel, step: GroupStep) {
     match step {
-        Step::Add(a, b) => {
+        GroupStep::Add(a, b) => {
             set.add_pair(a, b);
-            model.found.extend(key(a, b));
+            model.found.extend(ordered(a, b));
         }
-        Step::Remove(a, b) => {
+        GroupStep::Remove(a, b) => {
             set.remove_pair(a, b);
-            key(a, b).map(|pair| model.found.remove(&pair));
+            ordered(a, b).map(|pair| model.found.remove(&pair));
         }
-        Step::Leave(member) => {
+        GroupStep::Leave(member) => {
             set.remove_member(member);
             model.found.retain(|pair| pair.0 != member && pair.1 != member);
             model.decided.retain(|pair, _| pair.0 != member && pair.1 != member);
         }
-        Step::Confirm(a, b) => {
+        GroupStep::Confirm(a, b) => {
             set.confirm(a, b);
-            model.decided.extend(key(a, b).map(|pair| (pair, Decision::Same)));
+            model.decided.extend(ordered(a, b).map(|pair| (pair, Decision::Same)));
         }
-        Step::Reject(a, b) => {
+        GroupStep::Reject(a, b) => {
             set.reject(a, b);
-            model.decided.extend(key(a, b).map(|pair| (pair, Decision::Different)));
+            model.decided.extend(ordered(a, b).map(|pair| (pair, Decision::Different)));
         }
-        Step::Withdraw(a, b) => {
+        GroupStep::Withdraw(a, b) => {
             set.withdraw(a, b);
-            key(a, b).map(|pair| model.decided.remove(&pair));
+            ordered(a, b).map(|pair| model.decided.remove(&pair));
         }
     }
 }
@@ -164,10 +166,11 @@ fn take(set: &mut GroupSet, model: &mut Model, step: Step) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
-    fn groups_are_those_of_brute_force_whatever_comes_and_goes(steps in steps()) {
-        let (mut set, mut model) = (GroupSet::new(), Model::default());
+    fn groups_equal_those_of_brute_force_after_every_step(steps in steps()) {
+        let mut set = GroupSet::new();
+        let mut model = GroupModel::default();
         for step in steps {
-            take(&mut set, &mut model, step);
+            apply(&mut set, &mut model, step);
             let expected = model.groups();
             prop_assert_eq!(set.groups().collect::<Vec<_>>(), &expected[..], "after {:?}", step);
             let pairs = model.pairs();
@@ -188,13 +191,14 @@ proptest! {
     }
 }
 
-/// A tree of crowds of one to five under numbers in any order, joined by single links: all pairs in some order and in another,
-/// and those of the links that are confirmed.
+/// Generates a tree of crowds of one to five members, which single links join. Members have numbers in random order. Returns all pairs in one order,
+/// all pairs in another order, and the confirmed links.
 fn crowds() -> impl Strategy<Value = [Vec<(u64, u64)>; 3]> {
     let crowd = (1..6_usize, any::<[prop::sample::Index; 3]>(), prop::bool::weighted(0.15));
     let numbers = Just((0..40).collect::<Vec<u64>>()).prop_shuffle();
     let graphs = (prop::collection::vec(crowd, 2..8), numbers).prop_map(|(crowds, mut numbers)| {
-        let (mut pairs, mut confirmed) = (Vec::new(), Vec::new());
+        let mut pairs = Vec::new();
+        let mut confirmed = Vec::new();
         let mut made: Vec<Vec<u64>> = Vec::new();
         for (size, [parent, here, there], is_confirmed) in crowds {
             let members = numbers.split_off(numbers.len() - size);
@@ -220,10 +224,11 @@ fn crowds() -> impl Strategy<Value = [Vec<(u64, u64)>; 3]> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
-    fn crowds_joined_by_single_links_are_the_same_groups_in_any_order([pairs, other_order, confirmed] in crowds()) {
-        let (mut one, mut model) = (GroupSet::new(), Model::default());
-        pairs.iter().for_each(|&(a, b)| take(&mut one, &mut model, Step::Add(a, b)));
-        confirmed.iter().for_each(|&(a, b)| take(&mut one, &mut model, Step::Confirm(a, b)));
+    fn the_order_of_pairs_does_not_change_the_groups([pairs, other_order, confirmed] in crowds()) {
+        let mut one = GroupSet::new();
+        let mut model = GroupModel::default();
+        pairs.iter().for_each(|&(a, b)| apply(&mut one, &mut model, GroupStep::Add(a, b)));
+        confirmed.iter().for_each(|&(a, b)| apply(&mut one, &mut model, GroupStep::Confirm(a, b)));
         let groups: Vec<Group> = one.groups().collect();
         prop_assert_eq!(&groups, &model.groups());
 
@@ -243,16 +248,16 @@ proptest! {
     }
 
     #[test]
-    fn confirming_a_cut_pair_joins_and_withdrawing_cuts_again([pairs, _, confirmed] in crowds()) {
+    fn confirming_a_cut_pair_joins_two_groups_and_withdrawing_separates_them([pairs, _, confirmed] in crowds()) {
         let mut set = set(pairs);
         confirmed.iter().for_each(|&(a, b)| set.confirm(a, b));
         let before: Vec<Group> = set.groups().collect();
-        let cut: Pairs = before.iter().flat_map(|group| group.cut.iter().copied()).collect();
+        let cut: PairSet = before.iter().flat_map(|group| group.cut.iter().copied()).collect();
         for &(a, b) in &cut {
             set.confirm(a, b);
             let joined = set.group_of(a).unwrap();
             prop_assert!(joined.members.contains(&b) && joined.bridges.contains(&(a, b)));
-            prop_assert_eq!(set.len(), before.len() - 1, "the others stay");
+            prop_assert_eq!(set.len(), before.len() - 1, "the other groups stay");
             set.withdraw(a, b);
             prop_assert_eq!(&set.groups().collect::<Vec<_>>(), &before);
         }
@@ -262,7 +267,7 @@ proptest! {
     }
 }
 
-/// All pairs of `members`.
+/// Returns all pairs of `members`.
 fn crowd(members: std::ops::Range<u64>) -> impl Iterator<Item = (u64, u64)> + Clone {
     members.clone().flat_map(move |a| (a + 1..members.end).map(move |b| (a, b)))
 }
@@ -272,8 +277,8 @@ fn members(set: &GroupSet) -> Vec<Vec<u64>> {
 }
 
 #[test]
-fn a_single_link_joins_no_crowds_from_ten_members_on() {
-    // Two crowds, and a chain of three between them: the one in the middle is as far from both.
+fn a_single_link_does_not_join_crowds_of_ten_or_more_members() {
+    // Two crowds, and a chain of three between them. The record in the middle is equally far from both crowds.
     let two = crowd(10..13).chain(crowd(20..24));
     let small = set(two.clone().chain([(12, 1), (1, 20)]));
     assert_eq!((small.len(), small.group_of(1).unwrap().cut), (1, vec![]), "eight");
@@ -281,24 +286,30 @@ fn a_single_link_joins_no_crowds_from_ten_members_on() {
     assert_eq!(members(&set), [vec![1, 20, 21, 22, 23], vec![2, 3, 10, 11, 12]]);
     let group = set.group_of(2).unwrap();
     assert_eq!((&group.bridges[..], &group.cut[..]), (&[(2, 3), (3, 12)][..], &[(1, 2)][..]));
-    assert_eq!((group.pairs, group.density, group.chained), (5, 0.5, false), "of the piece");
+    assert_eq!((group.pairs, group.density, group.chained), (5, 0.5, false), "the numbers describe the piece");
     set.reject(20, 11);
-    assert!(set.groups().all(|group| !group.contested), "they are no group");
+    assert!(set.groups().all(|group| !group.contested), "the rejected records are in different groups");
     set.add_pair(21, 11);
-    assert_eq!(set.len(), 1, "a second way between the two");
+    assert_eq!(set.len(), 1, "a second path connects the two crowds");
     assert!(set.group_of(1).unwrap().contested);
 }
 
 #[test]
-fn copies_hang_together_by_more_than_single_links() {
-    let set = set([(1, 2), (2, 3), (3, 4), (4, 5)]);
-    let members = |copies: fn(u64) -> usize| -> Vec<Vec<u64>> {
-        set.groups_of_copies(copies).map(|group| group.members).collect()
-    };
-    assert_eq!(members(|_| 1), [[1, 2, 3, 4, 5]]);
-    assert_eq!(members(|member| if member == 1 || member == 5 { 4 } else { 1 }), [vec![1, 2, 3], vec![4, 5]]);
-    assert_eq!(members(|_| 2), [[1, 2, 3, 4, 5]], "no link is single");
-    assert_eq!(members(|member| if member == 1 || member == 5 { 3 } else { 1 }), [[1, 2, 3, 4, 5]], "nine");
+fn pairs_of_a_member_with_copies_are_no_single_links() {
+    assert_eq!(chain_groups(|_| 1), [[1, 2, 3, 4, 5]]);
+    assert_eq!(chain_groups(|member| if member == 1 || member == 5 { 4 } else { 1 }), [vec![1, 2, 3], vec![4, 5]]);
+    assert_eq!(chain_groups(|_| 2), [[1, 2, 3, 4, 5]], "no link is single");
+    assert_eq!(
+        chain_groups(|member| if member == 1 || member == 5 { 3 } else { 1 }),
+        [[1, 2, 3, 4, 5]],
+        "nine records"
+    );
+}
+
+/// Returns the members of the groups of a chain from 1 to 5, whose members have copies.
+fn chain_groups(copies: fn(u64) -> usize) -> Vec<Vec<u64>> {
+    let chain = set([(1, 2), (2, 3), (3, 4), (4, 5)]);
+    chain.groups_of_copies(copies).map(|group| group.members).collect()
 }
 
 fn set(pairs: impl IntoIterator<Item = (u64, u64)>) -> GroupSet {
@@ -320,7 +331,7 @@ fn a_rejected_pair_inside_a_chain_leaves_one_contested_group() {
 }
 
 #[test]
-fn a_decision_beats_what_is_found_later_and_may_be_changed() {
+fn a_decision_overrides_later_matches_and_can_be_changed() {
     let mut set = GroupSet::new();
     set.reject(1, 2);
     set.add_pair(1, 2);
@@ -339,20 +350,20 @@ fn a_long_thin_group_is_chained_and_copies_of_a_letter_are_not() {
     let group = chain.group_of(0).unwrap();
     assert!(group.chained && group.bridges.len() == 11 && group.members.len() == 12);
     assert!(!set((0..8).map(|n| (n, n + 1))).group_of(0).unwrap().chained, "small");
-    // Each copy names the 256 earliest, as a lookup does.
+    // Each copy forms pairs with the 256 earliest copies, like a lookup.
     let copies = set((1..1000_u64).flat_map(|n| (0..n.min(256)).map(move |m| (m, n))));
     let summary = copies.summary_of(999).unwrap();
     assert_eq!((summary.first, summary.size, summary.density(), summary.chained()), (0, 1000, 1.0, false));
 }
 
 #[test]
-fn a_chain_of_a_hundred_thousand_needs_no_deep_stack() {
+fn a_chain_of_a_hundred_thousand_members_does_not_overflow_the_stack() {
     let group = set((0..100_000).map(|n| (n, n + 1))).group_of(7).unwrap();
     assert_eq!((group.members.len(), group.bridges.len()), (100_001, 100_000));
 }
 
 #[test]
-fn lists_go_on_from_a_first_member() {
+fn summaries_start_at_the_given_first_member() {
     let set = set([(5, 6), (1, 9), (3, 4)]);
     assert_eq!(set.summaries(3).map(|summary| summary.first).collect::<Vec<_>>(), [3, 5]);
     assert!(set.memory_usage() > 0);

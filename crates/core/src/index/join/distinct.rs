@@ -1,42 +1,42 @@
-//! Fingerprints sorted, equal ones together.
+//! The sorted fingerprints of a batch, with the places of equal ones.
 
 use std::ops::Range;
 
 use rayon::prelude::*;
 
-/// Entries a thread reads at a time.
+/// Number of entries that a thread reads at a time.
 const CHUNK: usize = 1 << 20;
-/// Entries sorted at a time.
+/// Number of entries that are sorted at a time.
 const GROUP: usize = 1 << 15;
-/// Most groups: see `MAX_GROUPS` of the join.
+/// Largest number of groups, as a power of two; see `MAX_GROUPS` of the join.
 const MAX_GROUP_BITS: u32 = 10;
-/// Bits by which a position is looked up.
+/// Number of upper bits by which a position is looked up.
 const HEAD_BITS: u32 = 16;
 
-/// A batch of fingerprints, ready to be joined. A fingerprint is named by its position: that of the first of its
-/// equals in ascending order. 12 bytes each, and a quarter of a megabyte.
+/// A batch of fingerprints that is ready for a join. The position of a fingerprint is the index of its first occurrence in ascending order. Takes 12
+/// bytes a fingerprint, and a quarter of a megabyte.
 #[derive(Clone, Debug)]
 pub struct Distinct {
-    /// Ascending; equal ones repeated.
+    /// All fingerprints, ascending; equal ones are repeated.
     values: Vec<u64>,
-    /// Where each stood in the input; ascending among equals.
+    /// The place of each fingerprint in the input; ascending among equal fingerprints.
     places: Vec<u32>,
-    /// For each value of the upper bits, the first position with it or above.
+    /// For each value of the upper bits, the first position of a fingerprint with this value or a higher one.
     heads: Vec<u32>,
-    /// Positions that a thread reads at a time.
+    /// Number of positions that a thread reads at a time.
     chunk_size: usize,
 }
 
-/// More fingerprints than can be joined at once.
+/// The error that a batch has more fingerprints than a join can take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0} fingerprints are more than can be joined at once (2^32 - 1)")]
 pub struct TooMany(usize);
 
 impl Distinct {
-    /// Sorts `fingerprints` on all cores. O(n log n); 16 bytes each while it does, beside the fingerprints given.
+    /// Sorts `fingerprints` on all cores. O(n log n). Takes 16 bytes a fingerprint while it sorts, in addition to the input.
     ///
     /// # Errors
-    /// When they are more than positions can name.
+    /// There are 2^32 or more fingerprints.
     pub fn of(fingerprints: &[u64]) -> Result<Self, TooMany> {
         u32::try_from(fingerprints.len()).map_err(|_| TooMany(fingerprints.len()))?;
         Ok(Self::sorted(fingerprints, CHUNK, GROUP))
@@ -47,9 +47,11 @@ impl Distinct {
         let group = |value: u64| (value >> 1 >> (63 - bits)) as usize;
         let layers: Vec<(Vec<u32>, Vec<u32>)> =
             fingerprints.par_chunks(chunk_size).map(|chunk| places_by(chunk, 1 << bits, group)).collect();
-        let (mut values, mut places) = (vec![0; fingerprints.len()], vec![0; fingerprints.len()]);
+        let mut values = vec![0; fingerprints.len()];
+        let mut places = vec![0; fingerprints.len()];
         let mut parts = Vec::with_capacity(1 << bits);
-        let (mut values_left, mut places_left) = (&mut values[..], &mut places[..]);
+        let mut values_left = &mut values[..];
+        let mut places_left = &mut places[..];
         for group in 0..1 << bits {
             let size = layers.iter().map(|(_, ends)| range(ends, group).len()).sum();
             let (values, places);
@@ -76,54 +78,55 @@ impl Distinct {
         Self { values, places, heads, chunk_size }
     }
 
-    /// Number of fingerprints, equal ones each counted.
+    /// Number of fingerprints in the batch, with repetitions.
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// Whether there are none.
+    /// True if the batch is empty.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// The fingerprint at a position.
+    /// Returns the fingerprint at a position.
     pub fn value(&self, position: u32) -> u64 {
         self.values[position as usize]
     }
 
-    /// The position of a fingerprint. Some hundred nanoseconds.
+    /// Returns the position of a fingerprint. Takes some hundred nanoseconds.
     pub fn position(&self, value: u64) -> Option<u32> {
         let head = (value >> (64 - HEAD_BITS)) as usize;
-        let (start, end) = (self.heads[head] as usize, self.heads[head + 1] as usize);
+        let start = self.heads[head] as usize;
+        let end = self.heads[head + 1] as usize;
         let at = start + self.values[start..end].partition_point(|&other| other < value);
         (self.values.get(at) == Some(&value)).then_some(at as u32)
     }
 
-    /// Where the fingerprint at `position` stood in the input, ascending: one place or more.
+    /// Returns the places of the fingerprint at `position` in the input, ascending: one place or more.
     pub fn places(&self, position: u32) -> &[u32] {
         let rest = &self.values[position as usize..];
         let count = rest.iter().take_while(|&&value| value == rest[0]).count();
         &self.places[position as usize..position as usize + count]
     }
 
-    /// The position of every different fingerprint, ascending.
+    /// Returns the position of every different fingerprint, ascending.
     pub fn positions(&self) -> impl Iterator<Item = u32> + '_ {
         (0..self.values.len()).filter(|&at| self.is_first(at)).map(|at| at as u32)
     }
 
-    /// Bytes allocated.
+    /// Memory in bytes.
     pub fn memory_usage(&self) -> usize {
         self.values.capacity() * 8 + (self.places.capacity() + self.heads.capacity()) * 4
     }
 
-    /// Stretches of positions, for threads.
+    /// Divides the positions into ranges for the threads.
     pub(super) fn chunks(&self) -> impl IndexedParallelIterator<Item = Range<usize>> + '_ {
         let size = self.chunk_size;
         let chunks = self.values.len().div_ceil(size);
         (0..chunks).into_par_iter().map(move |chunk| chunk * size..(chunk * size + size).min(self.values.len()))
     }
 
-    /// The different values that begin in a stretch.
+    /// Returns the different values whose first occurrence lies in the range.
     pub(super) fn values_from(&self, range: Range<usize>) -> impl Iterator<Item = u64> + '_ {
         let before = range.start.checked_sub(1).map(|at| self.values[at]);
         let mut last = before.unwrap_or_else(|| self.values.first().map_or(0, |first| !first));
@@ -139,7 +142,7 @@ impl Distinct {
     }
 }
 
-/// The places of `chunk` sorted by group, and where each group ends.
+/// Sorts the places of `chunk` by group. Also returns the end of each group.
 fn places_by(chunk: &[u64], groups: usize, group: impl Fn(u64) -> usize) -> (Vec<u32>, Vec<u32>) {
     let mut ends = vec![0_u32; groups];
     chunk.iter().for_each(|&value| ends[group(value)] += 1);

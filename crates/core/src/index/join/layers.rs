@@ -1,23 +1,23 @@
-//! A partition of fingerprints into groups, made by all cores: each sorts a stretch of the input by group, and a group is
-//! gathered from all stretches. Sequential in memory but for the writing of one stretch, which stays in the cache.
+//! Partitions fingerprints into groups on all cores. Each thread sorts ranges of the input by group, and a group is then collected from all ranges.
+//! Memory is accessed sequentially, except for writing one range, which stays in the cache.
 
 use rayon::prelude::*;
 
 use super::distinct::Distinct;
 
-/// See the module.
-pub(super) struct Layers {
-    layers: Vec<Layer>,
+/// A partition of fingerprints into groups.
+pub(super) struct Partition {
+    layers: Vec<PartitionLayer>,
 }
 
-struct Layer {
+struct PartitionLayer {
     values: Vec<u64>,
-    /// Where each group ends.
+    /// The end of each group in `values`.
     ends: Vec<u32>,
 }
 
-impl Layers {
-    /// How many different fingerprints fall into each of so many groups. `group_of` says into which, if any.
+impl Partition {
+    /// Returns the number of different fingerprints in each group. `group_of` returns the group of a fingerprint, or `None` to leave it out.
     pub(super) fn sizes(
         distinct: &Distinct,
         groups: usize,
@@ -35,7 +35,7 @@ impl Layers {
         distinct.chunks().map(each).reduce(|| vec![0; groups], both)
     }
 
-    /// The partition: 8 bytes for each that falls into a group.
+    /// Makes the partition. Takes 8 bytes for each fingerprint that is in a group.
     pub(super) fn of(distinct: &Distinct, groups: usize, group_of: impl Fn(u64) -> Option<usize> + Sync) -> Self {
         let layer = |range: std::ops::Range<usize>| {
             let mut ends = vec![0_u32; groups];
@@ -54,15 +54,15 @@ impl Layers {
                     *at += 1;
                 }
             }
-            Layer { values, ends }
+            PartitionLayer { values, ends }
         };
         Self { layers: distinct.chunks().map(layer).collect() }
     }
 
-    /// Puts all of one group into `set`.
+    /// Replaces the content of `set` with all fingerprints of a group.
     pub(super) fn gather(&self, group: usize, set: &mut Vec<u64>) {
         set.clear();
-        for Layer { values, ends } in &self.layers {
+        for PartitionLayer { values, ends } in &self.layers {
             let start = group.checked_sub(1).map_or(0, |before| ends[before]);
             set.extend_from_slice(&values[start as usize..ends[group] as usize]);
         }

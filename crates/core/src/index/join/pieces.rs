@@ -1,28 +1,29 @@
-//! Into which pieces a set is cut, and what is known of its pairs.
+//! Chooses the pieces by which a set is partitioned, and records the properties of its pairs.
 
-/// What all pairs that count have in common, at some place of the recursion.
+/// The properties that all pairs to be reported have at some depth of the recursion.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Path {
-    /// Bits in which they agree.
+pub(super) struct JoinPath {
+    /// The bits in which the pairs agree.
     pub(super) same: u64,
-    /// Disjoint pieces in each of which they differ: their bits ...
+    /// The bits of disjoint pieces, in each of which the pairs differ.
     pub(super) spent: u64,
-    /// ... and their number.
+    /// The number of these pieces.
     pub(super) differing: u32,
 }
 
-impl Path {
-    /// Nothing is known.
+impl JoinPath {
+    /// Makes a path without any known property.
     pub(super) fn new() -> Self {
         Self { same: 0, spent: 0, differing: 0 }
     }
 
-    /// The pairs that agree in `piece`.
+    /// Returns the path of the pairs that agree in `piece`.
     pub(super) fn agreeing(self, piece: u64) -> Self {
         Self { same: self.same | piece, ..self }
     }
 
-    /// The pairs that differ in `piece`. One that overlaps with others is not counted: the bit that differs may be the same.
+    /// Returns the path of the pairs that differ in `piece`. A piece that overlaps with earlier ones is not counted, because the different bit may be the
+    /// same.
     pub(super) fn differing(self, piece: u64) -> Self {
         if piece & self.spent != 0 {
             return self;
@@ -31,54 +32,54 @@ impl Path {
     }
 }
 
-/// Bits by which a set is partitioned.
+/// The bits by which a set is partitioned.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Piece {
+pub(super) struct BitPiece {
     mask: u64,
-    /// How many bits it has.
+    /// Number of bits.
     pub(super) width: u32,
 }
 
-/// Odd, and without pattern: 2^64 divided by the golden ratio.
+/// An odd number without a pattern: 2^64 divided by the golden ratio.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
-impl Piece {
+impl BitPiece {
     pub(super) fn new(mask: u64) -> Self {
         Self { mask, width: mask.count_ones() }
     }
 
-    /// Values that agree in the piece have the same code; of the others few do, in whichever of the upper bits one looks.
+    /// Returns a hash of the piece's bits. Values that agree in the piece have the same hash; among other values any range of the upper bits is rarely equal.
     #[inline]
     pub(super) fn code(self, value: u64) -> u64 {
         let bits = value & self.mask;
         (bits ^ bits >> 32).wrapping_mul(MULTIPLIER)
     }
 
-    /// The upper `bits` of the code.
+    /// Returns the upper `bits` bits of the code.
     #[inline]
     pub(super) fn group(self, value: u64, bits: u32) -> usize {
-        // In two steps: a shift by 64 is none.
+        // The shift has two steps, because a shift by 64 is not allowed.
         (self.code(value) >> 1 >> (63 - bits)) as usize
     }
 }
 
-/// The cheapest way found to go through a set.
+/// The cheapest partition of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Plan {
-    /// Bits to be cut.
+pub(super) struct CutPlan {
+    /// The bits that are divided into pieces.
     pub(super) region: u64,
-    /// Into this many pieces.
+    /// The number of pieces.
     pub(super) count: u32,
 }
 
 /// Nanoseconds to compare two values.
 const COMPARE: f64 = 1.0;
 
-impl Plan {
-    /// For `entries` that vary in the bits `vary`; `None` where comparing each with each is cheapest. Either all bits that
-    /// vary are cut, or those outside the pieces in which pairs differ anyway: there they may differ in fewer.
-    pub(super) fn of(entries: usize, vary: u64, path: Path, radius: u32, file: f64) -> Option<Self> {
-        let cost_of = Cost { radius, file };
+impl CutPlan {
+    /// Chooses the partition of a set of `entries` values that differ in the bits `vary`. Returns `None` if comparing each value with each is cheapest. The
+    /// candidates are: all these bits, or only the bits outside the pieces in which the pairs are known to differ, which need fewer pieces.
+    pub(super) fn of(entries: usize, vary: u64, path: JoinPath, radius: u32, file: f64) -> Option<Self> {
+        let cost_of = CutCost { radius, file };
         let whole = Self { region: vary, count: radius + 1 };
         let rest = radius.checked_sub(path.differing).map(|r| Self { region: vary & !path.spent, count: r + 1 });
         let cost = |plan: &Self| cost_of.cutting(entries as f64, plan.region.count_ones(), plan.count);
@@ -88,19 +89,18 @@ impl Plan {
     }
 }
 
-/// Nanoseconds an entry when each is compared with each.
+/// Nanoseconds for each entry if each is compared with each.
 fn comparing(entries: f64) -> f64 {
     entries / 2.0 * COMPARE
 }
 
-struct Cost {
+struct CutCost {
     radius: u32,
     file: f64,
 }
 
-impl Cost {
-    /// Nanoseconds an entry when `bits` are cut into `count` pieces, and what then falls together is gone through as is
-    /// best.
+impl CutCost {
+    /// Nanoseconds for each entry if `bits` bits are divided into `count` pieces, and each resulting group is processed in the cheapest way.
     fn cutting(&self, entries: f64, bits: u32, count: u32) -> f64 {
         let width = bits / count;
         if width == 0 {
@@ -115,9 +115,10 @@ impl Cost {
     }
 }
 
-/// Cuts `region` into `count` pieces, as equal as can be, from the lowest bits up.
+/// Divides `region` into `count` pieces of nearly equal size, from the lowest bits up.
 pub(super) fn cut(region: u64, count: u32) -> impl Iterator<Item = u64> {
-    let (bits, mut left) = (region.count_ones(), region);
+    let bits = region.count_ones();
+    let mut left = region;
     (0..count).map(move |piece| {
         let take = bits * (piece + 1) / count - bits * piece / count;
         let whole = left;

@@ -1,52 +1,60 @@
-//! One thread's part of a join: partitions a set by pieces until what falls together is few, and compares that.
+//! The part of a join that one thread does: it partitions a set until the groups are small, and compares the values in each group.
 
-use super::Tuning;
-use super::pieces::{Path, Piece, Plan, cut};
+use super::JoinTuning;
+use super::pieces::{BitPiece, CutPlan, JoinPath, cut};
 
-/// Pairs gathered before they are reported.
+/// Number of pairs that are reported together.
 const BATCH: usize = 4_096;
 
-/// Buffers of a thread. `report` is given pairs, takes them out, and says whether to go on.
-pub(super) struct Worker<R> {
+/// The buffers of a thread. `report` takes the found pairs out of a list, and returns false to end the join.
+pub(super) struct JoinWorker<R> {
     radius: u32,
-    /// Pieces in each of which a pair must differ to be reported here.
+    /// The pieces in each of which a pair must differ to be reported here.
     apart: Vec<u64>,
-    /// One set and its offsets for each depth of the recursion.
-    buffers: Vec<Buffer>,
+    /// One buffer for each depth of the recursion.
+    buffers: Vec<SplitBuffer>,
     depth: usize,
     found: Vec<(u64, u64)>,
     report: R,
     stopped: bool,
-    tuning: Tuning,
+    tuning: JoinTuning,
 }
 
 #[derive(Default)]
-struct Buffer {
+struct SplitBuffer {
     values: Vec<u64>,
     ends: Vec<u32>,
 }
 
-impl<R: FnMut(&mut Vec<(u64, u64)>) -> bool> Worker<R> {
-    pub(super) fn new(radius: u32, apart: &[u64], tuning: Tuning, report: R) -> Self {
-        let (buffers, found) = (Vec::new(), Vec::new());
-        Self { radius, apart: apart.to_vec(), buffers, depth: 0, found, report, stopped: false, tuning }
+impl<R: FnMut(&mut Vec<(u64, u64)>) -> bool> JoinWorker<R> {
+    pub(super) fn new(radius: u32, apart: &[u64], tuning: JoinTuning, report: R) -> Self {
+        Self {
+            radius,
+            apart: apart.to_vec(),
+            buffers: Vec::new(),
+            depth: 0,
+            found: Vec::new(),
+            report,
+            stopped: false,
+            tuning,
+        }
     }
 
-    /// Reports what was found and not reported.
+    /// Reports the pairs that were found and not reported yet.
     pub(super) fn flush(&mut self) {
         self.stopped |= !(self.report)(&mut self.found);
     }
 
-    /// Finds the pairs of `set` that agree in `piece`. All of `set` have the same upper `known` bits of the piece's code.
-    pub(super) fn split(&mut self, set: &[u64], piece: Piece, known: u32, path: Path) {
+    /// Finds the pairs of `set` that agree in `piece`. All values have the same upper `known` bits of the piece's code.
+    pub(super) fn split(&mut self, set: &[u64], piece: BitPiece, known: u32, path: JoinPath) {
         if set.len() <= self.tuning.few {
             return self.compare_all(set, path);
         }
-        // No more slots than the piece has values left, nor many more than there are entries.
+        // There are not more slots than remaining values of the piece, and not many more than entries.
         let width = (set.len().ilog2() + 1).min((piece.width + 2).saturating_sub(known)).max(1);
         let slot = |value: u64| (piece.code(value) << known >> (64 - width)) as usize;
         if self.depth == self.buffers.len() {
-            self.buffers.push(Buffer::default());
+            self.buffers.push(SplitBuffer::default());
         }
         let mut buffer = std::mem::take(&mut self.buffers[self.depth]);
         buffer.fill(set, 1 << width, slot);
@@ -64,7 +72,7 @@ impl<R: FnMut(&mut Vec<(u64, u64)>) -> bool> Worker<R> {
     }
 
     /// Finds the pairs of `set`.
-    fn join(&mut self, set: &[u64], path: Path) {
+    fn join(&mut self, set: &[u64], path: JoinPath) {
         if set.len() <= self.tuning.few {
             return self.compare_all(set, path);
         }
@@ -73,20 +81,21 @@ impl<R: FnMut(&mut Vec<(u64, u64)>) -> bool> Worker<R> {
         if self.stopped || self.apart.iter().any(|piece| piece & vary == 0) {
             return;
         }
-        let Some(Plan { region, count }) = Plan::of(set.len(), vary, path, self.radius, self.tuning.file) else {
+        let Some(CutPlan { region, count }) = CutPlan::of(set.len(), vary, path, self.radius, self.tuning.file) else {
             return self.compare_all(set, path);
         };
-        let (before, mut path) = (self.apart.len(), path);
+        let before = self.apart.len();
+        let mut path = path;
         for mask in cut(region, count) {
-            self.split(set, Piece::new(mask), 0, path.agreeing(mask));
+            self.split(set, BitPiece::new(mask), 0, path.agreeing(mask));
             self.apart.push(mask);
             path = path.differing(mask);
         }
         self.apart.truncate(before);
     }
 
-    /// Compares each with each.
-    pub(super) fn compare_all(&mut self, set: &[u64], path: Path) {
+    /// Compares each value with each.
+    pub(super) fn compare_all(&mut self, set: &[u64], path: JoinPath) {
         for (at, &a) in set.iter().enumerate() {
             for &b in &set[..at] {
                 if (a ^ b).count_ones() <= self.radius {
@@ -99,7 +108,7 @@ impl<R: FnMut(&mut Vec<(u64, u64)>) -> bool> Worker<R> {
         }
     }
 
-    /// Notes a pair within the radius, if this is the place to report it.
+    /// Adds a pair within the radius to the found pairs, unless it is reported at another place of the recursion.
     #[cold]
     fn hit(&mut self, a: u64, b: u64, same: u64) {
         let differ = a ^ b;
@@ -112,8 +121,8 @@ impl<R: FnMut(&mut Vec<(u64, u64)>) -> bool> Worker<R> {
     }
 }
 
-impl Buffer {
-    /// Sorts `set` into slots; `ends` says where each ends.
+impl SplitBuffer {
+    /// Sorts `set` by slot, and sets the end of each slot.
     fn fill(&mut self, set: &[u64], slots: usize, slot: impl Fn(u64) -> usize) {
         self.ends.clear();
         self.ends.resize(slots, 0);

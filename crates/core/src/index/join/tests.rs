@@ -6,16 +6,16 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Small sets, and every way of going through them.
-const TINY: Tuning = Tuning { few: 2, group: 8, large: 40, file: 0.01 };
+/// Small limits, so that small sets use every method of the join.
+const TINY: JoinTuning = JoinTuning { few: 2, group: 8, large: 40, file: 0.01 };
 
 #[derive(Default)]
-struct Kept {
+struct KeptPairs {
     pairs: Mutex<Vec<NearPair>>,
     progress: Mutex<Vec<(u64, u64)>>,
 }
 
-impl Sink for Kept {
+impl Sink for KeptPairs {
     fn take(&self, pairs: &[NearPair]) -> ControlFlow<()> {
         self.pairs.lock().unwrap().extend_from_slice(pairs);
         ControlFlow::Continue(())
@@ -26,12 +26,13 @@ impl Sink for Kept {
     }
 }
 
-fn found(distinct: &Distinct, radius: u8, memory: usize, tuning: Tuning) -> Vec<(u64, u64)> {
-    let kept = Kept::default();
+fn found(distinct: &Distinct, radius: u8, memory: usize, tuning: JoinTuning) -> Vec<(u64, u64)> {
+    let kept = KeptPairs::default();
     assert!(join_tuned(distinct, radius, memory, &kept, tuning).is_continue());
     let pairs = kept.pairs.into_inner().unwrap();
     let values = |pair: &NearPair| {
-        let (a, b) = (distinct.value(pair.a), distinct.value(pair.b));
+        let a = distinct.value(pair.a);
+        let b = distinct.value(pair.b);
         assert_eq!(u32::from(pair.distance), (a ^ b).count_ones());
         assert!(a < b && distinct.position(a) == Some(pair.a) && distinct.position(b) == Some(pair.b));
         (a, b)
@@ -49,7 +50,7 @@ fn brute(values: &[u64], radius: u8) -> Vec<(u64, u64)> {
     pairs
 }
 
-/// Fingerprints as they come: spread evenly, near each other, equal, with popular blocks, or varying in few bits.
+/// Generates fingerprints of all kinds: evenly spread, near each other, equal, with popular blocks, or different in few bits.
 fn batch() -> impl Strategy<Value = Vec<u64>> {
     let one =
         (any::<u64>(), 0..8_u64, any::<u64>(), 0..6_u32, 0..6_u8).prop_map(|(bits, centre, flips, count, kind)| {
@@ -69,14 +70,14 @@ fn batch() -> impl Strategy<Value = Vec<u64>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
     #[test]
-    fn all_pairs_are_those_of_brute_force_at_every_radius_and_whatever_the_memory(
+    fn a_join_finds_the_pairs_of_brute_force_at_every_radius_with_any_memory(
         values in batch(), memory in prop_oneof![Just(0), 0..4000_usize, Just(usize::MAX)],
     ) {
         let distinct = Distinct::sorted(&values, 64, 16);
         for radius in 0..=MAX_RADIUS {
             let expected = brute(&values, radius);
             prop_assert_eq!(&found(&distinct, radius, memory, TINY), &expected, "radius {}, tiny", radius);
-            prop_assert_eq!(&found(&distinct, radius, memory, Tuning::DEFAULT), &expected, "radius {}", radius);
+            prop_assert_eq!(&found(&distinct, radius, memory, JoinTuning::DEFAULT), &expected, "radius {}", radius);
         }
     }
 
@@ -91,25 +92,25 @@ proptest! {
     }
 }
 
-/// A random sequence.
+/// Returns number `n` of a pseudo-random sequence.
 fn random(n: u64) -> u64 {
     crate::schemes::hash::city64_bytes(&n.to_le_bytes())
 }
 
 #[test]
-fn copies_by_the_thousand_cost_their_places_and_nothing_more() {
+fn equal_fingerprints_are_stored_once_with_all_their_places() {
     let mut values = vec![random(0); 200_000];
     values.extend((1..1000).map(random));
     values.push(random(0) ^ 0b101);
     let distinct = Distinct::of(&values).unwrap();
-    let pairs = found(&distinct, 3, usize::MAX, Tuning::DEFAULT);
+    let pairs = found(&distinct, 3, usize::MAX, JoinTuning::DEFAULT);
     assert_eq!(pairs.len(), 1);
     assert_eq!(distinct.places(distinct.position(random(0)).unwrap()).len(), 200_000);
 }
 
 #[test]
-fn popular_values_of_every_block_hide_nothing() {
-    // Two fingerprints in three have the same upper half, or the same lower; planted pairs among them.
+fn popular_values_of_blocks_hide_no_pair() {
+    // Two of three fingerprints have the same upper half or the same lower half. The planted pairs are among them.
     let value = |n: u64| match n % 3 {
         0 => random(n) >> 32 | 0xabcd_ef01 << 32,
         1 => random(n) << 32 | 0x1357_9bdf,
@@ -120,23 +121,24 @@ fn popular_values_of_every_block_hide_nothing() {
     let distinct = Distinct::sorted(&values, 512, 128);
     let expected = brute(&values, 3);
     assert!(expected.len() >= 90);
-    let tuning = Tuning { group: 128, large: 200, ..Tuning::DEFAULT };
+    let tuning = JoinTuning { group: 128, large: 200, ..Tuning::DEFAULT };
     assert_eq!(found(&distinct, 3, 5_000, tuning), expected);
-    assert_eq!(found(&distinct, 3, usize::MAX, Tuning::DEFAULT), expected);
+    assert_eq!(found(&distinct, 3, usize::MAX, JoinTuning::DEFAULT), expected);
 }
 
 #[test]
 fn progress_ends_with_all_of_the_work() {
     let values: Vec<u64> = (0..5000).map(random).collect();
-    let (distinct, kept) = (Distinct::of(&values).unwrap(), Kept::default());
-    assert!(join_tuned(&distinct, 2, 9000, &kept, Tuning { group: 100, ..TINY }).is_continue());
+    let distinct = Distinct::of(&values).unwrap();
+    let kept = KeptPairs::default();
+    assert!(join_tuned(&distinct, 2, 9000, &kept, JoinTuning { group: 100, ..TINY }).is_continue());
     let last = kept.progress.into_inner().unwrap().into_iter().max();
     assert_eq!(last, Some((15_000, 15_000)));
 }
 
-struct Enough(AtomicUsize);
+struct EnoughPairs(AtomicUsize);
 
-impl Sink for Enough {
+impl Sink for EnoughPairs {
     fn take(&self, pairs: &[NearPair]) -> ControlFlow<()> {
         self.0.fetch_add(pairs.len(), Ordering::Relaxed);
         ControlFlow::Break(())
@@ -144,10 +146,10 @@ impl Sink for Enough {
 }
 
 #[test]
-fn who_has_enough_pairs_gets_no_more() {
-    // All within three bits of each other's neighbours: a million pairs and more.
+fn a_sink_can_end_the_join_early() {
+    // The values have more than a million pairs within three bits.
     let values: Vec<u64> = (0..1 << 13).collect();
-    let enough = Enough(AtomicUsize::new(0));
+    let enough = EnoughPairs(AtomicUsize::new(0));
     let distinct = Distinct::of(&values).unwrap();
     assert!(join(&distinct, 3, usize::MAX, &enough).is_break());
     assert!(enough.0.into_inner() < 100_000);

@@ -2,13 +2,13 @@
 
 use super::fmix64;
 
-/// BKDR over the UTF-8 bytes, as it is. The value of a word of two Han characters fills only 44 bits, so its upper bits
-/// are useless as an index block; live channels use [`bkdr`].
+/// Computes BKDR over the UTF-8 bytes, without a finaliser. The value of a word of two Han characters fills only 44 bits, so that its upper bits are
+/// useless as an index block. Channels use [`bkdr`].
 pub fn bkdr_raw(text: &str) -> u64 {
     text.bytes().fold(0, |hash: u64, byte| hash.wrapping_mul(131).wrapping_add(u64::from(byte)))
 }
 
-/// [`bkdr_raw`], finalised by [`fmix64`] so that all 64 bits are used.
+/// Computes [`bkdr_raw`] and finalises it with [`fmix64`], so that all 64 bits are used.
 pub fn bkdr(text: &str) -> u64 {
     fmix64(bkdr_raw(text))
 }

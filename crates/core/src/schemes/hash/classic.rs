@@ -1,7 +1,7 @@
 //! The multiplicative hash found in most public Simhash code.
 
-/// Over UTF-16 code units c: start with the first shifted left by 7; for each, x = x·1000003 ⊕ c; then x ⊕ length. The
-/// empty text gives 0. Short words fill few bits: popular blocks are very popular.
+/// Hashes the UTF-16 code units: x starts as the first unit shifted left by 7; for each unit c, x = x·1000003 ⊕ c; the result is x ⊕ length. The
+/// empty text gives 0. Short words fill few bits, so that some values of a block are very frequent.
 pub fn classic(text: &str) -> u64 {
     let mut units = text.encode_utf16().peekable();
     let Some(&first) = units.peek() else { return 0 };

@@ -1,19 +1,19 @@
-//! MD5 (RFC 1321): the fingerprint of the documents of 2008 and of Tianwang. Here it only tells equal from unequal.
+//! MD5 (RFC 1321), which the documents of 2008 and of Tianwang use as a fingerprint. Here it only distinguishes equal and different texts.
 
 use md5::Digest as _;
 use serde::{Deserialize, Serialize};
 
-/// An MD5 of 16 bytes.
+/// An MD5 digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Md5(pub [u8; 16]);
 
 impl Md5 {
-    /// The MD5 of the bytes of `text`.
+    /// Computes the MD5 of the bytes of `text`.
     pub fn of(text: impl AsRef<[u8]>) -> Self {
         Self(md5::Md5::digest(text).into())
     }
 
-    /// The MD5 of `parts` joined by U+001F.
+    /// Computes the MD5 of `parts`, joined by U+001F.
     pub fn joined<'a>(parts: impl IntoIterator<Item = &'a str>) -> Self {
         let mut hasher = md5::Md5::new();
         for (number, part) in parts.into_iter().enumerate() {
@@ -25,7 +25,7 @@ impl Md5 {
         Self(hasher.finalize().into())
     }
 
-    /// Its first eight bytes, for an index that files 64 bits.
+    /// Returns the first eight bytes, as a 64-bit posting key.
     pub fn key(self) -> u64 {
         let [a, b, c, d, e, f, g, h, ..] = self.0;
         u64::from_le_bytes([a, b, c, d, e, f, g, h])
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_published_values_come_out() {
+    fn published_texts_have_their_published_values() {
         let hex = |md5: Md5| md5.0.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         assert_eq!(hex(Md5::of("")), "d41d8cd98f00b204e9800998ecf8427e");
         assert_eq!(hex(Md5::of("信访")), "97eec2d321367c2affe44c18999c9f44");

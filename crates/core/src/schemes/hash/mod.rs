@@ -1,7 +1,7 @@
-//! Hash functions of features, all by their published definitions: equal on every machine, without a seed.
+//! Hash functions of features, by their published definitions. They have no seed and give the same values on every machine.
 //!
-//! Nothing here resists an attacker who chooses texts to collide. That is no concern of a fingerprint: whoever wants two
-//! records to look alike can write them alike.
+//! The functions do not resist an attacker who chooses texts with equal hashes. Fingerprints do not need this: a person who wants two records to look
+//! alike can write them alike.
 
 mod bkdr;
 mod classic;
@@ -14,10 +14,10 @@ pub use bkdr::{bkdr, bkdr_raw};
 pub use classic::classic;
 
 /// A hash function of features.
-pub type Hash = fn(&str) -> u64;
+pub type FeatureHash = fn(&str) -> u64;
 
-/// The function that settings name.
-pub fn function(name: HashFunction) -> Hash {
+/// Returns the hash function with this name in the settings.
+pub fn function(name: HashFunction) -> FeatureHash {
     match name {
         HashFunction::City64 => city64,
         HashFunction::Murmur3 => murmur3,
@@ -26,24 +26,24 @@ pub fn function(name: HashFunction) -> Hash {
     }
 }
 
-/// CityHash64 v1.1 of the UTF-8 bytes, unseeded.
+/// Computes CityHash64 v1.1 of the UTF-8 bytes, without a seed.
 pub fn city64(text: &str) -> u64 {
     city64_bytes(text.as_bytes())
 }
 
-/// CityHash64 v1.1 of `bytes`, unseeded.
+/// Computes CityHash64 v1.1 of `bytes`, without a seed.
 #[inline]
 pub fn city64_bytes(bytes: &[u8]) -> u64 {
     cityhasher::hash(bytes)
 }
 
-/// The first half of MurmurHash3 x64 128 of the UTF-8 bytes, seed 0.
+/// Computes the first half of MurmurHash3 x64 128 of the UTF-8 bytes with seed 0.
 pub fn murmur3(text: &str) -> u64 {
     let mut bytes = text.as_bytes();
     murmur3::murmur3_x64_128(&mut bytes, 0).expect("reading from memory does not fail") as u64
 }
 
-/// The finaliser of MurmurHash3: a bijection that spreads every bit over all.
+/// Applies the finaliser of MurmurHash3: a bijection in which every input bit affects all output bits.
 pub fn fmix64(mut x: u64) -> u64 {
     x ^= x >> 33;
     x = x.wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -52,7 +52,7 @@ pub fn fmix64(mut x: u64) -> u64 {
     x ^ (x >> 33)
 }
 
-/// The output function of SplitMix64 at state `x`: a bijection used to derive independent functions from one hash.
+/// Applies the output function of SplitMix64 to the state `x`: a bijection that derives independent functions from one hash.
 pub fn splitmix64(x: u64) -> u64 {
     let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -65,8 +65,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_function_gives_its_published_values() {
-        let table: &[(&str, Hash, [u64; 3])] = &[
+    fn every_function_returns_its_published_values() {
+        let table: &[(&str, FeatureHash, [u64; 3])] = &[
             ("city64", city64, [0x9ae1_6a3b_2f90_404f, 0xb48b_e5a9_3138_0ce8, 0x5b4c_7eb6_4ea9_becb]),
             ("murmur3", murmur3, [0, 0xcbd8_a7b3_41bd_9b02, 0x3ce2_e4c3_a5c0_4233]),
             ("classic", classic, [0, 0x0baa_983d_b476_97fd, 0x2453_2f30_07d1_5ede]),
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_name_the_finalised_bkdr() {
+    fn the_setting_bkdr_means_the_finalised_bkdr() {
         assert_eq!(function(HashFunction::Bkdr)("hello"), fmix64(bkdr_raw("hello")));
     }
 }

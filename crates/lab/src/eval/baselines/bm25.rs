@@ -66,7 +66,8 @@ impl Bm25 {
             let n = list.len() as f64;
             let idf = ((records - n + 0.5) / (n + 0.5)).ln_1p();
             for (record, count) in list {
-                let (count, length) = (f64::from(*count), f64::from(self.lengths[*record as usize]));
+                let count = f64::from(*count);
+                let length = f64::from(self.lengths[*record as usize]);
                 let norm = K1 * (1.0 - B + B * length / average);
                 *scores.entry(*record).or_default() += idf * count * (K1 + 1.0) / (count + norm);
             }

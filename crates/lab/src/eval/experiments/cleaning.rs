@@ -186,7 +186,9 @@ fn clean(profile: &Profile, signed: &[Signed], among: &[u32], scheme: usize, pro
         let slot = slot.map_err(|error| Error::Failed(error.to_string()))?;
         filed.push((slot, keys));
     }
-    let (mut deleted, mut gone, mut cut) = (Vec::new(), vec![false; among.len()], 0);
+    let mut deleted = Vec::new();
+    let mut gone = vec![false; among.len()];
+    let mut cut = 0;
     for own in 0..among.len() {
         if own.is_multiple_of(PIECE as usize) {
             progress.at(what, own as u64, among.len() as u64)?;

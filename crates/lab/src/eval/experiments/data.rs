@@ -89,7 +89,8 @@ pub fn families(records: usize, pairs: &BTreeSet<Pair>) -> Vec<u32> {
         at
     }
     for Pair(a, b) in pairs {
-        let (a, b) = (find(&mut head, *a), find(&mut head, *b));
+        let a = find(&mut head, *a);
+        let b = find(&mut head, *b);
         head[a.max(b) as usize] = a.min(b);
     }
     (0..records as u32).map(|at| find(&mut head, at)).collect()

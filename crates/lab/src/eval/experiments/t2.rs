@@ -14,7 +14,7 @@ use super::{Error, Progress, Report, Result, Setup};
 use crate::eval::plot::{Axis, Scale, plot};
 use crate::eval::svg::Line;
 use doppel_core::collection::{Channel, HashFunction, Settings, SimhashParams};
-use doppel_core::schemes::hash::{Hash, bkdr_raw};
+use doppel_core::schemes::hash::{FeatureHash, bkdr_raw};
 use doppel_core::schemes::profile::Profile;
 use doppel_core::text::Document;
 
@@ -31,7 +31,7 @@ const ALIKE: f64 = 0.05;
 /// A hash function under measurement, and what the document says of it.
 struct Contender {
     name: &'static str,
-    hash: Hash,
+    hash: FeatureHash,
     /// How a channel names it; raw BKDR is no function for a live channel.
     channel: Option<HashFunction>,
     document: &'static str,
@@ -90,7 +90,9 @@ pub fn run(setup: &Setup, progress: &Progress) -> Result<Report> {
     if documents.len() < STEPS {
         return Err(Error::Unfit(format!("t2 needs at least {STEPS} records with text")));
     }
-    let (mut times, mut sizes, mut words) = (vec![Times::default(); CONTENDERS.len()], Vec::new(), 0);
+    let mut times = vec![Times::default(); CONTENDERS.len()];
+    let mut sizes = Vec::new();
+    let mut words = 0;
     let pieces: Vec<&[(u32, Document)]> = documents.chunks(documents.len().div_ceil(STEPS)).collect();
     for piece in pieces {
         let readings: Vec<_> = piece.iter().map(|(_, document)| plain.cut(document)).collect();

@@ -77,7 +77,8 @@ impl Counted {
 pub fn run(setup: &Setup, progress: &Progress) -> Result<Report> {
     let topics = topics(setup, progress)?;
     let algorithms = algorithms(&setup.settings);
-    let (mut counted, total) = (Vec::new(), (topics.len() * algorithms.len()) as u64);
+    let mut counted = Vec::new();
+    let total = (topics.len() * algorithms.len()) as u64;
     for (topic, begun) in topics.iter().zip(0..) {
         for (algorithm, done) in algorithms.iter().zip(begun * algorithms.len() as u64..) {
             progress.at("detecting", done, total)?;
@@ -144,7 +145,8 @@ fn count(topic: &Topic, algorithm: &Algorithm) -> Counted {
 }
 
 fn detected<'a>(found: impl Iterator<Item = &'a Pair>, truth: &BTreeSet<Pair>, similar: usize) -> Counted {
-    let (mut detected, mut correct) = (BTreeSet::new(), BTreeSet::new());
+    let mut detected = BTreeSet::new();
+    let mut correct = BTreeSet::new();
     for pair in found {
         detected.extend([pair.0, pair.1]);
         if truth.contains(pair) {
@@ -156,7 +158,8 @@ fn detected<'a>(found: impl Iterator<Item = &'a Pair>, truth: &BTreeSet<Pair>, s
 
 /// The topics with their records.
 fn topics(setup: &Setup, progress: &Progress) -> Result<Vec<Topic>> {
-    let (similar, others) = (setup.size(SIMILAR, 10) as usize, setup.size(OTHERS, 50) as usize);
+    let similar = setup.size(SIMILAR, 10) as usize;
+    let others = setup.size(OTHERS, 50) as usize;
     let made;
     let set = match &setup.set {
         Some(set) => set,

@@ -16,7 +16,7 @@ use crate::eval::svg::Line;
 use crate::sample::{Options, Sample};
 use doppel_core::collection::{Channel, Settings, SimhashChannel, SimhashParams};
 use doppel_core::index::join::{AllPairs, Distinct, NearPair, join};
-use doppel_core::index::single_pass::{Clusters, single_pass};
+use doppel_core::index::single_pass::{SinglePassClusters, single_pass};
 use doppel_core::index::{Ball, GenerationIndex, Lookup};
 use doppel_core::numbers::Seq;
 use doppel_core::record::Row;
@@ -36,7 +36,7 @@ const REPEATS: f64 = 0.1;
 /// What one size took, in seconds, and what was found.
 struct Measured {
     records: usize,
-    single_pass: Option<(f64, Clusters)>,
+    single_pass: Option<(f64, SinglePassClusters)>,
     index: (f64, u64),
     join: (f64, Pairs),
     lost: Option<u64>,

@@ -167,7 +167,9 @@ async fn measure(
 impl Contender {
     async fn create(&mut self, settings: &Settings, profile: &Profile, now: &str) -> Result<()> {
         let Self::Store(store, name) = self else { return Ok(()) };
-        let (name, settings, profile) = (name.clone(), settings.clone(), profile.digest().to_owned());
+        let name = name.clone();
+        let settings = settings.clone();
+        let profile = profile.digest().to_owned();
         store
             .create_collection(CollectionSpec { name, settings, profile, hash_key: None, now: now.to_owned() })
             .await?;

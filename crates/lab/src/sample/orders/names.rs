@@ -184,7 +184,8 @@ fn estate(rng: &mut Rng) -> Name {
 }
 
 fn building(rng: &mut Rng) -> Name {
-    let (building, unit) = (rng.between(1, 60), rng.between(1, 4));
+    let building = rng.between(1, 60);
+    let unit = rng.between(1, 4);
     Name { full: format!("{building}号楼{unit}单元"), short: format!("{building}栋{unit}单元") }
 }
 

@@ -71,12 +71,14 @@ impl Plan {
 
     /// The matters of `cell`, in order, covering it.
     pub(super) fn cell(&self, cell: u64) -> Vec<Matter> {
-        let (mut first, end) = (cell * CELL, ((cell + 1) * CELL).min(self.orders));
+        let mut first = cell * CELL;
+        let end = ((cell + 1) * CELL).min(self.orders);
         let mut rng = Rng::of(&[self.seed, cell, 41]);
         let forms = [(); FORMS].map(|()| rng.below(forms::count()));
         let mut matters = Vec::new();
         while first < end {
-            let (family, form) = (first, forms[rng.below(FORMS)]);
+            let family = first;
+            let form = forms[rng.below(FORMS)];
             for _ in 0..FAMILIES[rng.below(FAMILIES.len())] {
                 let again = rng.below(1_000_000) < self.again_millionths;
                 let size = if again { GROUP_SIZES[rng.below(GROUP_SIZES.len())] } else { 1 };

@@ -71,7 +71,8 @@ impl Filled {
         let mut teller = Teller::new(self, item, edits);
         let form = self.form;
         let titles = if form.enquiry { ENQUIRY_TITLES } else { TITLES };
-        let (mut title, mut content) = (String::new(), String::new());
+        let mut title = String::new();
+        let mut content = String::new();
         let titled = teller.pick(titles);
         teller.expand(titled, &mut title);
         let (_, body) = teller.fact;
@@ -112,7 +113,11 @@ impl<'a> Teller<'a> {
         let mut habits = Rng::of(&[filled.seed, first, 45]);
         let mut mine = |percent: usize| if habits.chance(percent) { first } else { family };
         let edited = |edit: Edit| edits.contains(&edit);
-        let (own_words, desk, details, remarks, fact) = (mine(40) == first, mine(50), mine(80), mine(90), mine(30));
+        let own_words = mine(40) == first;
+        let desk = mine(50);
+        let details = mine(80);
+        let remarks = mine(90);
+        let fact = mine(30);
         let desk = if edited(Edit::Desk) { item } else { desk };
         let voice = |of: u64, percent: usize| (Rng::of(&[filled.seed, of, 46]), percent);
         let mut rng = Rng::of(&[filled.seed, item, 47]);
