@@ -98,11 +98,11 @@ pub struct HostAliasesInput {
 /// Rebuild the whole index of a collection
 ///
 /// Signs every record anew, beside the index that answers, then switches. Requests are served all the while. One task a
-/// collection at a time (409).
+/// collection at a time (409). The generation that answered before is kept, older ones are dropped.
 #[utoipa::path(post, path = "/v1/admin/reindex", operation_id = "startReindex", tag = "admin", request_body = ReindexInput,
     responses((status = 202, description = "asked for; `Location` is the task", body = Task),
         (status = 404, description = "the collection does not exist"),
-        (status = 409, description = "`task_running`: the collection has an unfinished task; `too_many_generations`: drop one first")))]
+        (status = 409, description = "`task_running`: the collection has an unfinished task")))]
 pub async fn reindex(
     administrator: AdministratorIn,
     State(app): State<App>,
