@@ -24,7 +24,7 @@ pub struct Args {
     dry_run: bool,
 }
 
-/// Applies or lists the pending migrations.
+/// Applies the pending migrations and mends what differs from the schema that this version needs, or lists both.
 ///
 /// # Errors
 /// The database cannot be reached, or a migration was edited or is unknown to this version.
@@ -46,6 +46,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
                 if args.status || is_pending(&status) {
                     writeln!(out, "{}", line(&status))?;
                 }
+            }
+            for difference in schema.differences().await? {
+                writeln!(out, "schema  {difference}")?;
             }
             return Ok(ExitCode::SUCCESS);
         }

@@ -17,10 +17,13 @@ use mongodb::options::{ClientOptions, SelectionCriteria};
 /// Longest wait for a server or an election on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The error that a server gives only with more information.
+const STALE_CONFIG: i32 = 13_388;
+
 /// A mongod process, killed and swept when dropped.
-struct Member {
+pub struct Member {
     child: Mutex<Option<Child>>,
-    port: u16,
+    pub port: u16,
     folder: tempfile::TempDir,
 }
 
@@ -51,35 +54,36 @@ pub fn mongod() -> &'static Path {
 }
 
 impl Member {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
         let folder = tempfile::Builder::new().prefix("doppel-mongod").tempdir().expect("a temporary folder");
         Self { child: Mutex::new(None), port, folder }
     }
 
-    fn start(&self, set: Option<&str>) {
+    /// Starts it with these arguments besides the usual ones.
+    pub fn start(&self, arguments: &[&str]) {
         let log = std::fs::File::create(self.folder.path().join("log")).expect("a log file");
         let data = self.folder.path().join("data");
         std::fs::create_dir_all(&data).expect("a folder for data");
         let mut command = Command::new(mongod());
         command.args(["--bind_ip", "127.0.0.1", "--port", &self.port.to_string(), "--wiredTigerCacheSizeGB", "0.5"]);
         command.args(["--setParameter", "transactionLifetimeLimitSeconds=10"]);
+        // For [`ReplicaSet::fail`].
+        command.args(["--setParameter", "enableTestCommands=1"]);
         command.args(["--setParameter", "diagnosticDataCollectionEnabled=false", "--dbpath"]).arg(data);
-        if let Some(set) = set {
-            command.args(["--replSet", set]);
-        }
+        command.args(arguments);
         let child = command.stdin(Stdio::null()).stdout(log).stderr(Stdio::null()).spawn().expect("mongod starts");
         *self.child.lock().expect("no panic before") = Some(child);
     }
 
-    fn kill(&self) {
+    pub fn kill(&self) {
         if let Some(mut child) = self.child.lock().expect("no panic before").take() {
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 
-    async fn client(&self) -> mongodb::Client {
+    pub async fn client(&self) -> mongodb::Client {
         let uri = format!("mongodb://127.0.0.1:{}/?directConnection=true", self.port);
         let mut options = ClientOptions::parse(uri).await.expect("a valid URI");
         options.server_selection_timeout = Some(Duration::from_secs(2));
@@ -88,11 +92,33 @@ impl Member {
         mongodb::Client::with_options(options).expect("a client")
     }
 
-    async fn ask(&self, command: Document) -> mongodb::error::Result<Document> {
+    pub async fn ask(&self, command: Document) -> mongodb::error::Result<Document> {
         self.client().await.database("admin").run_command(command).await
     }
 
-    async fn wait(&self) {
+    /// Makes it a replica set of one, with `more` in its configuration, and waits until it takes writes.
+    pub async fn initiate(&self, set: &str, more: Document) {
+        let members = [doc! { "_id": 0, "host": format!("127.0.0.1:{}", self.port) }];
+        let mut config = doc! { "_id": set, "members": members.to_vec() };
+        config.extend(more);
+        self.ask(doc! { "replSetInitiate": config }).await.expect("the set is initiated");
+        self.wait_for_primary().await;
+    }
+
+    /// Waits until it takes writes.
+    pub async fn wait_for_primary(&self) {
+        let start = Instant::now();
+        loop {
+            let hello = self.ask(doc! { "hello": 1 }).await;
+            if hello.is_ok_and(|hello| hello.get_bool("isWritablePrimary").unwrap_or(false)) {
+                return;
+            }
+            assert!(start.elapsed() < PATIENCE, "mongod takes no writes on port {}", self.port);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    pub async fn wait(&self) {
         let start = Instant::now();
         while self.ask(doc! { "hello": 1 }).await.is_err() {
             assert!(start.elapsed() < PATIENCE, "mongod does not answer on port {}", self.port);
@@ -114,7 +140,7 @@ impl Standalone {
     /// Starts it.
     pub async fn start() -> Self {
         let member = Member::new();
-        member.start(None);
+        member.start(&[]);
         member.wait().await;
         Self(member)
     }
@@ -132,7 +158,7 @@ impl ReplicaSet {
         let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let set = Self { members: (0..members).map(|_| Member::new()).collect(), name: format!("doppel{number}") };
         for member in &set.members {
-            member.start(Some(&set.name));
+            member.start(&["--replSet", &set.name]);
         }
         for member in &set.members {
             member.wait().await;
@@ -179,6 +205,27 @@ impl ReplicaSet {
         let _ = self.members[primary].ask(doc! { "replSetStepDown": 5, "secondaryCatchUpPeriodSecs": 2 }).await;
     }
 
+    /// Makes the primary answer the next `times` of these commands with an error, for clients of the name `application` alone.
+    pub async fn fail(&self, application: &str, commands: &[&str], code: i32, times: i32) {
+        let mut data = doc! { "failCommands": commands.to_vec(), "errorCode": code, "appName": application };
+        if code == STALE_CONFIG {
+            let zero = mongodb::bson::Timestamp { time: 1, increment: 0 };
+            let epoch = mongodb::bson::oid::ObjectId::from_bytes([0; 12]);
+            data.insert("errorExtraInfo", doc! {
+                "ns": "doppel.records", "vReceived": zero, "vReceivedEpoch": epoch, "vReceivedTimestamp": zero, "shardId": "shard0",
+            });
+        }
+        let fail = doc! { "configureFailPoint": "failCommand", "mode": { "times": times }, "data": data };
+        self.members[self.primary().await].ask(fail).await.expect("the failpoint is set");
+    }
+
+    /// Ends [`ReplicaSet::fail`]; how many errors were given.
+    pub async fn stop_failing(&self) -> i64 {
+        let off = doc! { "configureFailPoint": "failCommand", "mode": "off" };
+        let reply = self.members[self.primary().await].ask(off).await.expect("the failpoint is removed");
+        reply.get_i64("count").or_else(|_| reply.get_i32("count").map(i64::from)).unwrap_or(0)
+    }
+
     /// Kills a member as a power cut would.
     pub fn kill(&self, member: usize) {
         self.members[member].kill();
@@ -186,7 +233,7 @@ impl ReplicaSet {
 
     /// Starts a killed member again.
     pub async fn restart(&self, member: usize) {
-        self.members[member].start(Some(&self.name));
+        self.members[member].start(&["--replSet", &self.name]);
         self.members[member].wait().await;
     }
 }

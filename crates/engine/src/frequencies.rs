@@ -220,9 +220,6 @@ impl Engine {
             Err(Error::TaskRunning(_, task)) => {
                 tracing::info!(%collection, task, "its keys lie on common text; another task is at work on it");
             }
-            Err(Error::Store(why @ doppel_store::StoreError::TooManyGenerations { .. })) => {
-                tracing::warn!(%collection, %why, "its keys lie on common text; it cannot be reindexed by itself");
-            }
             Err(error) => return Err(error),
         }
         Ok(())

@@ -84,6 +84,18 @@ impl Engine {
         }
     }
 
+    /// The complete standby generations that are older than `previous`, oldest first.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`].
+    pub async fn generations_before(
+        &self,
+        collection: &CollectionName,
+        previous: GenerationId,
+    ) -> Result<Vec<GenerationId>> {
+        Ok(self.context(collection).await?.state.older_than(previous))
+    }
+
     /// Number of records.
     ///
     /// # Errors

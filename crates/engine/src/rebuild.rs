@@ -60,11 +60,11 @@ pub struct Rebuild {
 }
 
 impl Engine {
-    /// Announces a new generation with `settings`; one that an earlier attempt left half-built is thrown away first.
+    /// Announces a new generation with `settings`. Before that, a generation that an earlier attempt left half-built is dropped, and
+    /// the oldest complete ones where the collection has as many generations as it may.
     ///
     /// # Errors
-    /// [`Error::UnknownCollection`]; [`Error::Store`] with `TooManyGenerations` when the collection has as many as it may, with
-    /// `DiskFull`, `Unavailable` or `Unknown` when the store does not take it now.
+    /// [`Error::UnknownCollection`]; [`Error::Store`] with `DiskFull`, `Unavailable` or `Unknown` when the store does not take it now.
     pub async fn begin_generation(
         &self,
         collection: &CollectionName,
@@ -73,6 +73,10 @@ impl Engine {
     ) -> Result<GenerationState> {
         self.drop_half_built(collection).await?;
         let spec = self.spec(collection, settings.clone()).await?;
+        // Only when the settings are known to be valid.
+        for generation in self.context(collection).await?.state.dropped_for_room() {
+            self.store.drop_generation(collection, generation).await?;
+        }
         let spec = GenerationSpec {
             collection: spec.name,
             settings: spec.settings,

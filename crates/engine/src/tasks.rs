@@ -9,7 +9,6 @@ use crate::{Engine, Error, Options, Result};
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::violation::Violation;
 use doppel_store::GenerationId;
-use doppel_store::generations::{Phase, check_number};
 use doppel_store::tasks::{TaskPut, TaskState, TaskStatus};
 
 /// What a task is to do.
@@ -34,7 +33,7 @@ pub struct Reindex {
     pub settings: Option<Box<Settings>>,
     /// Make it the live one when it is complete; otherwise it is kept beside the live one.
     pub activate: bool,
-    /// Keep the generation that was live until then beside the new one; otherwise it is dropped.
+    /// Keep the generation that was live until then beside the new one, and drop the older ones; otherwise that one is dropped.
     #[serde(default = "kept")]
     pub keep_previous: bool,
     /// Most records a second; as many as go by default.
@@ -272,7 +271,7 @@ impl Engine {
     /// # Errors
     /// [`Error::UnknownCollection`], [`Error::UnknownGeneration`], [`Error::Invalid`] settings, [`Error::TaskRunning`];
     /// [`Error::TextNotKept`] for a reindex where no text is kept; [`Error::Store`] with `KeepConflict` where it would keep something else,
-    /// with `TooManyGenerations` where it has no room, and when the store takes no task now.
+    /// and when the store takes no task now.
     pub async fn begin_task(&self, collection: &CollectionName, work: Work) -> Result<Task> {
         let context = self.context(collection).await?;
         match &work {
@@ -293,9 +292,6 @@ impl Engine {
                 if !violations.is_empty() {
                     return Err(Error::Invalid(violations));
                 }
-                // One that was left half-built makes room.
-                let kept = context.state.others.iter().filter(|other| other.phase == Phase::Ready).count();
-                check_number(kept + 1)?;
             }
             Work::Activate(Activate { generation }) => {
                 if context.state.generation != *generation {

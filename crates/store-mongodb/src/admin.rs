@@ -107,7 +107,7 @@ impl Shared {
         documents.iter().map(|document| Ok(Arc::new(CollectionDocument::decode(document)?.state))).collect()
     }
 
-    pub(super) async fn create_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>> {
+    pub(super) async fn create_collection(self: &Arc<Self>, spec: CollectionSpec) -> Result<Arc<CollectionState>> {
         let number = self.next_number().await?;
         let state = CollectionState::first(CollectionNumber(number as u32), spec);
         let document = CollectionDocument {
@@ -118,23 +118,50 @@ impl Shared {
             decided: Seq(0),
             forgotten: Seq(0),
         };
-        let collections = self.documents(COLLECTIONS);
-        match within(self.deadline(), collections.insert_one(document.encode()?).into_future()).await? {
-            Ok(_) => Ok(Arc::clone(&self.cache.put(document).state)),
-            Err(error) if retry::is_duplicate_key(&error) => Err(StoreError::CollectionExists(document.state.name)),
-            Err(error) => Err(retry::fatal(&error)),
+        self.insert_collection(&document).await?;
+        self.begin_to_spread(number, document.state.generation);
+        Ok(Arc::clone(&self.cache.put(document).state))
+    }
+
+    /// Inserts the document of a new collection, again and again while that fails for a reason that passes.
+    async fn insert_collection(&self, document: &CollectionDocument) -> Result<()> {
+        let (deadline, collections, encoded) = (self.deadline(), self.documents(COLLECTIONS), document.encode()?);
+        let mut outcome_unknown = false;
+        for attempt in 0.. {
+            match within(deadline, collections.insert_one(&encoded).into_future()).await? {
+                Ok(_) => return Ok(()),
+                Err(error) if retry::is_duplicate_key(&error) => {
+                    let name = document.state.name.clone();
+                    // An earlier attempt may have inserted it. No other collection has its number.
+                    let stored = if outcome_unknown { self.stored_collection(&name).await? } else { None };
+                    let is_own = stored.is_some_and(|stored| stored.number == document.number);
+                    return if is_own { Ok(()) } else { Err(StoreError::CollectionExists(name)) };
+                }
+                Err(error) if retry::is_transient(&error) => outcome_unknown = true,
+                Err(error) => return Err(retry::fatal(&error)),
+            }
+            if retry::pause(attempt, deadline).await.is_err() {
+                break;
+            }
         }
+        Err(StoreError::Unknown("the database did not confirm the write in time".into()))
     }
 
     /// A number never given before; gaps do not matter.
     async fn next_number(&self) -> Result<Number> {
         let meta = self.documents(META);
-        let raised = meta
-            .find_one_and_update(doc! { "_id": "next_collection" }, doc! { "$inc": { "n": 1 } })
-            .upsert(true)
-            .return_document(ReturnDocument::After);
-        let document = within(self.deadline(), raised.into_future()).await?.map_err(|error| retry::fatal(&error))?;
-        let number = document.and_then(|document| document.get_i32("n").ok());
+        let document = self.read(self.deadline(), || async {
+            let raised = meta
+                .find_one_and_update(doc! { "_id": "next_collection" }, doc! { "$inc": { "n": 1 } })
+                .upsert(true)
+                .return_document(ReturnDocument::After);
+            // Two upserts at once: the second one finds the document of the first.
+            match raised.await {
+                Err(error) if retry::is_duplicate_key(&error) => Err(TxnError::Conflict),
+                done => Ok(done?),
+            }
+        });
+        let number = document.await?.and_then(|document| document.get_i32("n").ok());
         number.ok_or_else(|| documents::damaged("the counter of collections is not a number"))
     }
 

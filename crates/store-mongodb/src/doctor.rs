@@ -1,4 +1,5 @@
-//! Whether records, signatures and pages belong together, and how to mend what does not.
+//! Whether the schema is the one that this version needs, whether records, signatures and pages belong together, and how to mend what
+//! does not.
 //!
 //! Each collection is read once, in no particular instant; what looks wrong is looked at again in one snapshot, so that writes
 //! going on meanwhile are not reported. Memory: about 150 bytes a record of the largest collection.
@@ -83,8 +84,8 @@ async fn examined_generations<'a>(
 }
 
 impl MongoStore {
-    /// Examines all collections. With `repair`, mends what it finds: a record that is there is filed anew under its signatures, what
-    /// belongs to no record is removed. `keys` also compares posting keys with what the profile makes of the signatures.
+    /// Examines the schema and all collections. With `repair`, mends what it finds: the schema as [`MongoStore::migrate`] does; a record
+    /// that is there is filed anew under its signatures; what belongs to no record is removed. `keys` also compares posting keys with what the profile makes of the signatures.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -92,6 +93,15 @@ impl MongoStore {
         Box::pin(async move {
             let shared = &self.shared;
             let mut report = ExaminationReport::default();
+            let differences = shared.migrator().differences().await?;
+            let faults = differences.iter().map(|(name, difference)| {
+                // No name of a collection of records: these have none of its own in the database.
+                ("database".to_owned(), "*".to_owned(), difference.describe(name))
+            });
+            report.faults.extend(faults);
+            if repair && !differences.is_empty() {
+                report.mended += self.migrate().await?.len() as u64;
+            }
             let collections = all(shared, COLLECTIONS, doc! {}, doc! {}).await?;
             for raw in collections {
                 let document = Document::try_from(raw).map_err(documents::damaged)?;

@@ -104,7 +104,7 @@ impl Generations for MongoStore {
 }
 
 impl Shared {
-    async fn begin_generation(&self, spec: GenerationSpec) -> Result<GenerationState> {
+    async fn begin_generation(self: &Arc<Self>, spec: GenerationSpec) -> Result<GenerationState> {
         let begun = self.change(&spec.collection, |document| {
             let id = document.last_generation.next();
             document.last_generation = id;
@@ -113,9 +113,12 @@ impl Shared {
             document.state = state;
             let chunks = spec.statistics.chunks(STATISTICS_BYTES).enumerate();
             let chunks = chunks.map(|(n, bytes)| (STATISTICS, statistics_chunk(document.number, id, n as i32, bytes)));
-            Ok(Change { answer: begun, put: true, gone: Vec::new(), also: chunks.collect() })
+            let answer = (begun, document.number);
+            Ok(Change { answer, put: true, gone: Vec::new(), also: chunks.collect() })
         });
-        begun.await
+        let (begun, number) = begun.await?;
+        self.begin_to_spread(number, begun.id);
+        Ok(begun)
     }
 
     /// The number of a collection that has `generation` beside the live one.

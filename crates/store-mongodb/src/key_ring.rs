@@ -55,7 +55,7 @@ impl Shared {
                 // Lost on the way back from the attempt before?
                 Ok(false) if outcome_unknown && self.key_ring().await? == next => return Ok(Some(next)),
                 Ok(false) => return Ok(None),
-                Err(error) if retry::is_away(&error) => outcome_unknown = true,
+                Err(error) if retry::is_transient(&error) => outcome_unknown = true,
                 Err(error) => return Err(retry::fatal(&error)),
             }
             if retry::pause(attempt, deadline).await.is_err() {

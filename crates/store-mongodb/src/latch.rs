@@ -10,7 +10,7 @@
 //!
 //! Within a process transactions of one collection go one at a time, in the order in which they asked ([`LatchQueue::enter`]). Between
 //! instances the database decides, and one that loses tries again after a few milliseconds. So that it does not lose for ever, it
-//! leaves a note that it waits; who has committed and finds one lets it go first ([`Shared::give_way`]).
+//! leaves a note that it waits; who has committed and finds one lets it go first ([`Shared::others_wait`]).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ const ATTEMPTS_BEFORE_NOTE: u32 = 2;
 /// How long a note counts, milliseconds: longer than a deadline.
 const NOTE_HOLDS_MS: i64 = 6_000;
 /// Longest time that another instance is let go first.
-const MAX_YIELD: Duration = Duration::from_millis(100);
+pub(super) const MAX_YIELD: Duration = Duration::from_millis(100);
 
 /// The transactions of one collection, as this process knows them.
 #[derive(Default)]
@@ -148,17 +148,15 @@ impl Shared {
         done
     }
 
-    /// After a commit that took so long: waits about as long as that of another instance takes, if one has noted that it waits.
-    pub(super) async fn give_way(&self, number: Number, took: Duration) {
+    /// True if another instance has noted that it waits to commit to the collection. One round trip.
+    pub(super) async fn others_wait(&self, number: Number) -> bool {
         let others = doc! {
             "_id": { "$gte": { "c": number }, "$lt": { "c": number + 1 } }, "_id.i": { "$ne": &self.instance },
             // Who died has left its note.
             "$expr": { "$gt": ["$at", { "$subtract": ["$$NOW", NOTE_HOLDS_MS] }] },
         };
         let found = tokio::time::timeout(MAX_YIELD, self.notes().find_one(others).into_future()).await;
-        if let Ok(Ok(Some(_))) = found {
-            tokio::time::sleep(took.min(MAX_YIELD)).await;
-        }
+        matches!(found, Ok(Ok(Some(_))))
     }
 
     /// Notes of instances that wait; none is worth waiting for.

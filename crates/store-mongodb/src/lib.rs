@@ -52,6 +52,7 @@ mod repair;
 mod retry;
 mod schema;
 mod server;
+mod spread;
 mod sweep;
 mod tasks;
 mod write;
@@ -72,7 +73,7 @@ use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_store::{
     Arrival, CollectionSpec, CollectionState, Found, Judge, Query, Registered, Registration, Result, Seq,
-    SnapshotReader, Store, StoreError, StoredRecord, Until, Usage,
+    SnapshotReader, Store, StoreError, StoredRecord, Until, Usage, request,
 };
 
 pub use self::schema::{State, Status};
@@ -191,6 +192,7 @@ impl MongoStore {
             }
             store.finish_drops();
             tokio::spawn(changes::watch_commits(Arc::downgrade(&store.shared)));
+            tokio::spawn(server::watch_clock(Arc::downgrade(&store.shared)));
             Ok(store)
         })
     }
@@ -219,7 +221,8 @@ impl MongoStore {
         Box::pin(async move { self.shared.migrator().status().await })
     }
 
-    /// Applies pending migrations; their names.
+    /// Applies pending migrations and mends what differs from the schema that this version needs; the names of what was applied or
+    /// mended.
     ///
     /// # Errors
     /// When a migration was edited, or is unknown to this build, or the database refuses.
@@ -232,10 +235,10 @@ impl MongoStore {
         self.shared.retry.counts()
     }
 
-    /// Runs a change in a task of its own: a caller that stops waiting does not stop it half-way.
+    /// Runs a change in a task of its own: a caller that stops waiting does not stop it half-way. The deadline stays that of the request.
     async fn detached<T: Send + 'static>(&self, change: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
         self.shared.check_open()?;
-        let done = tokio::spawn(change).await;
+        let done = tokio::spawn(request::continued(change)).await;
         done.unwrap_or_else(|_| Err(StoreError::Internal("a change of the store panicked".into())))
     }
 }
@@ -261,7 +264,24 @@ impl Schema {
         Box::pin(async move { self.migrator().status().await })
     }
 
-    /// Applies pending migrations; their names.
+    /// What differs from the schema that this version needs, and what mends it: validators, indexes and, on a cluster, shard keys. Empty
+    /// before the first migration, since everything is pending then.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub fn differences(&self) -> BoxFuture<'_, Result<Vec<String>>> {
+        Box::pin(async move {
+            let migrator = self.migrator();
+            if migrator.status().await?.iter().any(|status| status.state == State::Pending) {
+                return Ok(Vec::new());
+            }
+            let found = migrator.differences().await?;
+            Ok(found.into_iter().map(|(name, difference)| difference.describe(&name)).collect())
+        })
+    }
+
+    /// Applies pending migrations and mends what differs from the schema that this version needs; the names of what was applied or
+    /// mended.
     ///
     /// # Errors
     /// When a migration was edited, or is unknown to this build, or the database refuses.
@@ -302,7 +322,7 @@ impl Shared {
 
     /// Until when the call that begins now must have answered: as long as is left of its request.
     fn deadline(&self) -> Deadline {
-        Deadline::of_request(doppel_store::request::began(), self.options.deadline)
+        Deadline::of_request(request::began(), self.options.deadline)
     }
 
     fn documents(&self, name: &str) -> Collection<Document> {
@@ -328,7 +348,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Runs a read under the deadline, once more when the primary changed meanwhile.
+    /// Runs a read under the deadline, again and again while it fails for a reason that passes.
     async fn read<T, F>(&self, deadline: Deadline, mut read: impl FnMut() -> F + Send) -> Result<T>
     where
         F: Future<Output = std::result::Result<T, retry::TxnError>> + Send,
@@ -352,9 +372,7 @@ impl Shared {
         Err(match (unconfirmed, last) {
             (Some(code), _) => retry::unconfirmed(code),
             (None, Some(error)) => retry::fatal(&error),
-            (None, None) => {
-                StoreError::Unavailable { reason: "the database did not answer in time".into(), retry_after_s: 2 }
-            }
+            (None, None) => retry::no_answer(),
         })
     }
 }
@@ -425,11 +443,16 @@ impl Store for MongoStore {
     }
 
     async fn ready(&self) -> Result<()> {
-        self.shared.check_open()?;
-        let waiting = tokio::time::timeout(self.shared.options.deadline, server::writable(&self.shared.database));
-        waiting.await.unwrap_or_else(|_| {
-            Err(StoreError::Unavailable { reason: "the database did not answer in time".into(), retry_after_s: 2 })
-        })
+        let shared = &self.shared;
+        shared.check_open()?;
+        let checks = async {
+            server::check_primary(&shared.database, shared.options.clock.micros).await?;
+            match shared.topology {
+                Topology::ReplicaSet => Ok(()),
+                Topology::Cluster => server::check_shards(&shared.database).await,
+            }
+        };
+        tokio::time::timeout_at(shared.deadline().at(), checks).await.unwrap_or_else(|_| Err(retry::no_answer()))
     }
 
     async fn usage(&self) -> Result<Usage> {

@@ -3,14 +3,19 @@
 //! The lock is a document with an expiry by the server's clock, renewed while work goes on: a holder that crashed keeps
 //! it for [`LOCK_SECONDS`] at most, and since every statement may be repeated, the next one simply begins again.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
+use futures_util::TryStreamExt;
 use mongodb::bson::{Document, doc};
 use mongodb::{Client, Database};
 
 use super::documents::META;
 use super::retry::{self, Deadline};
-use super::schema::{self, Applied, Migration, State, Status, Unique};
+use super::schema::{
+    self, ActualCollection, ActualIndex, Applied, Difference, Migration, RequiredCollection, RequiredIndex, ShardKey,
+    State, Status,
+};
 use doppel_store::{Result, StoreError};
 
 const MIGRATIONS: &str = "migrations";
@@ -20,6 +25,8 @@ const RENEW: Duration = Duration::from_secs(10);
 const NAMESPACE_EXISTS: i32 = 48;
 const NAMESPACE_NOT_FOUND: i32 = 26;
 const INDEX_NOT_FOUND: i32 = 27;
+/// An index with this key exists under another name.
+const INDEX_OPTIONS_CONFLICT: i32 = 85;
 
 /// Migrations against one database.
 pub(super) struct Migrator<'a> {
@@ -37,11 +44,14 @@ impl Migrator<'_> {
         Ok(schema::plan(&schema::migrations()?, &self.applied().await?, self.on_cluster))
     }
 
-    /// Applies what is pending; the names of what was applied.
+    /// Applies what is pending and mends what differs; the names of what was applied or mended.
     pub(super) async fn apply(&self) -> Result<Vec<String>> {
         let plan = self.status().await?;
         schema::check(&plan)?;
-        if plan.iter().all(|status| matches!(status.state, State::Applied(_))) {
+        let is_applied = plan.iter().all(|status| matches!(status.state, State::Applied(_)));
+        let can_be_mended =
+            |(_, difference): &(String, Difference)| !matches!(difference, Difference::OtherShardKey(_));
+        if is_applied && !self.differences().await?.iter().any(can_be_mended) {
             return Ok(Vec::new());
         }
         let holder = (self.clock.unique_id)();
@@ -56,105 +66,250 @@ impl Migrator<'_> {
         outcome
     }
 
+    /// The differences between the database and the schema that this version needs, by the name of the collection.
+    pub(super) async fn differences(&self) -> Result<Vec<(String, Difference)>> {
+        let (required, actual) = (schema::required(&schema::migrations()?, self.on_cluster)?, self.actual().await?);
+        let all = required.iter().flat_map(|collection| {
+            let found = schema::compare(collection, actual.get(&collection.name));
+            found.into_iter().map(|difference| (collection.name.clone(), difference))
+        });
+        Ok(all.collect())
+    }
+
+    /// Applies pending migrations, then mends what still differs: shard keys and the indexes they need after a move to a cluster, and
+    /// whatever was changed by hand or by an earlier version. Each step leaves a schema that the running service can use, so that a
+    /// run that was killed is simply repeated.
     async fn apply_pending(&self) -> Result<Vec<String>> {
         // Again under the lock: another instance may have been faster.
         let plan = self.status().await?;
         schema::check(&plan)?;
-        let mut done = Vec::new();
-        for (migration, status) in schema::migrations()?.iter().zip(&plan) {
-            if matches!(status.state, State::Applied(_)) {
+        let (migrations, mut done) = (schema::migrations()?, Vec::new());
+        for (migration, status) in migrations.iter().zip(&plan) {
+            if status.state != State::Pending {
                 continue;
             }
             self.apply_one(migration).await?;
             tracing::info!(migration = migration.name, "migration applied");
             done.push(migration.name.clone());
         }
+        let required = schema::required(&migrations, self.on_cluster)?;
+        for (name, difference) in self.differences().await? {
+            if let Some(collection) = required.iter().find(|collection| collection.name == name) {
+                let mended = self.mend(collection, &difference).await?;
+                // What a migration of this run brought along is not named again.
+                done.extend(mended.filter(|_| plan.iter().all(|status| status.state != State::Pending)));
+            }
+        }
+        for (migration, status) in migrations.iter().zip(&plan) {
+            if self.on_cluster && schema::has_shard_keys(migration) {
+                self.note_sharded(migration.number).await?;
+                if status.state == State::ShardKeysPending {
+                    done.push(format!("shard keys of {}", migration.name));
+                }
+            }
+        }
         Ok(done)
     }
 
+    /// Mends one difference; the name of what was mended.
+    async fn mend(&self, collection: &RequiredCollection, difference: &Difference) -> Result<Option<String>> {
+        let name = &collection.name;
+        let mended = match difference {
+            Difference::MissingCollection => {
+                self.prepare(name, collection.validator.clone()).await?;
+                for index in &collection.indexes {
+                    self.create_index(name, index).await?;
+                }
+                if let Some(key) = &collection.shard_key {
+                    self.shard(name, key.clone()).await?;
+                }
+                format!("collection {name}")
+            }
+            Difference::Validator => {
+                self.prepare(name, collection.validator.clone()).await?;
+                format!("validator of {name}")
+            }
+            Difference::MissingIndex(index) => {
+                self.create_index(name, index).await?;
+                format!("index {} of {name}", index.name)
+            }
+            Difference::OtherIndex(index) => {
+                self.drop_index(name, &index.name).await?;
+                self.create_index(name, index).await?;
+                format!("index {} of {name}", index.name)
+            }
+            Difference::UniqueIndex(index) => {
+                self.drop_index(name, index).await?;
+                format!("index {index} of {name}, which was unique")
+            }
+            Difference::MissingShardKey(key) => {
+                self.shard(name, key.clone()).await?;
+                format!("shard key of {name}")
+            }
+            Difference::OtherShardKey(_) => {
+                tracing::warn!(difference = difference.describe(name), "the schema needs an administrator");
+                return Ok(None);
+            }
+        };
+        tracing::info!(mended, "schema mended");
+        Ok(Some(mended))
+    }
+
+    /// Applies a migration without its shard keys.
     async fn apply_one(&self, migration: &Migration) -> Result<()> {
         for collection in &migration.content.collections {
+            let name = &collection.name;
             if collection.drop {
-                self.run(doc! { "drop": &collection.name }, &[NAMESPACE_NOT_FOUND]).await?;
+                self.run(doc! { "drop": name }, &[NAMESPACE_NOT_FOUND]).await?;
                 continue;
             }
-            self.prepare(collection).await?;
+            self.prepare(name, collection.validator.as_ref().map(schema::to_document).transpose()?).await?;
             for index in &collection.indexes {
-                let unique = match index.unique {
-                    Unique::Yes => true,
-                    Unique::UnlessSharded => !self.on_cluster,
-                    Unique::No => false,
-                };
-                let mut wanted = doc! { "key": schema::to_document(&index.key)?, "name": &index.name };
-                if unique {
-                    wanted.insert("unique", true);
-                }
-                if let Some(partial) = &index.partial {
-                    wanted.insert("partialFilterExpression", schema::to_document(partial)?);
-                }
-                self.run(doc! { "createIndexes": &collection.name, "indexes": [wanted] }, &[]).await?;
+                self.create_index(name, &RequiredIndex::of(index, self.on_cluster)?).await?;
             }
-            for name in &collection.drop_indexes {
-                self.run(doc! { "dropIndexes": &collection.name, "index": name }, &[INDEX_NOT_FOUND]).await?;
+            for index in &collection.drop_indexes {
+                self.drop_index(name, index).await?;
             }
             if !collection.rewrite.is_empty() {
                 let stages = collection.rewrite.iter().map(schema::to_document).collect::<Result<Vec<_>>>()?;
-                self.run(doc! { "aggregate": &collection.name, "pipeline": stages, "cursor": {} }, &[]).await?;
-            }
-            if let (true, Some(key)) = (self.on_cluster, &collection.shard) {
-                self.shard(&collection.name, schema::to_document(key)?).await?;
+                self.run(doc! { "aggregate": name, "pipeline": stages, "cursor": {} }, &[]).await?;
             }
         }
         let applied = doc! {
             "_id": migration.number, "name": &migration.name, "checksum": &migration.checksum,
-            "at": (self.clock.now)(), "sharded": self.on_cluster,
+            "at": (self.clock.now)(), "sharded": false,
         };
         let migrations = self.database.collection::<Document>(MIGRATIONS);
-        let replaced = migrations.replace_one(doc! { "_id": migration.number }, applied).upsert(true).await;
-        replaced.map(drop).map_err(|error| failed(&error))
+        let own = doc! { "_id": migration.number };
+        self.patiently(|| migrations.replace_one(own.clone(), &applied).upsert(true).into_future()).await.map(drop)
     }
 
-    /// The collection exists with its validator.
-    async fn prepare(&self, collection: &schema::CollectionSchema) -> Result<()> {
+    /// Notes that the shard keys of a migration are applied.
+    async fn note_sharded(&self, number: i32) -> Result<()> {
+        let migrations = self.database.collection::<Document>(MIGRATIONS);
+        let noted = doc! { "$set": { "sharded": true } };
+        self.patiently(|| migrations.update_one(doc! { "_id": number }, noted.clone()).into_future()).await.map(drop)
+    }
+
+    /// Makes the collection exist with its validator.
+    async fn prepare(&self, name: &str, validator: Option<Document>) -> Result<()> {
         let mut rules = Document::new();
-        if let Some(validator) = &collection.validator {
-            rules.insert("validator", schema::to_document(validator)?);
+        if let Some(validator) = validator {
+            rules.insert("validator", validator);
             rules.extend(doc! { "validationLevel": "strict", "validationAction": "error" });
         }
-        let mut create = doc! { "create": &collection.name };
+        let mut create = doc! { "create": name };
         create.extend(rules.clone());
         self.run(create, &[NAMESPACE_EXISTS]).await?;
         if !rules.is_empty() {
-            let mut modify = doc! { "collMod": &collection.name };
+            let mut modify = doc! { "collMod": name };
             modify.extend(rules);
             self.run(modify, &[]).await?;
         }
         Ok(())
     }
 
+    async fn create_index(&self, collection: &str, index: &RequiredIndex) -> Result<()> {
+        let mut wanted = doc! { "key": &index.key, "name": &index.name };
+        if index.unique {
+            wanted.insert("unique", true);
+        }
+        if let Some(partial) = &index.partial {
+            wanted.insert("partialFilterExpression", partial);
+        }
+        // Where another name will do, the index may be there under that.
+        let accepted: &[i32] = if index.any_name { &[INDEX_OPTIONS_CONFLICT] } else { &[] };
+        self.run(doc! { "createIndexes": collection, "indexes": [wanted] }, accepted).await
+    }
+
+    async fn drop_index(&self, collection: &str, index: &str) -> Result<()> {
+        self.run(doc! { "dropIndexes": collection, "index": index }, &[INDEX_NOT_FOUND]).await
+    }
+
     async fn shard(&self, collection: &str, key: Document) -> Result<()> {
         let admin = self.client.database("admin");
         let name = format!("{}.{collection}", self.database.name());
-        admin.run_command(doc! { "enableSharding": self.database.name() }).await.map_err(|error| failed(&error))?;
-        let sharded = admin.run_command(doc! { "shardCollection": name, "key": key }).await;
-        sharded.map(drop).map_err(|error| failed(&error))
+        for command in [doc! { "enableSharding": self.database.name() }, doc! { "shardCollection": name, "key": key }] {
+            self.patiently(|| admin.run_command(command.clone()).into_future()).await?;
+        }
+        Ok(())
+    }
+
+    /// The collections of the database, by name.
+    async fn actual(&self) -> Result<HashMap<String, ActualCollection>> {
+        let mut all = HashMap::new();
+        let listing = || async { self.database.list_collections().await?.try_collect::<Vec<_>>().await };
+        for specification in self.patiently(listing).await? {
+            let collection = self.database.collection::<Document>(&specification.name);
+            let listing = || async {
+                match collection.list_indexes().await {
+                    Ok(listed) => listed.try_collect::<Vec<_>>().await,
+                    // Dropped since it was listed.
+                    Err(error) if retry::code(&error) == Some(NAMESPACE_NOT_FOUND) => Ok(Vec::new()),
+                    Err(error) => Err(error),
+                }
+            };
+            let listed = self.patiently(listing).await?;
+            let indexes = listed.into_iter().map(|index| {
+                let options = index.options.unwrap_or_default();
+                let (name, unique) = (options.name.unwrap_or_default(), options.unique.unwrap_or(false));
+                ActualIndex { name, key: index.keys, unique, partial: options.partial_filter_expression }
+            });
+            let indexes = indexes.collect();
+            let shard_key = if self.on_cluster { self.shard_key(&specification.name).await } else { ShardKey::None };
+            let validator = specification.options.validator;
+            all.insert(specification.name, ActualCollection { validator, indexes, shard_key });
+        }
+        Ok(all)
+    }
+
+    /// The shard key of a collection, as the cluster's configuration says.
+    async fn shard_key(&self, collection: &str) -> ShardKey {
+        let name = format!("{}.{collection}", self.database.name());
+        let collections = self.client.database("config").collection::<Document>("collections");
+        match collections.find_one(doc! { "_id": name }).await {
+            Ok(Some(found)) => found.get_document("key").map_or(ShardKey::Unknown, |key| ShardKey::Key(key.clone())),
+            Ok(None) => ShardKey::None,
+            Err(error) => {
+                let reason = retry::summary(&error);
+                tracing::debug!(collection, reason, "the shard key of a collection cannot be read");
+                ShardKey::Unknown
+            }
+        }
+    }
+
+    /// Repeats a command while it fails for a reason that passes, at most as long as connecting may take.
+    async fn patiently<T, F>(&self, mut command: impl FnMut() -> F) -> Result<T>
+    where
+        F: Future<Output = mongodb::error::Result<T>>,
+    {
+        let deadline = Deadline::after(self.connect_timeout);
+        for attempt in 0.. {
+            match command().await {
+                Err(error) if retry::is_transient(&error) && retry::pause(attempt, deadline).await.is_ok() => {}
+                done => return done.map_err(|error| failed(&error)),
+            }
+        }
+        Err(StoreError::Internal("a command was repeated without an end".into()))
     }
 
     async fn run(&self, mut command: Document, accepted: &[i32]) -> Result<()> {
         command.insert("writeConcern", super::server::durable_document());
-        match self.database.run_command(command).await {
-            Ok(_) => Ok(()),
-            Err(error) if retry::code(&error).is_some_and(|code| accepted.contains(&code)) => Ok(()),
-            Err(error) => Err(failed(&error)),
-        }
+        let run = || async {
+            match self.database.run_command(command.clone()).await {
+                Err(error) if retry::code(&error).is_some_and(|code| accepted.contains(&code)) => Ok(()),
+                done => done.map(drop),
+            }
+        };
+        self.patiently(run).await
     }
 
     async fn applied(&self) -> Result<Vec<Applied>> {
         let migrations = self.database.collection::<Document>(MIGRATIONS);
-        let mut cursor = migrations.find(doc! {}).sort(doc! { "_id": 1 }).await.map_err(|error| failed(&error))?;
+        let listing =
+            || async { migrations.find(doc! {}).sort(doc! { "_id": 1 }).await?.try_collect::<Vec<_>>().await };
         let mut found = Vec::new();
-        while cursor.advance().await.map_err(|error| failed(&error))? {
-            let document = cursor.deserialize_current().map_err(|error| failed(&error))?;
+        for document in self.patiently(listing).await? {
             let text = |key: &str| document.get_str(key).unwrap_or_default().to_owned();
             found.push(Applied {
                 number: document.get_i32("_id").map_err(super::documents::damaged)?,
@@ -172,7 +327,9 @@ impl Migrator<'_> {
         let free = doc! { "_id": LOCK, "holder": "", "until": mongodb::bson::DateTime::from_millis(0) };
         for attempt in 0.. {
             match self.database.collection::<Document>(META).insert_one(&free).await {
-                Err(error) if !retry::is_duplicate_key(&error) => return Err(failed(&error)),
+                Err(error) if !retry::is_duplicate_key(&error) && !retry::is_transient(&error) => {
+                    return Err(failed(&error));
+                }
                 _ => {}
             }
             // The server's clock decides, whatever those of the instances say.
@@ -209,7 +366,7 @@ impl Migrator<'_> {
         let until = doc! { "$dateAdd": { "startDate": "$$NOW", "unit": "second", "amount": LOCK_SECONDS } };
         let update = vec![doc! { "$set": { "holder": holder, "until": until } }];
         let meta = self.database.collection::<Document>(META);
-        let taken = meta.find_one_and_update(filter, update).await.map_err(|error| failed(&error))?;
+        let taken = self.patiently(|| meta.find_one_and_update(filter.clone(), update.clone()).into_future()).await?;
         Ok(taken.is_some())
     }
 }

@@ -26,8 +26,27 @@ const WRITE_CONFLICT: i32 = 112;
 const UNAUTHORIZED: i32 = 13;
 /// The name of the database is that of another but for letter case.
 const OTHER_CASE: i32 = 13_297;
-/// The instant of a snapshot is too old, or older than a change of the schema: a later one will do.
-const SNAPSHOT: [i32; 4] = [227, 239, 246, 270];
+/// SnapshotTooOld, SnapshotUnavailable: the instant of a snapshot is too old, or older than a change of the schema. A later one will do.
+const SNAPSHOT: [i32; 2] = [239, 246];
+/// Errors of a server or a router that pass by themselves, so that the same command may succeed a moment later.
+const PASSING: [i32; 16] = [
+    24,     // LockTimeout
+    46,     // LockBusy
+    50,     // MaxTimeMSExpired
+    63,     // StaleShardVersion
+    117,    // ConflictingOperationInProgress
+    133,    // FailedToSatisfyReadPreference
+    134,    // ReadConcernMajorityNotAvailableYet
+    150,    // StaleEpoch
+    202,    // NetworkInterfaceExceededTimeLimit
+    249,    // StaleDbVersion
+    250,    // StaleChunkHistory
+    262,    // ExceededTimeLimit
+    267,    // PreparedTransactionInProgress
+    272,    // MigrationConflict
+    11_601, // Interrupted
+    13_388, // StaleConfig
+];
 
 /// Until when a call must have been answered.
 #[derive(Clone, Copy, Debug)]
@@ -175,7 +194,10 @@ async fn commit(session: &mut ClientSession, deadline: Deadline) -> std::result:
     for attempt in 0.. {
         match tokio::time::timeout_at(limit, session.commit_transaction()).await {
             Ok(Ok(())) => return Ok(()),
-            Ok(Err(error)) if error.contains_label(UNKNOWN_TRANSACTION_COMMIT_RESULT) => {
+            // The server is sure that nothing was committed.
+            Ok(Err(error)) if error.contains_label(TRANSIENT_TRANSACTION_ERROR) => return Err(TxnError::Driver(error)),
+            // It may have been committed. Committing again is safe, beginning again is not.
+            Ok(Err(error)) if error.contains_label(UNKNOWN_TRANSACTION_COMMIT_RESULT) || is_passing(&error) => {
                 if pause(attempt, deadline).await.is_err() {
                     break;
                 }
@@ -221,7 +243,12 @@ fn jitter() -> f64 {
 /// Whether trying again from the start can help.
 pub(super) fn is_transient(error: &Error) -> bool {
     let again = code(error).is_some_and(|code| code == WRITE_CONFLICT || SNAPSHOT.contains(&code));
-    again || error.contains_label(TRANSIENT_TRANSACTION_ERROR) || is_away(error)
+    again || is_passing(error) || error.contains_label(TRANSIENT_TRANSACTION_ERROR) || is_away(error)
+}
+
+/// Whether the error is one of [`PASSING`].
+fn is_passing(error: &Error) -> bool {
+    code(error).is_some_and(|code| PASSING.contains(&code))
 }
 
 /// Whether the error says that no primary could be reached, or that it is changing.
@@ -261,6 +288,7 @@ pub(super) fn check_reply(reply: &Document) -> std::result::Result<(), TxnError>
     if let Ok(errors) = reply.get_array("writeErrors") {
         return match errors.first().and_then(|error| error.as_document()).map(code_of) {
             Some(DUPLICATE_KEY | WRITE_CONFLICT) => Err(TxnError::Conflict),
+            Some(code) if PASSING.contains(&code) => Err(TxnError::Conflict),
             code => Err(StoreError::Internal(format!("the database refused a write (code {code:?})")).into()),
         };
     }
@@ -274,7 +302,7 @@ pub(super) fn unconfirmed(code: i32) -> StoreError {
 
 fn late(last: Option<Error>) -> StoreError {
     match last {
-        Some(error) if is_away(&error) => unavailable(&error),
+        Some(error) if is_away(&error) || is_passing(&error) => unavailable(&error),
         _ => StoreError::Unavailable {
             reason: "the write was not done in time: too many others write to the collection, or the database is slow"
                 .into(),
@@ -298,10 +326,14 @@ pub(super) fn fatal(error: &Error) -> StoreError {
 }
 
 fn unavailable(error: &Error) -> StoreError {
-    StoreError::Unavailable {
-        reason: format!("no primary of the replica set answers ({})", summary(error)),
-        retry_after_s: RETRY_AFTER_S,
-    }
+    let what = if is_away(error) { "no primary of the replica set answers" } else { "the database is busy" };
+    StoreError::Unavailable { reason: format!("{what} ({})", summary(error)), retry_after_s: RETRY_AFTER_S }
+}
+
+/// The database did not answer before the deadline.
+pub(super) fn no_answer() -> StoreError {
+    let reason = "the database did not answer in time".into();
+    StoreError::Unavailable { reason, retry_after_s: RETRY_AFTER_S }
 }
 
 /// The error in few words. Never the document it was about: servers repeat values in duplicate key messages.
@@ -353,6 +385,17 @@ mod tests {
         let reply = doc! { "ok": 1, "n": 1, "nModified": 1, "writeConcernError": concern };
         assert!(matches!(check_reply(&reply), Err(TxnError::Unconfirmed(189))));
         assert!(matches!(unconfirmed(189), StoreError::Unknown(_)), "the caller repeats it");
+    }
+
+    #[test]
+    fn errors_that_pass_are_told_apart_from_bugs() {
+        let error = |code: i32| doc! { "ok": 1, "writeErrors": [{ "index": 0, "code": code, "errmsg": "" }] };
+        for code in [50, 133, 202, 250, 262, 11_601, 13_388] {
+            assert!(matches!(check_reply(&error(code)), Err(TxnError::Conflict)), "{code}");
+        }
+        // CannotImplicitlyCreateCollection is no error of a snapshot: nothing mends it but a migration.
+        assert!(!SNAPSHOT.contains(&227) && !PASSING.contains(&227));
+        assert!(matches!(check_reply(&error(227)), Err(TxnError::Store(StoreError::Internal(_)))));
     }
 
     #[tokio::test]

@@ -1,6 +1,8 @@
 //! Migrations: the numbered files of `migrations/`, compiled in, and what is to be done with them.
 //!
-//! Pure: [`plan`] compares the files with what a database says was applied. `migrate` carries it out.
+//! Pure. [`plan`] compares the files with the list of applied migrations in a database. [`required`] adds the files up to the schema
+//! that this version needs, and [`compare`] compares that schema with the collections of a database. `migrate` carries out what is
+//! missing.
 
 use mongodb::bson::{Bson, Document};
 use serde::Deserialize;
@@ -139,11 +141,16 @@ fn parse(name: &str, text: &str) -> Result<Migration> {
     Ok(Migration { number, name: (*name).to_owned(), checksum, content })
 }
 
+/// True if a migration names shard keys.
+pub(super) fn has_shard_keys(migration: &Migration) -> bool {
+    migration.content.collections.iter().any(|collection| collection.shard.is_some())
+}
+
 /// How every migration stands, those of this build first.
 pub(super) fn plan(migrations: &[Migration], applied: &[Applied], on_cluster: bool) -> Vec<Status> {
     let known = migrations.iter().map(|migration| {
         let found = applied.iter().find(|applied| applied.number == migration.number);
-        let shards = migration.content.collections.iter().any(|collection| collection.shard.is_some());
+        let shards = has_shard_keys(migration);
         let state = match found {
             None => State::Pending,
             Some(found) if found.checksum != migration.checksum => State::Edited,
@@ -156,6 +163,207 @@ pub(super) fn plan(migrations: &[Migration], applied: &[Applied], on_cluster: bo
     let newer =
         newer.map(|applied| Status { name: applied.name.clone(), summary: String::new(), state: State::Unknown });
     known.chain(newer).collect()
+}
+
+/// A collection as this version needs it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct RequiredCollection {
+    pub(super) name: String,
+    pub(super) validator: Option<Document>,
+    pub(super) indexes: Vec<RequiredIndex>,
+    /// The shard key; `None` on a replica set and for collections that stay on one shard.
+    pub(super) shard_key: Option<Document>,
+}
+
+/// An index that a collection must have.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct RequiredIndex {
+    pub(super) name: String,
+    pub(super) key: Document,
+    pub(super) unique: bool,
+    pub(super) partial: Option<Document>,
+    /// Whether another name will do: no query names the index.
+    pub(super) any_name: bool,
+}
+
+/// A collection as it is in a database.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct ActualCollection {
+    pub(super) validator: Option<Document>,
+    pub(super) indexes: Vec<ActualIndex>,
+    /// The shard key, [`ShardKey::Unknown`] where the user may not read it.
+    pub(super) shard_key: ShardKey,
+}
+
+/// The shard key of a collection in a database.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) enum ShardKey {
+    #[default]
+    None,
+    Key(Document),
+    Unknown,
+}
+
+/// An index as it is in a database.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ActualIndex {
+    pub(super) name: String,
+    pub(super) key: Document,
+    pub(super) unique: bool,
+    pub(super) partial: Option<Document>,
+}
+
+/// One thing in which a database differs from the schema that this version needs.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Difference {
+    MissingCollection,
+    Validator,
+    MissingIndex(RequiredIndex),
+    /// An index of this name exists and is another one.
+    OtherIndex(RequiredIndex),
+    /// A unique index that the shard key cannot keep unique.
+    UniqueIndex(String),
+    MissingShardKey(Document),
+    /// Sharded by another key.
+    OtherShardKey(Document),
+}
+
+impl Difference {
+    /// What is wrong with the collection `name`, and what mends it.
+    pub(super) fn describe(&self, name: &str) -> String {
+        let migrate = "run doppel migrate";
+        match self {
+            Self::MissingCollection => format!("the collection {name} is missing; {migrate}"),
+            Self::Validator => format!("the validator of {name} is not the one that this version needs; {migrate}"),
+            Self::MissingIndex(index) => format!("{name} lacks the index {}; {migrate}", index.name),
+            Self::OtherIndex(index) => {
+                format!("the index {} of {name} has another key or other options; {migrate}", index.name)
+            }
+            Self::UniqueIndex(index) => {
+                format!("the unique index {index} of {name} cannot be kept on a cluster; {migrate}")
+            }
+            Self::MissingShardKey(key) => format!("{name} is not sharded by {}; {migrate}", in_words(key)),
+            Self::OtherShardKey(key) => {
+                format!("{name} is sharded by another key than {}; change it with reshardCollection", in_words(key))
+            }
+        }
+    }
+}
+
+fn in_words(key: &Document) -> String {
+    let fields = key.iter().map(|(field, kind)| match kind {
+        Bson::String(kind) => format!("{field} ({kind})"),
+        _ => field.clone(),
+    });
+    fields.collect::<Vec<_>>().join(", ")
+}
+
+/// The schema that results from all of `migrations`, by collection in the order of their first mention.
+pub(super) fn required(migrations: &[Migration], on_cluster: bool) -> Result<Vec<RequiredCollection>> {
+    let mut all: Vec<RequiredCollection> = Vec::new();
+    for collection in migrations.iter().flat_map(|migration| &migration.content.collections) {
+        if collection.drop {
+            all.retain(|known| known.name != collection.name);
+            continue;
+        }
+        let at = all.iter().position(|known| known.name == collection.name).unwrap_or_else(|| {
+            let (name, indexes) = (collection.name.clone(), Vec::new());
+            all.push(RequiredCollection { name, validator: None, indexes, shard_key: None });
+            all.len() - 1
+        });
+        let known = &mut all[at];
+        if let Some(validator) = &collection.validator {
+            known.validator = Some(to_document(validator)?);
+        }
+        for index in &collection.indexes {
+            let index = RequiredIndex::of(index, on_cluster)?;
+            known.indexes.retain(|other| other.name != index.name);
+            known.indexes.push(index);
+        }
+        known.indexes.retain(|index| !collection.drop_indexes.contains(&index.name));
+        if let (true, Some(key)) = (on_cluster, &collection.shard) {
+            known.shard_key = Some(to_document(key)?);
+        }
+    }
+    for collection in &mut all {
+        collection.indexes.extend(collection.shard_key.as_ref().and_then(hashed_index));
+    }
+    Ok(all)
+}
+
+/// The index that sharding by a hashed key needs. `shardCollection` makes it where the collection is empty, and refuses elsewhere.
+fn hashed_index(shard_key: &Document) -> Option<RequiredIndex> {
+    let (field, kind) = shard_key.iter().next()?;
+    let is_hashed = kind.as_str() == Some("hashed");
+    is_hashed.then(|| RequiredIndex {
+        name: format!("{field}_hashed"),
+        key: shard_key.clone(),
+        unique: false,
+        partial: None,
+        any_name: true,
+    })
+}
+
+impl RequiredIndex {
+    pub(super) fn of(index: &IndexSchema, on_cluster: bool) -> Result<Self> {
+        let unique = index.unique == Unique::Yes || (index.unique == Unique::UnlessSharded && !on_cluster);
+        // Another name than the unique one has, so that both can be there while one takes the place of the other.
+        let name = match index.unique {
+            Unique::UnlessSharded if on_cluster => format!("{}_not_unique", index.name),
+            _ => index.name.clone(),
+        };
+        let partial = index.partial.as_ref().map(to_document).transpose()?;
+        let any_name = index.unique == Unique::UnlessSharded;
+        Ok(Self { name, key: to_document(&index.key)?, unique, partial, any_name })
+    }
+
+    fn is(&self, actual: &ActualIndex) -> bool {
+        same_key(&self.key, &actual.key) && self.unique == actual.unique && self.partial == actual.partial
+    }
+}
+
+/// True if two keys name the same fields in the same order with the same kinds, whatever the types of the numbers.
+fn same_key(one: &Document, other: &Document) -> bool {
+    let kind = |value: &Bson| match value {
+        Bson::Int64(number) => Bson::Double(*number as f64),
+        Bson::Int32(number) => Bson::Double(f64::from(*number)),
+        other => other.clone(),
+    };
+    let fields = |key: &Document| key.iter().map(|(field, value)| (field.clone(), kind(value))).collect::<Vec<_>>();
+    fields(one) == fields(other)
+}
+
+/// The differences of one collection, in an order in which they can be mended while the service runs: what is missing before what
+/// is in the way.
+pub(super) fn compare(required: &RequiredCollection, actual: Option<&ActualCollection>) -> Vec<Difference> {
+    let Some(actual) = actual else { return vec![Difference::MissingCollection] };
+    let mut differences = Vec::new();
+    if required.validator.is_some() && required.validator != actual.validator {
+        differences.push(Difference::Validator);
+    }
+    for index in &required.indexes {
+        let named = actual.indexes.iter().find(|other| other.name == index.name);
+        let there = actual.indexes.iter().any(|other| index.is(other) && (index.any_name || other.name == index.name));
+        match named {
+            _ if there => {}
+            Some(_) => differences.push(Difference::OtherIndex(index.clone())),
+            None => differences.push(Difference::MissingIndex(index.clone())),
+        }
+    }
+    let Some(key) = &required.shard_key else { return differences };
+    let is_prefix = |index: &ActualIndex| {
+        let first: Document = index.key.clone().into_iter().take(key.len()).collect();
+        same_key(&first, key)
+    };
+    let refused = actual.indexes.iter().filter(|index| index.unique && !is_prefix(index));
+    differences.extend(refused.map(|index| Difference::UniqueIndex(index.name.clone())));
+    match &actual.shard_key {
+        ShardKey::Key(actual) if same_key(actual, key) => {}
+        ShardKey::Key(_) => differences.push(Difference::OtherShardKey(key.clone())),
+        ShardKey::None => differences.push(Difference::MissingShardKey(key.clone())),
+        ShardKey::Unknown => {}
+    }
+    differences
 }
 
 /// Refuses to go on where a file was edited or the database is newer.
@@ -233,6 +441,76 @@ mod tests {
         assert!(matches!(plan(&known, &done, false)[0].state, State::Applied(_)));
         assert_eq!(plan(&known, &done, true)[0].state, State::ShardKeysPending);
         assert!(matches!(plan(&known, &[applied(&known[0], true)], true)[0].state, State::Applied(_)));
+    }
+
+    fn actual(required: &RequiredCollection) -> ActualCollection {
+        let index = |index: &RequiredIndex| {
+            let RequiredIndex { name, key, unique, partial, .. } = index.clone();
+            ActualIndex { name, key, unique, partial }
+        };
+        ActualCollection {
+            validator: required.validator.clone(),
+            indexes: required.indexes.iter().map(index).collect(),
+            shard_key: required.shard_key.clone().map_or(ShardKey::None, ShardKey::Key),
+        }
+    }
+
+    #[test]
+    fn a_schema_has_the_latest_validator_of_each_collection_and_none_that_was_dropped() {
+        let all = required(&migrations().unwrap(), true).unwrap();
+        let named = |name: &str| all.iter().find(|collection| collection.name == name);
+        assert!(named("latches").is_none(), "0003 drops it");
+        let validator = named("collections").and_then(|collection| collection.validator.clone()).unwrap();
+        assert!(!validator.to_string().contains("\"empty\""), "only 0001 and 0002 required this field");
+        assert!(all.iter().all(|collection| compare(collection, Some(&actual(collection))).is_empty()));
+        assert!(compare(&all[0], None) == [Difference::MissingCollection]);
+    }
+
+    #[test]
+    fn the_schema_of_a_replica_set_differs_from_that_of_a_cluster_by_shard_keys_and_the_indexes_they_need() {
+        let known = migrations().unwrap();
+        let (set, cluster) = (required(&known, false).unwrap(), required(&known, true).unwrap());
+        let moved: Vec<(String, Vec<Difference>)> = set
+            .iter()
+            .zip(&cluster)
+            .map(|(set, cluster)| (cluster.name.clone(), compare(cluster, Some(&actual(set)))))
+            .filter(|(_, differences)| !differences.is_empty())
+            .collect();
+        let names: Vec<&str> = moved.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["records", "signatures", "blocks"]);
+        let in_short = |difference: &Difference| match difference {
+            Difference::MissingIndex(index) => format!("index {}", index.name),
+            Difference::UniqueIndex(name) => format!("unique {name}"),
+            Difference::MissingShardKey(key) => format!("key {}", in_words(key)),
+            other => format!("{other:?}"),
+        };
+        let records: Vec<String> = moved[0].1.iter().map(in_short).collect();
+        assert_eq!(records, ["index order_not_unique", "index _id_hashed", "unique order", "key _id (hashed)"]);
+        assert_eq!(moved[2].1.iter().map(in_short).collect::<Vec<_>>(), ["key c, g, b"]);
+        // A cluster of an earlier version: the same index by another name.
+        let mut earlier = actual(&cluster[1]);
+        earlier
+            .indexes
+            .iter_mut()
+            .filter(|index| index.name == "order_not_unique")
+            .for_each(|i| i.name = "order".into());
+        assert!(compare(&cluster[1], Some(&earlier)).is_empty());
+    }
+
+    #[test]
+    fn each_difference_says_what_mends_it() {
+        let all = required(&migrations().unwrap(), true).unwrap();
+        let blocks = all.iter().find(|collection| collection.name == "blocks").unwrap();
+        let mut changed = actual(blocks);
+        changed.validator = Some(Document::new());
+        changed.indexes[0].unique = false;
+        changed.shard_key = ShardKey::Key(to_document(&serde_json::json!({ "c": 1 })).unwrap());
+        let said: Vec<String> =
+            compare(blocks, Some(&changed)).iter().map(|difference| difference.describe("blocks")).collect();
+        assert!(said[0].contains("validator of blocks") && said[0].contains("doppel migrate"), "{said:?}");
+        assert!(said[1].contains("index page") && said[2].contains("reshardCollection"), "{said:?}");
+        changed.shard_key = ShardKey::Unknown;
+        assert_eq!(compare(blocks, Some(&changed)).len(), 2, "nothing is said of a key that nobody may read");
     }
 
     #[test]

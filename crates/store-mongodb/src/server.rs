@@ -6,6 +6,7 @@ use mongodb::bson::{Document, doc};
 use mongodb::options::{Acknowledgment, ClientOptions, ReadConcern, ReadPreference, SelectionCriteria, WriteConcern};
 use mongodb::{Client, Database};
 
+use super::documents::{BLOCKS, COLLECTIONS, RECORDS, SIGNATURES};
 use super::retry;
 use doppel_store::{Result, StoreError};
 
@@ -13,6 +14,8 @@ use doppel_store::{Result, StoreError};
 const OLDEST: [i32; 2] = [6, 0];
 /// How far the clocks of a server and an instance may differ.
 const MOST_SKEW: Duration = Duration::from_secs(2);
+/// How often the clocks are compared while running. Clocks drift by seconds in days, or jump when somebody sets them.
+const WATCH_CLOCK_EVERY: Duration = Duration::from_secs(30);
 /// A crashed instance's transaction holds the latch of its collection for so long; beyond this it is worth a word.
 const LONG_TRANSACTIONS_S: i64 = 15;
 
@@ -69,24 +72,35 @@ pub(super) async fn time(client: &Client) -> mongodb::error::Result<u64> {
     Ok(u64::try_from(time.timestamp_millis()).unwrap_or(0) * 1_000)
 }
 
-/// Refuses to work with a clock that differs from the server's: times of records would not agree with those of other instances.
-fn check_clock(hello: &Document, own: u64) -> Result<()> {
-    let Ok(time) = hello.get_datetime("localTime") else { return Ok(()) };
-    let ahead = Duration::from_millis(time.timestamp_millis().unsigned_abs()).as_micros() as i128 - i128::from(own);
-    if ahead.unsigned_abs() <= MOST_SKEW.as_micros() {
-        return Ok(());
-    }
-    let (seconds, direction) = (ahead.unsigned_abs() / 1_000_000, if ahead > 0 { "behind" } else { "ahead of" });
-    Err(StoreError::Internal(format!(
-        "the clock of this machine is {seconds} s {direction} that of the MongoDB server; set both right (NTP), then start again"
-    )))
+/// Says how far the clock of this machine is from that of the server, where that is more than [`MOST_SKEW`]: times of records would not
+/// agree with those of other instances. `asked` and `answered` are the times here before and after the server was asked, in
+/// microseconds since 1970.
+fn clock_fault(hello: &Document, asked: u64, answered: u64) -> Option<String> {
+    let time = hello.get_datetime("localTime").ok()?;
+    let time = i128::from(time.timestamp_millis()) * 1_000;
+    let (behind, ahead) = (time - i128::from(answered), i128::from(asked) - time);
+    let most = MOST_SKEW.as_micros() as i128;
+    let (skew, direction) = if behind > most { (behind, "behind") } else { (ahead, "ahead of") };
+    (skew > most).then(|| {
+        let seconds = skew / 1_000_000;
+        format!("the clock of this machine is {seconds} s {direction} that of the MongoDB server; set both right (NTP)")
+    })
+}
+
+/// Asks for `hello`; with the times here before and after, in microseconds since 1970.
+async fn timed_hello(database: &Database, own: fn() -> u64) -> mongodb::error::Result<(Document, u64, u64)> {
+    let asked = own();
+    let hello = database.run_command(doc! { "hello": 1 }).await?;
+    Ok((hello, asked, own()))
 }
 
 /// Asks the server what it is and refuses what will not do. `own` is the time here, in microseconds since 1970.
 pub(super) async fn inspect((client, is_direct): &(Client, bool), own: fn() -> u64) -> Result<Topology> {
     let admin = client.database("admin");
     let anyone = || SelectionCriteria::ReadPreference(ReadPreference::Nearest { options: None });
+    let asked = own();
     let hello = admin.run_command(doc! { "hello": 1 }).selection_criteria(anyone()).await.map_err(|e| no_server(&e))?;
+    let answered = own();
     let topology = topology(&hello)?;
     // With a replica set's name in the URI any member may answer first.
     if *is_direct && hello.get_bool("secondary").unwrap_or(false) {
@@ -94,7 +108,9 @@ pub(super) async fn inspect((client, is_direct): &(Client, bool), own: fn() -> u
             "store.uri connects to a secondary directly; leave directConnection out and name the replica set (replicaSet=…)".into(),
         ));
     }
-    check_clock(&hello, own())?;
+    if let Some(fault) = clock_fault(&hello, asked, answered) {
+        return Err(StoreError::Internal(format!("{fault}, then start again")));
+    }
     let build = admin.run_command(doc! { "buildInfo": 1 }).selection_criteria(anyone()).await;
     check_version(build.map_err(|error| retry::fatal(&error))?.get_str("version").unwrap_or_default())?;
     let parameter = doc! { "getParameter": 1, "transactionLifetimeLimitSeconds": 1 };
@@ -198,12 +214,56 @@ fn check_version(version: &str) -> Result<()> {
     )))
 }
 
-/// Whether a primary takes writes now.
-pub(super) async fn writable(database: &Database) -> Result<()> {
-    let hello = database.run_command(doc! { "hello": 1 }).await.map_err(|error| retry::fatal(&error))?;
-    match hello.get_bool("isWritablePrimary") {
-        Ok(true) => Ok(()),
-        _ => Err(StoreError::Unavailable { reason: "the replica set has no primary".into(), retry_after_s: 2 }),
+/// Checks that a primary takes writes now and that the clocks agree. A router always says that it does.
+///
+/// # Errors
+/// [`StoreError::Unavailable`].
+pub(super) async fn check_primary(database: &Database, own: fn() -> u64) -> Result<()> {
+    let (hello, asked, answered) = timed_hello(database, own).await.map_err(|error| retry::fatal(&error))?;
+    if !hello.get_bool("isWritablePrimary").unwrap_or(false) {
+        return Err(StoreError::Unavailable { reason: "the replica set has no primary".into(), retry_after_s: 2 });
+    }
+    match clock_fault(&hello, asked, answered) {
+        Some(reason) => Err(StoreError::Unavailable { reason, retry_after_s: WATCH_CLOCK_EVERY.as_secs() as u32 }),
+        None => Ok(()),
+    }
+}
+
+/// Checks that the primary of each shard answers for the collections that a registration reads and writes. A find without a shard key
+/// asks all shards that hold a part of the collection.
+///
+/// # Errors
+/// [`StoreError::Unavailable`] where one does not answer.
+pub(super) async fn check_shards(database: &Database) -> Result<()> {
+    let checks = [COLLECTIONS, RECORDS, SIGNATURES, BLOCKS].map(|name| async move {
+        let any = database.collection::<Document>(name);
+        // No filter on the key: no shard may be left out. Reading one document costs each shard a fraction of a millisecond.
+        any.find_one(doc! {}).projection(doc! { "_id": 1 }).await
+    });
+    for check in futures_util::future::join_all(checks).await {
+        check.map_err(|error| retry::fatal(&error))?;
+    }
+    Ok(())
+}
+
+/// Compares the clocks every [`WATCH_CLOCK_EVERY`] and logs when they begin and cease to differ, until the store is closed or dropped.
+pub(super) async fn watch_clock(shared: std::sync::Weak<super::Shared>) {
+    let mut was_wrong = false;
+    loop {
+        tokio::time::sleep(WATCH_CLOCK_EVERY).await;
+        let Some(shared) = shared.upgrade().filter(|shared| shared.check_open().is_ok()) else { return };
+        let asking = timed_hello(&shared.database, shared.options.clock.micros);
+        // Where it fails, so does everything else, which says so.
+        let Ok(Ok((hello, asked, answered))) = tokio::time::timeout(shared.options.deadline, asking).await else {
+            continue;
+        };
+        let fault = clock_fault(&hello, asked, answered);
+        match &fault {
+            Some(fault) if !was_wrong => tracing::error!(fault, "not ready until the clocks agree"),
+            None if was_wrong => tracing::info!("the clocks agree again"),
+            _ => {}
+        }
+        was_wrong = fault.is_some();
     }
 }
 
@@ -247,12 +307,14 @@ mod tests {
     fn a_clock_that_differs_from_the_servers_is_refused_with_how_far_and_which_way() {
         let hello = doc! { "localTime": mongodb::bson::DateTime::from_millis(100_000) };
         for near in [98_000_000, 100_000_000, 102_000_000] {
-            assert!(check_clock(&hello, near).is_ok(), "{near}");
+            assert_eq!(clock_fault(&hello, near, near), None, "{near}");
         }
-        let behind = check_clock(&hello, 40_000_000).unwrap_err().to_string();
+        let behind = clock_fault(&hello, 40_000_000, 40_000_000).unwrap();
         assert!(behind.contains("60 s behind"), "{behind}");
-        let ahead = check_clock(&hello, 3_700_000_000).unwrap_err().to_string();
+        let ahead = clock_fault(&hello, 3_700_000_000, 3_700_000_000).unwrap();
         assert!(ahead.contains("3600 s ahead"), "{ahead}");
+        assert_eq!(clock_fault(&hello, 96_000_000, 104_000_000), None, "an answer may take its time");
+        assert!(clock_fault(&hello, 104_000_000, 109_000_000).is_some());
     }
 
     #[test]

@@ -88,7 +88,7 @@ impl Shared {
                         return Ok(TaskPut::Busy(other.id));
                     }
                 }
-                Err(error) if retry::is_away(&error) => outcome_unknown = true,
+                Err(error) if retry::is_transient(&error) => outcome_unknown = true,
                 Err(error) => return Err(retry::fatal(&error)),
             }
             if retry::pause(attempt, deadline).await.is_err() {

@@ -4,7 +4,8 @@
 //! inside [`one_request`] therefore share one deadline. Time for computing and for waiting in a queue does not count; [`uncounted`] subtracts it. Calls outside
 //! a request, such as those of tasks, each have the full time.
 //!
-//! A task that is spawned inside a request does not belong to it. The caller must pass the deadline to such a task.
+//! A task that is spawned inside a request does not belong to it, unless the task runs what [`continued`] returns. The caller must pass
+//! the deadline to every other task.
 
 use std::cell::Cell;
 use std::time::Instant;
@@ -19,6 +20,17 @@ pub async fn one_request<F: Future>(work: F) -> F::Output {
     match began() {
         Some(_) => work.await,
         None => BEGAN.scope(Cell::new(Instant::now()), work).await,
+    }
+}
+
+/// Makes `work` a part of the request that calls this, also in a task of its own. Outside of a request, `work` is what it was.
+pub fn continued<F: Future>(work: F) -> impl Future<Output = F::Output> {
+    let began = began();
+    async move {
+        match began {
+            Some(began) => BEGAN.scope(Cell::new(began), work).await,
+            None => work.await,
+        }
     }
 }
 
@@ -55,6 +67,18 @@ mod tests {
         })
         .await;
         assert_eq!(began(), None);
+    }
+
+    #[tokio::test]
+    async fn a_task_of_its_own_may_go_on_with_the_request_that_began_it() {
+        one_request(async {
+            let first = began();
+            let lost = tokio::spawn(async { began() }).await.expect("no panic");
+            let kept = tokio::spawn(continued(async { began() })).await.expect("no panic");
+            assert_eq!((lost, kept), (None, first));
+        })
+        .await;
+        assert_eq!(continued(async { began() }).await, None);
     }
 
     #[tokio::test]

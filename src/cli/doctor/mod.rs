@@ -61,7 +61,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let report = runtime.block_on(async {
         match config.kind {
             StoreKind::Mongodb => {
-                let store = store::mongodb(&config).await?;
+                // Migrating would mend the schema before it is examined.
+                let store = store::mongodb(&config::Store { migrate: false, ..config.clone() }).await?;
                 anyhow::Ok(store.examine(args.repair, true).await?)
             }
             StoreKind::Embedded => embedded(&config, &progress).await,

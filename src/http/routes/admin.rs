@@ -98,11 +98,12 @@ pub struct HostAliasesInput {
 /// Rebuild the whole index of a collection
 ///
 /// Computes the signatures of all records again and builds a new index. Requests are served with the previous index until the new one is
-/// complete. A collection can have only one task at a time (409).
+/// complete. A collection can have only one task at a time (409). The
+/// generation that answered before is kept, older ones are dropped.
 #[utoipa::path(post, path = "/v1/admin/reindex", operation_id = "startReindex", tag = "admin", request_body = ReindexInput,
     responses((status = 202, description = "asked for; `Location` is the task", body = Task),
         (status = 404, description = "the collection does not exist"),
-        (status = 409, description = "`task_running`: the collection has an unfinished task; `too_many_generations`: drop one first")))]
+        (status = 409, description = "`task_running`: the collection has an unfinished task")))]
 pub async fn reindex(
     administrator: AdministratorIn,
     State(app): State<App>,

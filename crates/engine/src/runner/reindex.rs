@@ -4,8 +4,8 @@
 //! 2. *announce*: from here on registrations bring their signatures for the new generation too;
 //! 3. *index*: every earlier record is signed, filed, and its matches found, in seq order; the checkpoint is the last seq done;
 //! 4. *activate* (unless told not to): the new generation answers; the old one is kept beside it;
-//! 5. *catch up*: the matches, in the new generation, of what was registered during the work; then the old generation is dropped
-//!    where it was not to be kept.
+//! 5. *catch up*: the matches, in the new generation, of what was registered during the work; then the older generations are dropped.
+//!    The generation that was live before is kept, unless the request says otherwise.
 //!
 //! Failpoints: `reindex::announced`, `reindex::filed` (after each piece, before its checkpoint), `reindex::complete`,
 //! `reindex::activated`.
@@ -74,13 +74,21 @@ pub(super) async fn run(handle: &Handle, request: Reindex) -> Result<Value, Stop
     }))
 }
 
-/// Drops the generation that was live before, unless it is to be kept. Where it is gone already, a run before this one did so.
+/// Drops the complete generations that are older than the one that was live before, and that one too where the request does not
+/// keep it. A generation that is gone was dropped by an earlier run of this task.
 async fn drop_previous(handle: &Handle, request: &Reindex, at: &Checkpoint) -> Result<(), Stop> {
-    let Some(previous) = at.previous.filter(|_| !request.keep_previous) else { return Ok(()) };
-    match handle.engine().drop_generation(&handle.collection(), previous).await {
-        Ok(()) | Err(Error::UnknownGeneration(..)) => Ok(()),
-        Err(error) => Err(error.into()),
+    let Some(previous) = at.previous else { return Ok(()) };
+    let dropped = match request.keep_previous {
+        true => handle.engine().generations_before(&handle.collection(), previous).await?,
+        false => vec![previous],
+    };
+    for generation in dropped {
+        match handle.engine().drop_generation(&handle.collection(), generation).await {
+            Ok(()) | Err(Error::UnknownGeneration(..)) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
+    Ok(())
 }
 
 async fn announce(handle: &Handle, request: &Reindex, at: &mut Checkpoint) -> Result<GenerationId, Stop> {

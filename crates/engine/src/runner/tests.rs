@@ -253,6 +253,24 @@ async fn the_generation_before_is_dropped_where_it_is_not_to_be_kept() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn four_reindexes_in_a_row_keep_the_newest_previous_generation() {
+    let office = Office::new().await;
+    filled(&office, 5, 2).await;
+    // Complete generations that never went live count as well.
+    for (activate, left) in [(true, vec![1, 2]), (true, vec![2, 3]), (true, vec![3, 4]), (false, vec![3, 4, 5])] {
+        let task = office.done(reindex(Settings::preset(Preset::Paper), activate)).await;
+        assert_eq!((task.status, &task.error), (TaskStatus::Succeeded, &None));
+        let generations = office.engine.generations(&office.name).await.unwrap();
+        assert_eq!(generations.iter().map(|generation| generation.generation.0).collect::<Vec<_>>(), left);
+    }
+    let task = office.done(reindex(Settings::preset(Preset::Paper), true)).await;
+    assert_eq!((task.status, &task.error), (TaskStatus::Succeeded, &None));
+    let generations = office.engine.generations(&office.name).await.unwrap();
+    let left: Vec<_> = generations.iter().map(|generation| generation.generation.0).collect();
+    assert_eq!(left, [4, 5, 6], "generation 4 was live before, generation 5 is newer");
+}
+
 #[test]
 fn a_reindex_asked_for_by_an_earlier_build_keeps_the_generation_before() {
     let mut asked = serde_json::to_value(reindex(Settings::default(), true)).unwrap();

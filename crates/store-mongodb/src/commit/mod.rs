@@ -16,12 +16,13 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
+use tokio_util::task::AbortOnDropHandle;
 
 use self::batch::{Batch, Times};
 use super::Shared;
 use super::admin::Known;
 use super::documents::Number;
-use super::latch::busy;
+use super::latch::{MAX_YIELD, busy};
 use super::retry::Deadline;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
@@ -239,9 +240,11 @@ impl Shared {
         }
     }
 
-    /// Commits what waits until nothing does.
+    /// Commits what waits until nothing does. Whether another instance waits is looked up while the next batch is on its way, so that no
+    /// batch waits for the answer; an instance that waits is let go first one batch later.
     async fn commit_all(self: Arc<Self>, name: &CollectionName, number: Number) {
         let queue = self.latch_queues.of(number);
+        let mut look_up: Option<AbortOnDropHandle<bool>> = None;
         loop {
             // Others than changes of records have their turns between.
             let turn = queue.enter(Deadline::after(self.options.deadline)).await;
@@ -255,7 +258,17 @@ impl Shared {
                 left = Arc::clone(&self).commit(name, left).await;
             }
             drop(turn);
-            self.give_way(number, began.elapsed()).await;
+            if look_up.as_ref().is_none_or(AbortOnDropHandle::is_finished) {
+                let others_wait = match look_up.take() {
+                    Some(look_up) => look_up.await.unwrap_or(false),
+                    None => false,
+                };
+                if others_wait {
+                    tokio::time::sleep(began.elapsed().min(MAX_YIELD)).await;
+                }
+                let shared = Arc::clone(&self);
+                look_up = Some(AbortOnDropHandle::new(tokio::spawn(async move { shared.others_wait(number).await })));
+            }
         }
     }
 

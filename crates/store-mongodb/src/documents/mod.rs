@@ -81,6 +81,9 @@ pub(super) type Number = i32;
 /// Number of a bucket: block × 65,536 + value.
 pub(super) type BucketNumber = i32;
 
+/// Number of buckets: four blocks of 16 bits.
+pub(super) const BUCKETS: usize = 4 << 16;
+
 /// The bucket of block `block` with this value.
 pub(super) fn bucket(block: u8, value: u16) -> BucketNumber {
     i32::from(block) << 16 | i32::from(value)

@@ -100,6 +100,7 @@ checks! {
     generations::pairs_are_replaced_paged_and_go_with_their_record,
     switching::an_activated_generation_answers_and_the_one_before_waits,
     switching::going_back_gives_the_first_answers_and_those_since,
+    switching::any_number_of_reindexes_follow_each_other_and_the_newest_previous_generation_is_kept,
     switching::only_complete_generations_of_the_collection_go_live,
     switching::the_digest_is_that_of_the_live_generation,
     switching::an_update_under_another_generation_is_known_after_going_back,

@@ -80,6 +80,44 @@ pub(super) async fn going_back_gives_the_first_answers_and_those_since(store: Sh
     assert_eq!(desk.find_live(&even).await, ["even0", "even8", "even9"]);
 }
 
+pub(super) async fn any_number_of_reindexes_follow_each_other_and_the_newest_previous_generation_is_kept(
+    store: Shared,
+) {
+    let (desk, odd, even) = families(&store, "many_reindexes").await;
+    let drop_all = |generations: Vec<GenerationId>| {
+        let (store, desk) = (&store, &desk);
+        async move {
+            for generation in generations {
+                assert!(
+                    store.drop_generation(&desk.name, generation).await.expect("a drop"),
+                    "generation {generation}"
+                );
+            }
+        }
+    };
+    for round in 0..4 {
+        let before = desk.state().await;
+        drop_all(before.dropped_for_room()).await;
+        let profile = if round % 2 == 0 { "noted" } else { "p1" };
+        let live = desk.build(profile).await;
+        desk.activate(live).await;
+        drop_all(desk.state().await.older_than(before.generation)).await;
+        let state = desk.state().await;
+        let others: Vec<GenerationId> = state.others.iter().map(|other| other.id).collect();
+        assert_eq!((state.generation, others), (live, vec![before.generation]), "round {round}");
+        assert_eq!(desk.filed(live).await, desk.should_be_filed(profile).await, "round {round}");
+    }
+    // Two generations that earlier versions kept, or that were built and never activated, make room as well.
+    let newest = [desk.build("p3").await, desk.state().await.others[0].id];
+    assert_eq!(desk.state().await.dropped_for_room(), [newest[1]]);
+    drop_all(vec![newest[1]]).await;
+    desk.build("p1").await;
+    let kept: Vec<GenerationId> = desk.state().await.others.iter().map(|other| other.id).collect();
+    assert!(kept.contains(&newest[0]) && kept.len() == 2, "{kept:?}");
+    desk.activate(newest[0]).await;
+    assert!(!desk.find_live(&odd).await.is_empty() && !desk.find_live(&even).await.is_empty());
+}
+
 pub(super) async fn only_complete_generations_of_the_collection_go_live(store: Shared) {
     let (desk, ..) = families(&store, "only_complete_generations").await;
     assert_eq!(desk.activate(GenerationId(1)).await.generation, GenerationId(1), "it is live already");

@@ -44,6 +44,22 @@ impl CollectionState {
         Ok((begun, Self { others, ..self.clone() }))
     }
 
+    /// The complete standby generations that a reindex drops before it begins the next one, oldest first: no more than the limit
+    /// [`MAX_GENERATIONS`] requires.
+    pub fn dropped_for_room(&self) -> Vec<GenerationId> {
+        let most_others = MAX_GENERATIONS.saturating_sub(2);
+        let complete = self.others.iter().filter(|other| other.phase == Phase::Ready).map(|other| other.id);
+        let surplus = complete.clone().count().saturating_sub(most_others);
+        complete.take(surplus).collect()
+    }
+
+    /// The complete standby generations that are older than `previous`, oldest first. A reindex drops these when the new generation
+    /// is live, so that only the generation before it is kept.
+    pub fn older_than(&self, previous: GenerationId) -> Vec<GenerationId> {
+        let older = self.others.iter().filter(|other| other.phase == Phase::Ready && other.id < previous);
+        older.map(|other| other.id).collect()
+    }
+
     /// Marks a standby generation as complete.
     ///
     /// # Errors
@@ -255,6 +271,19 @@ mod tests {
         for (at, (changed, expected)) in table.into_iter().enumerate() {
             assert_eq!(shown(changed), expected, "{at}");
         }
+    }
+
+    #[test]
+    fn a_reindex_drops_the_oldest_complete_generations_and_keeps_the_newest_previous_one() {
+        let ids = |ids: &[u32]| ids.iter().copied().map(GenerationId).collect::<Vec<_>>();
+        for (phases, dropped) in
+            [(&[][..], &[][..]), (&[Ready], &[]), (&[Ready, Ready], &[3]), (&[Ready, Building], &[])]
+        {
+            assert_eq!(with(phases).dropped_for_room(), ids(dropped), "{phases:?}");
+        }
+        let many = with(&[Ready, Building, Ready]);
+        assert_eq!(many.older_than(GenerationId(5)), ids(&[3]), "a generation that is being built is not dropped");
+        assert_eq!(many.older_than(GenerationId(3)), ids(&[]));
     }
 
     #[test]

@@ -1,0 +1,1011 @@
+//! A real sharded cluster of two shards for tests, with a router of the test's own in place of mongos.
+//!
+//! The config server, the shards, `shardCollection`, snapshots at one cluster time and two-phase commits are MongoDB's. [`Router`]
+//! speaks the wire protocol and decides which shard gets which command. Its placement rule is its own: documents of a collection with
+//! a hashed key lie where [`hash`] says; ranges of other keys begin on the first shard and are split and moved on command. A collection
+//! that has documents when it is sharded stays on the first shard until [`Router::spread`] moves its documents, as on a real cluster
+//! before the balancer runs. Shards receive commands without versions: stale routing is not covered, but what a router answers then.
+
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses a part of it")]
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::io;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use futures_util::future::join_all;
+use mongodb::bson::{Bson, Document, Timestamp, doc};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::RwLock;
+
+use crate::mongod::Member;
+
+const SHARDS: usize = 2;
+const OP_REPLY: i32 = 1;
+const OP_QUERY: i32 = 2004;
+const OP_MSG: i32 = 2013;
+/// Bytes of documents in one answer to a client, well below the 16 MB of a document.
+const MOST_ANSWER_BYTES: usize = 8 << 20;
+/// Documents that a shard is asked for at once.
+const SHARD_BATCH: i32 = 100_000;
+/// Transactions that are remembered after their commit, so that a commit may be repeated.
+const MOST_FINISHED: usize = 10_000;
+/// Commands that define collections and go to every shard that holds the collection.
+const DEFINITIONS: [&str; 6] = ["create", "collMod", "createIndexes", "dropIndexes", "drop", "dropDatabase"];
+
+/// A config server, two shards and a router.
+pub struct Cluster {
+    config: Member,
+    shards: [Member; SHARDS],
+    router: Router,
+}
+
+impl Cluster {
+    /// Starts an empty cluster.
+    pub async fn start() -> Self {
+        let first = Member::new();
+        first.start(&["--shardsvr", "--replSet", "shard0"]);
+        first.wait().await;
+        first.initiate("shard0", doc! {}).await;
+        Self::around(first).await
+    }
+
+    /// Makes a replica set of one, which has the name `shard0`, the first shard of a cluster. It is restarted.
+    pub async fn from_set(member: Member) -> Self {
+        member.kill();
+        member.start(&["--shardsvr", "--replSet", "shard0"]);
+        member.wait_for_primary().await;
+        Self::around(member).await
+    }
+
+    async fn around(first: Member) -> Self {
+        let (config, second) = (Member::new(), Member::new());
+        config.start(&["--configsvr", "--replSet", "config"]);
+        second.start(&["--shardsvr", "--replSet", "shard1"]);
+        for member in [&config, &second] {
+            member.wait().await;
+        }
+        config.initiate("config", doc! { "configsvr": true }).await;
+        second.initiate("shard1", doc! {}).await;
+        for (number, port) in [(0, first.port), (1, second.port)] {
+            let shard = format!("shard{number}/127.0.0.1:{port}");
+            let add = doc! { "_configsvrAddShard": shard, "writeConcern": { "w": "majority" } };
+            config.ask(add).await.expect("the shard is added");
+        }
+        let router = Router::start([first.port, second.port], config.port).await;
+        Self { config, shards: [first, second], router }
+    }
+
+    /// What doppel is given.
+    pub fn uri(&self) -> String {
+        format!("mongodb://127.0.0.1:{}/", self.router.port)
+    }
+
+    pub fn router(&self) -> &Router {
+        &self.router
+    }
+
+    /// Kills a shard as a power cut would.
+    pub fn kill(&self, shard: usize) {
+        self.shards[shard].kill();
+    }
+
+    /// Starts a killed shard again and waits until it takes writes.
+    pub async fn restart(&self, shard: usize) {
+        self.shards[shard].start(&["--shardsvr", "--replSet", &format!("shard{shard}")]);
+        self.shards[shard].wait_for_primary().await;
+    }
+
+    /// The number of documents of a collection on each shard.
+    pub async fn documents(&self, database: &str, collection: &str) -> [u64; SHARDS] {
+        let mut all = [0; SHARDS];
+        for (shard, count) in self.shards.iter().zip(&mut all) {
+            let documents = shard.client().await.database(database).collection::<Document>(collection);
+            *count = documents.count_documents(doc! {}).await.expect("a count");
+        }
+        all
+    }
+}
+
+/// Where the documents of a sharded collection are.
+#[derive(Clone, Debug)]
+enum Placement {
+    /// All on the first shard.
+    First,
+    /// As [`hash`] says.
+    Hashed,
+    /// By a key of several numbers: the lowest key of each range but the first, and its shard.
+    Ranges { fields: Vec<String>, first: usize, bounds: BTreeMap<Vec<i64>, usize> },
+}
+
+#[derive(Clone, Debug)]
+struct Sharded {
+    key: Document,
+    placement: Placement,
+    /// Older snapshots and transactions do not know where the documents are now.
+    since: Timestamp,
+}
+
+/// One transaction on the shards that take part in it.
+#[derive(Clone, Debug, Default)]
+struct Transaction {
+    participants: Vec<usize>,
+    read_concern: Document,
+    at: Option<Timestamp>,
+}
+
+/// Names a transaction: the session and its number.
+type TransactionKey = (Vec<u8>, i64);
+
+/// How a command was routed: its name, its collection, and to how many shards, or `unsharded`.
+pub type Route = (String, String, String);
+
+#[derive(Default)]
+struct Transactions {
+    open: HashMap<TransactionKey, Transaction>,
+    finished: VecDeque<(TransactionKey, Transaction)>,
+}
+
+struct State {
+    shards: [u16; SHARDS],
+    config: u16,
+    sharded: Mutex<HashMap<String, Sharded>>,
+    versions: Mutex<HashMap<String, Document>>,
+    /// The latest cluster time seen, with its signature.
+    clock: Mutex<(Timestamp, Option<Document>)>,
+    transactions: Mutex<Transactions>,
+    cursors: Mutex<HashMap<i64, VecDeque<Document>>>,
+    next_cursor: AtomicI64,
+    routes: Mutex<BTreeMap<Route, u64>>,
+    /// Commands hold it for reading; moving documents holds it for writing.
+    moving: RwLock<()>,
+}
+
+/// Listens on loopback and routes commands; stops when dropped.
+pub struct Router {
+    port: u16,
+    state: Arc<State>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Router {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Router {
+    async fn start(shards: [u16; SHARDS], config: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let port = listener.local_addr().expect("an address").port();
+        let zero = Timestamp { time: 1, increment: 1 };
+        let state = Arc::new(State {
+            shards,
+            config,
+            sharded: Mutex::default(),
+            versions: Mutex::default(),
+            clock: Mutex::new((zero, None)),
+            transactions: Mutex::default(),
+            cursors: Mutex::default(),
+            next_cursor: AtomicI64::new(1),
+            routes: Mutex::default(),
+            moving: RwLock::default(),
+        });
+        let accepting = Arc::clone(&state);
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let state = Arc::clone(&accepting);
+                tokio::spawn(async move {
+                    // A client that hangs up, or a shard that is gone: both sides connect again.
+                    let _ = serve(&state, stream).await;
+                });
+            }
+        });
+        Self { port, state, task }
+    }
+
+    /// How often each kind of command was routed where, since the start or the last call.
+    pub fn take_routes(&self) -> BTreeMap<Route, u64> {
+        std::mem::take(&mut *lock(&self.state.routes))
+    }
+
+    /// Moves the documents of a collection with a hashed key to their shards. Open transactions are aborted.
+    pub async fn spread(&self, database: &str, collection: &str) {
+        let _alone = self.state.moving.write().await;
+        let mut connections = Connections::default();
+        self.state.move_documents(&mut connections, &format!("{database}.{collection}"), &Placement::Hashed).await;
+    }
+}
+
+/// Connections of one client to the shards and the config server (the last one), opened when they are needed.
+#[derive(Default)]
+struct Connections([Option<TcpStream>; SHARDS + 1]);
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().expect("no panic before")
+}
+
+/// The shard of a document whose hashed key is `value`: FNV-1a over its encoding.
+fn hash(value: &Bson) -> usize {
+    let bytes = doc! { "k": value.clone() }.to_vec().expect("a key can be encoded");
+    let hashed = bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
+    (hashed >> 32) as usize % SHARDS
+}
+
+fn is_ok(reply: &Document) -> bool {
+    match reply.get("ok") {
+        Some(Bson::Double(ok)) => *ok == 1.0,
+        Some(Bson::Int32(ok)) => *ok == 1,
+        _ => false,
+    }
+}
+
+fn number(value: Option<&Bson>) -> i64 {
+    match value {
+        Some(Bson::Int32(value)) => i64::from(*value),
+        Some(Bson::Int64(value)) => *value,
+        Some(Bson::Double(value)) => *value as i64,
+        _ => 0,
+    }
+}
+
+fn error(code: i32, name: &str, message: &str) -> Document {
+    doc! { "ok": 0.0, "code": code, "codeName": name, "errmsg": message }
+}
+
+/// What a real router answers when a shard has no primary.
+fn no_shard() -> Document {
+    error(133, "FailedToSatisfyReadPreference", "no primary of the shard answers")
+}
+
+/// What a real router answers when documents have moved since a transaction or a snapshot began.
+fn moved() -> Document {
+    let mut error = error(250, "StaleChunkHistory", "documents were moved since");
+    error.insert("errorLabels", ["TransientTransactionError"]);
+    error
+}
+
+impl Placement {
+    /// The shards that hold documents that `filter` may find.
+    fn shards(&self, filter: &Document) -> BTreeSet<usize> {
+        let all = || (0..SHARDS).collect();
+        match self {
+            Self::First => BTreeSet::from([0]),
+            Self::Hashed => values(filter.get("_id")).map_or_else(all, |ids| ids.iter().map(|id| hash(id)).collect()),
+            Self::Ranges { fields, first, bounds } => {
+                let mut keys = vec![Vec::new()];
+                for field in fields {
+                    let Some(values) = values(filter.get(field)) else {
+                        // A prefix of the key: all ranges that may have it.
+                        return match keys.as_slice() {
+                            [prefix] if !prefix.is_empty() => {
+                                let below =
+                                    bounds.range(..prefix.clone()).next_back().map_or(*first, |(_, shard)| *shard);
+                                let within = bounds.iter().filter(|(bound, _)| bound.starts_with(prefix));
+                                within.map(|(_, shard)| *shard).chain([below]).collect()
+                            }
+                            _ => all(),
+                        };
+                    };
+                    let longer = |key: &Vec<i64>| {
+                        let key = key.clone();
+                        values.iter().map(move |value| [&key[..], &[number(Some(value))]].concat()).collect::<Vec<_>>()
+                    };
+                    keys = keys.iter().flat_map(longer).collect();
+                }
+                let shard = |key| bounds.range(..=key).next_back().map_or(*first, |(_, shard)| *shard);
+                keys.into_iter().map(shard).collect()
+            }
+        }
+    }
+}
+
+/// The values that a filter allows for a field, where they are listed.
+fn values(condition: Option<&Bson>) -> Option<Vec<&Bson>> {
+    match condition? {
+        Bson::Document(operators) if operators.keys().any(|key| key.starts_with('$')) => {
+            operators.get_array("$in").ok().map(|values| values.iter().collect())
+        }
+        value => Some(vec![value]),
+    }
+}
+
+/// A transaction's name, where the command belongs to one.
+fn transaction_key(command: &Document) -> Option<TransactionKey> {
+    if command.get_bool("autocommit").unwrap_or(true) {
+        return None;
+    }
+    let Some(Bson::Binary(session)) = command.get_document("lsid").ok()?.get("id") else { return None };
+    Some((session.bytes.clone(), number(command.get("txnNumber"))))
+}
+
+impl State {
+    /// Sends a command to a shard, or to the config server by the number after the last shard, and reads its answer.
+    async fn ask(&self, connections: &mut Connections, shard: usize, mut command: Document) -> io::Result<Document> {
+        {
+            let clock = lock(&self.clock);
+            if let (false, Some(time)) = (shard == SHARDS, &clock.1) {
+                command.insert("$clusterTime", time.clone());
+            }
+        }
+        let mut stream = match connections.0[shard].take() {
+            Some(stream) => stream,
+            None => {
+                let port = if shard == SHARDS { self.config } else { self.shards[shard] };
+                let stream = TcpStream::connect(("127.0.0.1", port)).await?;
+                stream.set_nodelay(true)?;
+                stream
+            }
+        };
+        let mut body = vec![0, 0, 0, 0, 0];
+        command.to_writer(&mut body).map_err(io::Error::other)?;
+        send(&mut stream, 0, OP_MSG, &body).await?;
+        let (_, _, _, body) = receive(&mut stream).await?;
+        let reply = Document::from_reader(&body[5..]).map_err(io::Error::other)?;
+        // Only a connection that is in step is used again.
+        connections.0[shard] = Some(stream);
+        if let (false, Ok(time)) = (shard == SHARDS, reply.get_document("$clusterTime")) {
+            let mut clock = lock(&self.clock);
+            if let Ok(at) = time.get_timestamp("clusterTime")
+                && at > clock.0
+            {
+                *clock = (at, Some(time.clone()));
+            }
+        }
+        Ok(reply)
+    }
+
+    /// As [`State::ask`], at several shards at once; the answers by shard.
+    async fn ask_all(
+        &self,
+        connections: &mut Connections,
+        commands: BTreeMap<usize, Document>,
+    ) -> BTreeMap<usize, Document> {
+        let mut taken = Vec::new();
+        for (shard, command) in commands {
+            let mut own = Connections::default();
+            own.0[shard] = connections.0[shard].take();
+            taken.push((shard, own, command));
+        }
+        let asked = taken.into_iter().map(|(shard, mut own, command)| async move {
+            let reply = self.ask(&mut own, shard, command).await;
+            (shard, own, reply)
+        });
+        let mut replies = BTreeMap::new();
+        for (shard, mut own, reply) in join_all(asked).await {
+            connections.0[shard] = own.0[shard].take();
+            replies.insert(shard, reply.unwrap_or_else(|_| no_shard()));
+        }
+        replies
+    }
+
+    /// All documents that a shard gives for a find or an aggregation, and its first answer; the answer alone where it is an error.
+    async fn rows(
+        &self,
+        connections: &mut Connections,
+        shard: usize,
+        command: Document,
+    ) -> io::Result<(Vec<Document>, Document)> {
+        let belongs: Document = ["lsid", "txnNumber", "autocommit", "$db"]
+            .into_iter()
+            .filter_map(|field| Some((field.to_owned(), command.get(field)?.clone())))
+            .collect();
+        let collection =
+            command.iter().next().and_then(|(_, name)| name.as_str()).unwrap_or("$cmd.aggregate").to_owned();
+        let first = self.ask(connections, shard, command).await?;
+        let mut rows = Vec::new();
+        let mut reply = first.clone();
+        loop {
+            if !is_ok(&reply) {
+                return Ok((Vec::new(), reply));
+            }
+            let Ok(cursor) = reply.get_document("cursor") else { return Ok((rows, first)) };
+            let batch = cursor.get_array("firstBatch").or_else(|_| cursor.get_array("nextBatch"));
+            rows.extend(batch.into_iter().flatten().filter_map(Bson::as_document).cloned());
+            let id = number(cursor.get("id"));
+            if id == 0 {
+                return Ok((rows, first));
+            }
+            let mut more = doc! { "getMore": id, "collection": &collection };
+            more.extend(belongs.clone());
+            reply = self.ask(connections, shard, more).await?;
+        }
+    }
+
+    fn placement(&self, database: &str, collection: &str) -> Option<Sharded> {
+        lock(&self.sharded).get(&format!("{database}.{collection}")).cloned()
+    }
+
+    fn note(&self, command: &str, collection: &str, sharded: bool, shards: usize) {
+        let route = if sharded { format!("{shards} of {SHARDS}") } else { "unsharded".to_owned() };
+        *lock(&self.routes).entry((command.to_owned(), collection.to_owned(), route)).or_default() += 1;
+    }
+
+    /// The command as the shard gets it. In a transaction the first command to a shard starts the transaction there, at the cluster
+    /// time that all shards of the transaction share.
+    fn prepared(&self, shard: usize, command: &Document) -> Document {
+        let mut command = command.clone();
+        let Some(key) = transaction_key(&command) else { return command };
+        let latest = lock(&self.clock).0;
+        let mut transactions = lock(&self.transactions);
+        let transaction = transactions.open.entry(key).or_default();
+        command.remove("startTransaction");
+        let after =
+            command.get_document("readConcern").ok().and_then(|concern| concern.get_timestamp("afterClusterTime").ok());
+        if let Ok(concern) = command.get_document("readConcern") {
+            transaction.read_concern = concern.clone();
+            transaction.read_concern.remove("afterClusterTime");
+        }
+        command.remove("readConcern");
+        if !transaction.participants.contains(&shard) {
+            let at = *transaction.at.get_or_insert_with(|| after.map_or(latest, |after| after.max(latest)));
+            let mut concern = transaction.read_concern.clone();
+            concern.insert("level", "snapshot");
+            concern.insert("atClusterTime", at);
+            command.insert("readConcern", concern);
+            command.insert("startTransaction", true);
+            if transaction.participants.is_empty() {
+                command.insert("coordinator", true);
+            }
+            transaction.participants.push(shard);
+        }
+        command
+    }
+
+    /// True if a transaction or a snapshot is older than the last move of documents of the collection.
+    fn is_stale(&self, command: &Document, sharded: &Sharded) -> bool {
+        let own =
+            transaction_key(command).and_then(|key| lock(&self.transactions).open.get(&key).and_then(|own| own.at));
+        let snapshot =
+            command.get_document("readConcern").ok().and_then(|concern| concern.get_timestamp("atClusterTime").ok());
+        own.or(snapshot).is_some_and(|at| at < sharded.since)
+    }
+
+    async fn abort_all(&self, connections: &mut Connections) -> io::Result<()> {
+        let open: Vec<(TransactionKey, Transaction)> = lock(&self.transactions).open.clone().into_iter().collect();
+        for ((session, number), transaction) in open {
+            for shard in transaction.participants {
+                let id =
+                    mongodb::bson::Binary { subtype: mongodb::bson::spec::BinarySubtype::Uuid, bytes: session.clone() };
+                let abort = doc! {
+                    "abortTransaction": 1, "lsid": { "id": id }, "txnNumber": number, "autocommit": false, "$db": "admin",
+                };
+                self.ask(connections, shard, abort).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the second shard have a collection as the first one does.
+    async fn copy_definition(&self, connections: &mut Connections, database: &str, collection: &str) -> io::Result<()> {
+        let list = doc! { "listCollections": 1, "filter": { "name": collection }, "$db": database };
+        let (found, _) = self.rows(connections, 0, list).await?;
+        let mut create = doc! { "create": collection };
+        if let Some(options) = found.first().and_then(|found| found.get_document("options").ok()) {
+            create.extend(options.clone());
+        }
+        create.insert("$db", database);
+        self.ask(connections, 1, create).await?;
+        let (indexes, _) = self.rows(connections, 0, doc! { "listIndexes": collection, "$db": database }).await?;
+        let indexes: Vec<Document> =
+            indexes.into_iter().filter(|index| index.get_str("name").is_ok_and(|name| name != "_id_")).collect();
+        if !indexes.is_empty() {
+            let create = doc! { "createIndexes": collection, "indexes": indexes, "$db": database };
+            let reply = self.ask(connections, 1, create).await?;
+            assert!(is_ok(&reply), "{reply}");
+        }
+        Ok(())
+    }
+
+    async fn shard_collection(&self, connections: &mut Connections, command: &Document) -> io::Result<Document> {
+        let name = command.get_str("shardCollection").unwrap_or_default().to_owned();
+        let (database, collection) = name.split_once('.').unwrap_or((&name, ""));
+        let key = command.get_document("key").cloned().unwrap_or_default();
+        let any = doc! { "find": collection, "filter": {}, "limit": 1, "$db": database };
+        let is_empty = self.rows(connections, 0, any).await?.0.is_empty();
+        let version = lock(&self.versions).get(database).cloned().unwrap_or_default();
+        let create = doc! {
+            "_shardsvrCreateCollection": collection, "shardKey": key.clone(), "databaseVersion": version,
+            "writeConcern": { "w": "majority" }, "$db": database,
+        };
+        let reply = self.ask(connections, 0, create).await?;
+        if !is_ok(&reply) {
+            return Ok(reply);
+        }
+        let is_hashed = key.values().any(|kind| kind.as_str() == Some("hashed"));
+        let placement = match (is_hashed, is_empty) {
+            (true, true) => Placement::Hashed,
+            (true, false) => Placement::First,
+            (false, _) => {
+                Placement::Ranges { fields: key.keys().cloned().collect(), first: 0, bounds: BTreeMap::new() }
+            }
+        };
+        let since = Timestamp { time: 1, increment: 1 };
+        lock(&self.sharded).entry(name).or_insert(Sharded { key, placement, since });
+        Ok(doc! { "ok": 1.0 })
+    }
+
+    /// Moves the documents of a collection to where `target` says, and remembers that. Open transactions are aborted. Nothing else may run.
+    async fn move_documents(&self, connections: &mut Connections, name: &str, target: &Placement) {
+        let (database, collection) = name.split_once('.').expect("a database and a collection");
+        self.abort_all(connections).await.expect("transactions are aborted");
+        self.copy_definition(connections, database, collection).await.expect("the collection is defined");
+        for from in 0..SHARDS {
+            let all = doc! { "find": collection, "filter": {}, "batchSize": SHARD_BATCH, "$db": database };
+            let (rows, _) = self.rows(connections, from, all).await.expect("the shard answers");
+            let moved: Vec<Document> = rows.into_iter().filter(|row| !target.shards(row).contains(&from)).collect();
+            for moved in moved.chunks(1_000) {
+                let ids: Vec<Bson> = moved.iter().filter_map(|row| row.get("_id").cloned()).collect();
+                let concern = doc! { "w": "majority" };
+                let insert = doc! {
+                    "insert": collection, "documents": moved.to_vec(), "writeConcern": &concern, "$db": database,
+                };
+                let delete = doc! {
+                    "delete": collection, "deletes": [{ "q": { "_id": { "$in": ids } }, "limit": 0 }],
+                    "writeConcern": concern, "$db": database,
+                };
+                for (shard, command) in [(SHARDS - 1 - from, insert), (from, delete)] {
+                    let reply = self.ask(connections, shard, command).await.expect("the shard answers");
+                    assert!(is_ok(&reply) && !reply.contains_key("writeErrors"), "{reply}");
+                }
+            }
+        }
+        let since = lock(&self.clock).0;
+        if let Some(sharded) = lock(&self.sharded).get_mut(name) {
+            (sharded.placement, sharded.since) = (target.clone(), since);
+        }
+    }
+
+    /// Moves a range of documents to another shard.
+    async fn move_range(&self, connections: &mut Connections, command: &Document) -> Document {
+        let _alone = self.moving.write().await;
+        let target = command.get_str("to").ok().and_then(|name| name.strip_prefix("shard")?.parse().ok()).unwrap_or(0);
+        let name = command.get_str("moveChunk").unwrap_or_default().to_owned();
+        let before = lock(&self.sharded).get(&name).map(|sharded| sharded.placement.clone());
+        let reply = self.change_ranges(command, Some(target));
+        let after = lock(&self.sharded).get(&name).map(|sharded| sharded.placement.clone());
+        if let (true, Some(before), Some(after)) = (is_ok(&reply), before, after) {
+            if let Some(sharded) = lock(&self.sharded).get_mut(&name) {
+                sharded.placement = before;
+            }
+            self.move_documents(connections, &name, &after).await;
+        }
+        reply
+    }
+
+    /// Splits a range, or says that another shard has it.
+    fn change_ranges(&self, command: &Document, target: Option<usize>) -> Document {
+        let Some((_, Bson::String(name))) = command.iter().next() else { return error(9, "FailedToParse", "no name") };
+        let mut sharded = lock(&self.sharded);
+        let Some(Sharded { placement: Placement::Ranges { fields, first, bounds }, .. }) = sharded.get_mut(name) else {
+            return error(118, "NamespaceNotSharded", "no ranges");
+        };
+        let at = command.get_document("middle").or_else(|_| command.get_document("find"));
+        let Ok(at) = at else { return error(9, "FailedToParse", "no key") };
+        let at: Vec<i64> = fields.iter().map(|field| number(at.get(field))).collect();
+        let owner = bounds.range(..=at.clone()).next_back().map(|(bound, shard)| (bound.clone(), *shard));
+        match (target, owner) {
+            (None, owner) => _ = bounds.entry(at).or_insert(owner.map_or(*first, |(_, shard)| shard)),
+            (Some(target), Some((bound, _))) => _ = bounds.insert(bound, target),
+            (Some(target), None) => *first = target,
+        }
+        doc! { "ok": 1.0 }
+    }
+
+    /// Commits or aborts on all shards that take part. More than one shard: the server's own two-phase commit.
+    async fn end_transaction(
+        &self,
+        connections: &mut Connections,
+        is_commit: bool,
+        command: Document,
+    ) -> io::Result<Document> {
+        let Some(key) = transaction_key(&command) else { return Ok(error(251, "NoSuchTransaction", "no transaction")) };
+        let transaction = {
+            let transactions = lock(&self.transactions);
+            let finished =
+                || transactions.finished.iter().find(|(other, _)| *other == key).map(|(_, known)| known.clone());
+            transactions.open.get(&key).cloned().or_else(finished)
+        };
+        let Some(transaction) = transaction.filter(|transaction| !transaction.participants.is_empty()) else {
+            let mut gone = error(251, "NoSuchTransaction", "the transaction is not known");
+            gone.insert("errorLabels", ["TransientTransactionError"]);
+            return Ok(if is_commit {
+                gone
+            } else {
+                doc! { "ok": 1.0 }
+            });
+        };
+        let mut command = command;
+        command.remove("startTransaction");
+        let reply = if !is_commit {
+            let all = transaction.participants.iter().map(|shard| (*shard, command.clone())).collect();
+            self.ask_all(connections, all).await;
+            doc! { "ok": 1.0 }
+        } else {
+            let shards = transaction.participants.len();
+            self.note("commitTransaction", "", true, shards);
+            if shards > 1 {
+                command.remove("commitTransaction");
+                let names = transaction.participants.iter().map(|shard| doc! { "shardId": format!("shard{shard}") });
+                let mut two_phase =
+                    doc! { "coordinateCommitTransaction": 1, "participants": names.collect::<Vec<_>>() };
+                two_phase.extend(command);
+                command = two_phase;
+            }
+            let shard = transaction.participants[0];
+            self.ask_all(connections, BTreeMap::from([(shard, command)])).await.remove(&shard).unwrap_or_else(no_shard)
+        };
+        if is_ok(&reply) {
+            let mut transactions = lock(&self.transactions);
+            if transactions.open.remove(&key).is_some() {
+                transactions.finished.push_back((key, transaction));
+            }
+            if transactions.finished.len() > MOST_FINISHED {
+                transactions.finished.pop_front();
+            }
+        }
+        Ok(reply)
+    }
+
+    /// An answer with the first of `rows`; the rest waits for getMore.
+    fn answer(
+        &self,
+        name: &str,
+        rows: Vec<Document>,
+        first: &Document,
+        at: Option<Timestamp>,
+        batch: &str,
+        id: i64,
+    ) -> Document {
+        let (mut rows, mut sent, mut bytes) = (VecDeque::from(rows), Vec::new(), 0);
+        while let Some(row) = rows.front() {
+            bytes += row.to_vec().map_or(0, |row| row.len());
+            if !sent.is_empty() && bytes > MOST_ANSWER_BYTES {
+                break;
+            }
+            sent.extend(rows.pop_front());
+        }
+        let id = if rows.is_empty() { 0 } else { id };
+        if id != 0 {
+            lock(&self.cursors).insert(id, rows);
+        }
+        let mut cursor = doc! { batch: sent, "id": id, "ns": name };
+        if let Some(at) = at {
+            cursor.insert("atClusterTime", at);
+        }
+        let mut reply = first.clone();
+        reply.insert("cursor", cursor);
+        reply
+    }
+
+    async fn find(&self, connections: &mut Connections, name: &str, mut command: Document) -> io::Result<Document> {
+        let database = command.get_str("$db").unwrap_or_default().to_owned();
+        let collection = command.get_str(name).unwrap_or_default().to_owned();
+        let sharded = self.placement(&database, &collection);
+        let pipeline = command.get_array("pipeline").ok().cloned().unwrap_or_default();
+        let matched = pipeline.first().and_then(Bson::as_document).and_then(|stage| stage.get_document("$match").ok());
+        let filter = command.get_document("filter").ok().or(matched).cloned().unwrap_or_default();
+        let shards = sharded.as_ref().map_or_else(|| BTreeSet::from([0]), |sharded| sharded.placement.shards(&filter));
+        self.note(name, &collection, sharded.is_some(), shards.len());
+        if let Some(sharded) = &sharded
+            && self.is_stale(&command, sharded)
+        {
+            return Ok(moved());
+        }
+        let sort = command.get_document("sort").ok().cloned().unwrap_or_default();
+        if name == "find" {
+            command.insert("batchSize", SHARD_BATCH);
+            if let Ok(projection) = command.get_document_mut("projection")
+                && !projection.is_empty()
+                && projection.iter().any(|(field, value)| field != "_id" && number(Some(value)) == 1)
+            {
+                // Merging needs what is sorted by.
+                sort.keys().for_each(|field| _ = projection.entry(field.clone()).or_insert_with(|| Bson::Int32(1)));
+            }
+        } else {
+            command.insert("cursor", doc! { "batchSize": SHARD_BATCH });
+        }
+        let is_snapshot = command
+            .get_document("readConcern")
+            .is_ok_and(|concern| concern.get_str("level").is_ok_and(|level| level == "snapshot"));
+        let mut at = None;
+        if is_snapshot && transaction_key(&command).is_none() {
+            let latest = lock(&self.clock).0;
+            let concern = command.get_document("readConcern").cloned().unwrap_or_default();
+            let after = concern.get_timestamp("afterClusterTime").map_or(latest, |after| after.max(latest));
+            let chosen = concern.get_timestamp("atClusterTime").unwrap_or(after);
+            command.insert("readConcern", doc! { "level": "snapshot", "atClusterTime": chosen });
+            at = Some(chosen);
+        }
+        let mut taken = Vec::new();
+        for shard in shards {
+            let mut own = Connections::default();
+            own.0[shard] = connections.0[shard].take();
+            taken.push((shard, own, self.prepared(shard, &command)));
+        }
+        let asked = taken.into_iter().map(|(shard, mut own, command)| async move {
+            let rows = self.rows(&mut own, shard, command).await;
+            (shard, own, rows)
+        });
+        let (mut rows, mut first) = (Vec::new(), None);
+        for (shard, mut own, found) in join_all(asked).await {
+            connections.0[shard] = own.0[shard].take();
+            let Ok((found, reply)) = found else { return Ok(no_shard()) };
+            if !is_ok(&reply) {
+                return Ok(reply);
+            }
+            rows.extend(found);
+            first.get_or_insert(reply);
+        }
+        let is_count = pipeline.last().and_then(Bson::as_document).and_then(|stage| stage.get_document("$group").ok());
+        if let Some(group) = is_count
+            && matches!(group.get("_id"), Some(Bson::Int32(_)))
+            && rows.len() > 1
+        {
+            let sum: i64 = rows.iter().map(|row| number(row.get("n"))).sum();
+            rows = vec![doc! { "_id": 1, "n": sum as i32 }];
+        }
+        for (field, direction) in sort.iter().collect::<Vec<_>>().into_iter().rev() {
+            rows.sort_by_key(|row| number(row.get(field)));
+            if number(Some(direction)) < 0 {
+                rows.reverse();
+            }
+        }
+        let limit = number(command.get("limit"));
+        if limit > 0 {
+            rows.truncate(limit as usize);
+        }
+        let id = self.next_cursor.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{database}.{collection}");
+        Ok(self.answer(&name, rows, &first.unwrap_or_default(), at, "firstBatch", id))
+    }
+
+    async fn write(&self, connections: &mut Connections, name: &str, command: Document) -> io::Result<Document> {
+        let list = match name {
+            "insert" => "documents",
+            "update" => "updates",
+            _ => "deletes",
+        };
+        let database = command.get_str("$db").unwrap_or_default().to_owned();
+        let collection = command.get_str(name).unwrap_or_default().to_owned();
+        let sharded = self.placement(&database, &collection);
+        let mut parts: BTreeMap<usize, Vec<Bson>> = BTreeMap::new();
+        for statement in command.get_array(list).into_iter().flatten() {
+            let Some(document) = statement.as_document() else { continue };
+            let filter = if name == "insert" { document } else { document.get_document("q").unwrap_or(document) };
+            let shards =
+                sharded.as_ref().map_or_else(|| BTreeSet::from([0]), |sharded| sharded.placement.shards(filter));
+            let is_multi = document.get_bool("multi").unwrap_or(false)
+                || document.get("limit").is_some_and(|limit| number(Some(limit)) == 0);
+            if shards.len() > 1 && !is_multi {
+                return Ok(error(61, "ShardKeyNotFound", "a change of one document must name its shard key"));
+            }
+            for shard in shards {
+                parts.entry(shard).or_default().push(statement.clone());
+            }
+        }
+        self.note(name, &collection, sharded.is_some(), parts.len());
+        if let Some(sharded) = &sharded
+            && self.is_stale(&command, sharded)
+        {
+            return Ok(moved());
+        }
+        let mut commands = BTreeMap::new();
+        for (shard, statements) in parts {
+            let mut part = command.clone();
+            part.insert(list, statements);
+            commands.insert(shard, self.prepared(shard, &part));
+        }
+        let replies = self.ask_all(connections, commands).await;
+        if let Some(bad) = replies.values().find(|reply| !is_ok(reply) || reply.contains_key("writeErrors")) {
+            return Ok(bad.clone());
+        }
+        let Some(mut merged) = replies.values().next().cloned() else { return Ok(doc! { "ok": 1.0, "n": 0 }) };
+        for field in ["n", "nModified"] {
+            if merged.contains_key(field) {
+                merged.insert(field, replies.values().map(|reply| number(reply.get(field))).sum::<i64>() as i32);
+            }
+        }
+        if let Some(concern) = replies.values().find_map(|reply| reply.get("writeConcernError")) {
+            merged.insert("writeConcernError", concern.clone());
+        }
+        Ok(merged)
+    }
+
+    async fn handle(&self, connections: &mut Connections, name: &str, mut command: Document) -> io::Result<Document> {
+        command.remove("recoveryToken");
+        let database = command.get_str("$db").unwrap_or_default().to_owned();
+        let collection = command.get_str(name).unwrap_or_default().to_owned();
+        if database == "config" {
+            return self.ask(connections, SHARDS, command).await;
+        }
+        if name == "moveChunk" {
+            return Ok(self.move_range(connections, &command).await);
+        }
+        let _shared = self.moving.read().await;
+        match name {
+            "commitTransaction" => self.end_transaction(connections, true, command).await,
+            "abortTransaction" => self.end_transaction(connections, false, command).await,
+            "find" | "aggregate" | "listCollections" | "listIndexes" => {
+                if name.starts_with("list") {
+                    let (rows, first) = self.rows(connections, 0, self.prepared(0, &command)).await?;
+                    if !is_ok(&first) {
+                        return Ok(first);
+                    }
+                    let id = self.next_cursor.fetch_add(1, Ordering::Relaxed);
+                    // Drivers want the name of a collection, also where there is none.
+                    let namespace = format!("{database}.$cmd.{name}");
+                    return Ok(self.answer(&namespace, rows, &first, None, "firstBatch", id));
+                }
+                self.find(connections, name, command).await
+            }
+            "getMore" => {
+                let id = number(command.get("getMore"));
+                let Some(rows) = lock(&self.cursors).remove(&id) else {
+                    return Ok(error(43, "CursorNotFound", "the cursor is not known"));
+                };
+                let name = format!("{database}.{}", command.get_str("collection").unwrap_or_default());
+                Ok(self.answer(&name, rows.into(), &doc! { "ok": 1.0 }, None, "nextBatch", id))
+            }
+            "killCursors" => {
+                let ids = command.get_array("cursors").cloned().unwrap_or_default();
+                ids.iter().for_each(|id| _ = lock(&self.cursors).remove(&number(Some(id))));
+                Ok(
+                    doc! { "ok": 1.0, "cursorsKilled": ids, "cursorsNotFound": [], "cursorsAlive": [], "cursorsUnknown": [] },
+                )
+            }
+            "insert" | "update" | "delete" => self.write(connections, name, command).await,
+            "count" => {
+                let shards = if self.placement(&database, &collection).is_some() { SHARDS } else { 1 };
+                let all = (0..shards).map(|shard| (shard, self.prepared(shard, &command))).collect();
+                let replies = self.ask_all(connections, all).await;
+                if let Some(bad) = replies.values().find(|reply| !is_ok(reply)) {
+                    return Ok(bad.clone());
+                }
+                Ok(doc! { "ok": 1.0, "n": replies.values().map(|reply| number(reply.get("n"))).sum::<i64>() as i32 })
+            }
+            "enableSharding" => {
+                let name = command.get_str(name).unwrap_or_default().to_owned();
+                let create = doc! {
+                    "_configsvrCreateDatabase": &name, "primaryShardId": "shard0", "writeConcern": { "w": "majority" },
+                    "$db": "admin",
+                };
+                let reply = self.ask(connections, SHARDS, create).await?;
+                if let Ok(version) = reply.get_document("databaseVersion") {
+                    lock(&self.versions).insert(name, version.clone());
+                }
+                Ok(reply)
+            }
+            "shardCollection" => self.shard_collection(connections, &command).await,
+            "split" => Ok(self.change_ranges(&command, None)),
+            "listShards" => {
+                let shards = (0..SHARDS).map(|shard| doc! { "_id": format!("shard{shard}"), "state": 1 });
+                Ok(doc! { "shards": shards.collect::<Vec<_>>(), "ok": 1.0 })
+            }
+            _ if DEFINITIONS.contains(&name) => {
+                let everywhere = name == "dropDatabase"
+                    || self
+                        .placement(&database, &collection)
+                        .is_some_and(|sharded| !matches!(sharded.placement, Placement::First));
+                let shards = if everywhere { SHARDS } else { 1 };
+                let all = (0..shards).map(|shard| (shard, command.clone())).collect();
+                let mut replies = self.ask_all(connections, all).await;
+                // The second shard may not have the collection yet.
+                let is_bad = |reply: &Document| !is_ok(reply) && number(reply.get("code")) != 26;
+                let bad = replies.values().find(|reply| is_bad(reply)).cloned();
+                Ok(bad.or_else(|| replies.remove(&0)).unwrap_or_else(no_shard))
+            }
+            _ => {
+                self.note(name, &collection, false, 1);
+                self.ask(connections, 0, self.prepared(0, &command)).await
+            }
+        }
+    }
+}
+
+/// Makes the answer to `hello` that of a router.
+fn as_router(mut hello: Document) -> Document {
+    let of_a_set = [
+        "setName",
+        "setVersion",
+        "hosts",
+        "primary",
+        "me",
+        "electionId",
+        "secondary",
+        "lastWrite",
+        "isreplicaset",
+        "topologyVersion",
+    ];
+    of_a_set.iter().for_each(|field| _ = hello.remove(*field));
+    hello.insert("msg", "isdbgrid");
+    hello
+}
+
+async fn receive(stream: &mut TcpStream) -> io::Result<(i32, i32, i32, Vec<u8>)> {
+    let length = stream.read_i32_le().await?;
+    let (id, to, kind) = (stream.read_i32_le().await?, stream.read_i32_le().await?, stream.read_i32_le().await?);
+    let mut body = vec![0; usize::try_from(length - 16).map_err(io::Error::other)?];
+    stream.read_exact(&mut body).await?;
+    Ok((id, to, kind, body))
+}
+
+async fn send(stream: &mut TcpStream, to: i32, kind: i32, body: &[u8]) -> io::Result<()> {
+    let mut message = Vec::with_capacity(body.len() + 16);
+    for field in [body.len() as i32 + 16, 1, to, kind] {
+        message.extend(field.to_le_bytes());
+    }
+    message.extend(body);
+    stream.write_all(&message).await
+}
+
+/// The command of an OP_MSG with its sections put together, its name, and whether no answer is wanted.
+fn parse(body: &[u8]) -> io::Result<(String, Document, bool)> {
+    let wrong = || io::Error::other("a message cannot be read");
+    let flags = u32::from_le_bytes(body.get(..4).and_then(|flags| flags.try_into().ok()).ok_or_else(wrong)?);
+    let end = body.len() - if flags & 1 == 1 { 4 } else { 0 };
+    let (mut command, mut sequences, mut at) = (Document::new(), Vec::new(), 4);
+    let length = |at: usize| {
+        let bytes = body.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
+        bytes.map(|bytes| i32::from_le_bytes(bytes) as usize).ok_or_else(wrong)
+    };
+    while at < end {
+        let kind = body[at];
+        at += 1;
+        let size = length(at)?;
+        let section = body.get(at..at + size).ok_or_else(wrong)?;
+        if kind == 0 {
+            command = Document::from_reader(section).map_err(io::Error::other)?;
+        } else {
+            let name_end = section[4..].iter().position(|byte| *byte == 0).ok_or_else(wrong)? + 4;
+            let name = String::from_utf8_lossy(&section[4..name_end]).into_owned();
+            let (mut documents, mut rest) = (Vec::new(), &section[name_end + 1..]);
+            while !rest.is_empty() {
+                documents.push(Bson::from(Document::from_reader(&mut rest).map_err(io::Error::other)?));
+            }
+            sequences.push((name, documents));
+        }
+        at += size;
+    }
+    let name = command.keys().next().cloned().ok_or_else(wrong)?;
+    sequences.into_iter().for_each(|(name, documents)| _ = command.insert(name, documents));
+    Ok((name, command, flags & 2 == 2))
+}
+
+/// Answers one client until it hangs up.
+async fn serve(state: &State, mut stream: TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut connections = Connections::default();
+    loop {
+        let (id, _, kind, body) = receive(&mut stream).await?;
+        if kind == OP_QUERY {
+            // Only the first message of a connection: flags, the name with its zero, two numbers, the command.
+            let name_end = body[4..].iter().position(|byte| *byte == 0).ok_or_else(|| io::Error::other("no name"))? + 5;
+            let mut hello = Document::from_reader(&body[name_end + 8..]).map_err(io::Error::other)?;
+            hello.insert("$db", "admin");
+            let hello = as_router(state.ask(&mut connections, 0, hello).await?);
+            let mut reply = [0; 20].to_vec();
+            reply[16] = 1;
+            hello.to_writer(&mut reply).map_err(io::Error::other)?;
+            send(&mut stream, id, OP_REPLY, &reply).await?;
+            continue;
+        }
+        let (name, mut command, is_silent) = parse(&body)?;
+        let reply = match name.as_str() {
+            "hello" | "isMaster" | "ismaster" => {
+                ["topologyVersion", "maxAwaitTimeMS"].iter().for_each(|field| _ = command.remove(*field));
+                as_router(state.ask(&mut connections, 0, command).await?)
+            }
+            // A shard that is gone: its connection is not used again, and the client is told as a router tells.
+            _ => state.handle(&mut connections, &name, command).await.unwrap_or_else(|_| no_shard()),
+        };
+        if !is_silent {
+            let mut body = vec![0, 0, 0, 0, 0];
+            reply.to_writer(&mut body).map_err(io::Error::other)?;
+            send(&mut stream, id, OP_MSG, &body).await?;
+        }
+    }
+}
