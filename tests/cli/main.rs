@@ -20,6 +20,7 @@ mod experiment;
 mod experiment_servers;
 mod export;
 mod files;
+mod hostile_files;
 mod import;
 mod import_https;
 mod office_files;

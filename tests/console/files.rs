@@ -11,7 +11,7 @@ use crate::browser::{Browser, Keyed, LAMPS, Page};
 use crate::support::{Desk, TestServer};
 
 const ROADS: &str = "幸福小区门口的道路破损严重，雨天积水很深，老人出行困难，请有关部门尽快修复。";
-const FILES: &str = "/console/letters/files";
+pub(crate) const FILES: &str = "/console/letters/files";
 
 /// Sends bytes as they are, and gives back what comes as it is: the status, the head, the body.
 fn raw(
@@ -52,20 +52,26 @@ fn multipart(name: &str, bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Sends a file to `action`.
-fn send(server: &TestServer, browser: &Browser<'_>, action: &str, name: &str, bytes: &[u8]) -> (u16, String, Vec<u8>) {
+pub(crate) fn send(
+    server: &TestServer,
+    browser: &Browser<'_>,
+    action: &str,
+    name: &str,
+    bytes: &[u8],
+) -> (u16, String, Vec<u8>) {
     let body = multipart(name, bytes);
     let more = format!("content-type: multipart/form-data; boundary=bound\r\ncontent-length: {}\r\n", body.len());
     raw(server, browser, "POST", action, &more, &body)
 }
 
 /// Where the form on the page sends a file.
-fn action(page: &Page) -> String {
+pub(crate) fn action(page: &Page) -> String {
     page.values("action").into_iter().find(|action| action.contains("?token=")).expect("a form for files")
 }
 
 /// Gives a file; the page where its columns are chosen.
 #[track_caller]
-fn give(server: &TestServer, browser: &mut Browser<'_>, name: &str, bytes: &[u8]) -> String {
+pub(crate) fn give(server: &TestServer, browser: &mut Browser<'_>, name: &str, bytes: &[u8]) -> String {
     let page = browser.open(FILES);
     let (status, head, body) = send(server, browser, &action(&page), name, bytes);
     assert_eq!(status, 303, "{head}\n{}", String::from_utf8_lossy(&body));
@@ -84,7 +90,7 @@ fn chosen(page: &Page) -> Vec<(String, String)> {
 
 /// Begins with the columns as they were guessed.
 #[track_caller]
-fn begin(browser: &mut Browser<'_>, file: &str, what: &str) {
+pub(crate) fn begin(browser: &mut Browser<'_>, file: &str, what: &str) {
     let page = browser.open(file);
     let action = format!("{file}/start");
     let fields: Vec<_> = page.form(&action).into_iter().chain(chosen(&page)).collect();
@@ -94,7 +100,7 @@ fn begin(browser: &mut Browser<'_>, file: &str, what: &str) {
 
 /// The page of a file when it has ended.
 #[track_caller]
-fn ended(browser: &mut Browser<'_>, file: &str) -> Page {
+pub(crate) fn ended(browser: &mut Browser<'_>, file: &str) -> Page {
     let begun = Instant::now();
     loop {
         let page = browser.open(file);

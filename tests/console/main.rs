@@ -9,6 +9,7 @@ mod browser;
 mod files;
 mod forms;
 mod groups;
+mod hostile_files;
 mod pages;
 mod sign_in;
 mod tasks;

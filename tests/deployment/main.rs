@@ -4,6 +4,7 @@
 
 mod dependencies;
 mod files;
+mod limits;
 mod monitoring;
 mod release;
 

@@ -14,6 +14,7 @@ mod families;
 mod kept;
 mod model;
 mod mongodb;
+mod mutations;
 mod office;
 mod reindex;
 mod restart;

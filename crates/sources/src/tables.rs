@@ -6,6 +6,7 @@
 
 pub mod columns;
 mod encoding;
+pub mod guard;
 pub mod mapping;
 pub mod plan;
 mod sheet;
@@ -18,6 +19,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::ops::ControlFlow;
 use std::path::Path;
+
+use serde::{Deserialize, Serialize};
 
 pub use encoding::Encoding;
 pub use stream::{Kind, Stream, Wanted};
@@ -39,11 +42,12 @@ pub const MOST_COLUMNS: usize = 512;
 const MOST_ABOVE: usize = 10;
 
 /// A cell.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// What it says.
     pub text: String,
     /// The number that it is, in a workbook.
+    #[serde(with = "guard::child::exact")]
     pub number: Option<f64>,
 }
 
@@ -54,7 +58,7 @@ impl From<String> for Cell {
 }
 
 /// A row.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TableRow {
     /// Its number, from 1: in a workbook the one that stands beside it, in CSV one for each row that is not a blank line.
     pub number: u64,
@@ -67,7 +71,7 @@ pub struct TableRow {
 }
 
 /// Why a row cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RowFault {
     /// Some of its bytes are no text in the encoding of the file; they stand as U+FFFD in its cells.
     Undecodable,
@@ -93,7 +97,7 @@ pub enum RowFault {
 }
 
 /// How much a workbook may unpack to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// All of it, in bytes.
     pub unpacked: u64,
@@ -109,7 +113,7 @@ impl Limits {
 }
 
 /// A kind of workbook.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Workbook {
     /// XLSX, and XLSM.
     Xlsx,
@@ -137,7 +141,7 @@ pub enum Layout {
 }
 
 /// Why a file is no table that can be read.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum TableError {
     /// Nothing names columns.
     #[error("the file has no row that names columns")]
@@ -154,6 +158,27 @@ pub enum TableError {
     /// A workbook of a kind that is only read as a whole, of more than [`MOST_WHOLE`].
     #[error("a workbook of this kind may have {} MiB at most; save it as .xlsx or CSV", MOST_WHOLE >> 20)]
     TooLargeWhole,
+    /// A workbook that has, or declares, more of something than may be read.
+    #[error(
+        "the workbook has more than {limit} {what}; save the sheet with the records as CSV, or divide the workbook"
+    )]
+    OverLimit {
+        /// Of what.
+        what: guard::Quantity,
+        /// The most that may be read.
+        limit: u64,
+    },
+    /// Reading the workbook needs more bytes of memory than this.
+    #[error("reading the workbook needs more than {} MiB of memory; save the sheet with the records as CSV, or divide the workbook", .0 >> 20)]
+    TooMuchMemory(u64),
+    /// Reading the workbook takes more seconds than this.
+    #[error(
+        "reading the workbook takes more than {0} s; save the sheet with the records as CSV, or divide the workbook"
+    )]
+    TooSlow(u64),
+    /// As many workbooks are being read as may be at once.
+    #[error("{} workbooks are being read, which is the limit; try again in a minute", guard::child::MOST_CHILDREN)]
+    Busy,
     /// Text of GB18030 that was to be cut by a byte that is part of characters there.
     #[error(
         "values of text in GB18030 are separated by comma, semicolon or tab; no other delimiter can be told from text there"
@@ -173,7 +198,11 @@ pub enum TableError {
     Damaged,
     /// The file cannot be read.
     #[error("cannot be read: {0}")]
-    Io(#[from] io::Error),
+    Io(
+        #[from]
+        #[serde(with = "guard::child::error")]
+        io::Error,
+    ),
 }
 
 /// What is known of a table before its rows are read.
@@ -199,7 +228,7 @@ impl Table {
         let mut head = [0; 8];
         let read = read_up_to(&mut File::open(path)?, &mut head)?;
         let layout = match &head[..read] {
-            [b'P', b'K', 3 | 5, ..] => Layout::Xlsx { sheet: sheet::first(path, Limits::DESK)? },
+            [b'P', b'K', 3 | 5, ..] => Layout::Xlsx { sheet: guard::first(path, Limits::DESK)? },
             [0xd0, 0xcf, 0x11, 0xe0, ..] => return Err(TableError::OldWorkbook),
             _ => text::layout(path)?,
         };
@@ -236,7 +265,7 @@ impl Table {
     fn each_of(&self, path: &Path, seen: impl FnMut(TableRow) -> ControlFlow<()>) -> Result<(), TableError> {
         match &self.layout {
             Layout::Csv { encoding, separator } => text::rows(path, *encoding, *separator, self.max, seen),
-            Layout::Xlsx { sheet } => sheet::rows(path, sheet, self.max, seen),
+            Layout::Xlsx { sheet } => guard::rows(path, sheet, self.max, seen),
         }
     }
 }

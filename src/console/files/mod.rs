@@ -39,13 +39,13 @@ pub const UPLOAD_TIME: Duration = Duration::from_secs(10 * 60);
 /// Largest file, in bytes: some 60,000 letters of usual length as CSV; what an office has in more is imported.
 pub const MOST_BYTES: u64 = 64 << 20;
 /// Files that come at once: each takes its size of the disk before it is known to be any use.
-const MOST_COMING: usize = 4;
+pub const MOST_COMING: usize = 4;
 /// Files worked on at once, so that others are served beside them; the next waits.
-const MOST_RUNNING: usize = 2;
+pub const MOST_RUNNING: usize = 2;
 /// Files kept. Each takes at most some three times [`MOST_BYTES`] of the disk.
-const MOST_KEPT: usize = 20;
+pub const MOST_KEPT: usize = 20;
 /// So long a file is kept: until the next working day.
-const KEPT_FOR: Duration = Duration::from_secs(24 * 60 * 60);
+pub const KEPT_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 /// So many rows that were not taken are named on the page; all of them are in the file.
 pub const MOST_NAMED: usize = 100;
 /// So many rows show what is in a column.

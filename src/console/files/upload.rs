@@ -57,8 +57,7 @@ pub async fn take(
     collection: CollectionName,
     mut form: Multipart,
 ) -> Result<Arc<Job>, Problem> {
-    let _place =
-        files.coming.clone().try_acquire_owned().map_err(|_| too_many("as many files are coming as may be"))?;
+    let place = files.coming.clone().try_acquire_owned().map_err(|_| too_many("as many files are coming as may be"))?;
     let file = files.folder.file()?;
     let max = app.limits().max_line_bytes;
     while let Some(field) = next(form.next_field(), app).await? {
@@ -67,7 +66,11 @@ pub async fn take(
         }
         let name: String = field.file_name().unwrap_or_default().chars().filter(|sign| !sign.is_control()).collect();
         let (file, hash) = receive(field, file, app).await?;
-        let inspect = move || inspect(file, max).map(|seen| (seen, name, hash));
+        // A caller who goes away does not make room for another before the file has been read.
+        let inspect = move || {
+            let _place = place;
+            inspect(file, max).map(|seen| (seen, name, hash))
+        };
         let looked = tokio::task::spawn_blocking(inspect).await;
         let (seen, name, hash) = looked.map_err(|error| Problem::internal(format!("looking at a file: {error}")))??;
         let name: String = name.rsplit(['/', '\\']).next().unwrap_or_default().chars().take(NAME_CHARS).collect();
@@ -171,6 +174,8 @@ pub(super) fn unreadable(error: TableError) -> Problem {
         TableError::TooManyColumns => "file_columns",
         TableError::OldWorkbook => "file_old",
         TableError::TooLarge(_) | TableError::TooLargeWhole => return too_large(),
+        TableError::OverLimit { .. } | TableError::TooMuchMemory(_) | TableError::TooSlow(_) => "file_over_limit",
+        TableError::Busy => return too_many("as many workbooks are read as may be"),
         TableError::Unknown | TableError::Separator | TableError::NoWorkbook | TableError::IsWorkbook => {
             "file_unknown_kind"
         }

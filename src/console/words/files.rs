@@ -380,6 +380,9 @@ pub(super) fn problem_zh(code: &str) -> &'static str {
         "file_old" => "这是旧式工作簿（.xls）或加了密码的工作簿。请在 Excel 中另存为不带密码的 .xlsx。",
         "file_unknown_kind" => "认不出这种文件。请交 Excel 工作簿（.xlsx）或 CSV。",
         "file_damaged" => "工作簿已损坏，读不出来。请在 Excel 中打开并重新保存。",
+        "file_over_limit" => {
+            "工作簿里的文字、单元格、工作表或文件太多，或者单元格太长。请只把有信件的工作表另存为 CSV，或者分成几个文件。"
+        }
         "file_busy" => "正在处理的文件太多。请过一分钟再试。",
         "file_unfinished" => "这个文件还没有结果。",
         _ => "没有这个文件，或者已过保留时间。请重新上传。",
@@ -397,6 +400,9 @@ pub(super) fn problem_en(code: &str) -> &'static str {
         "file_old" => "An old workbook (.xls), or one with a password. Save it in Excel as .xlsx without a password.",
         "file_unknown_kind" => "This kind of file is not known. Give an Excel workbook (.xlsx) or CSV.",
         "file_damaged" => "The workbook is damaged. Open it in Excel and save it again.",
+        "file_over_limit" => {
+            "The workbook has too many texts, cells, sheets or parts, or too long a cell. Save the sheet with the letters as CSV, or divide it."
+        }
         "file_busy" => "Too many files are being worked on. Try again in a minute.",
         "file_unfinished" => "There is no result of this file yet.",
         _ => "There is no such file, or it is not kept any more. Upload it again.",

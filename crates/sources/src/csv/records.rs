@@ -47,7 +47,7 @@ pub(crate) enum Fault {
 }
 
 /// How it was found out that a quote is not closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum QuoteEnd {
     /// The file ends.
     File,

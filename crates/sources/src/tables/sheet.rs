@@ -1,7 +1,7 @@
 //! The first sheet of a workbook that has anything in it, cell by cell.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufReader};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
@@ -9,15 +9,10 @@ use std::sync::atomic::AtomicU64;
 
 use calamine::{Data, ExcelDateTime, Ods, OdsError, Reader, SheetType, Xls, XlsError, Xlsx, XlsxError};
 
-use super::{Cell, Limits, MOST_COLUMNS, MOST_WHOLE, RowFault, TableError, TableRow, Workbook};
+use super::{Cell, Limits, MOST_COLUMNS, MOST_WHOLE, RowFault, TableError, TableRow, Workbook, guard};
 use crate::Counted;
 
 type Book = Xlsx<BufReader<Counted<File>>>;
-
-/// Most bytes of a workbook's XML between two tags: the longest text of a cell is a tenth of that. What has more would be in memory.
-const MOST_BETWEEN_TAGS: usize = 2 << 20;
-/// Where the sheets of a workbook lie, which are read as a stream.
-const SHEETS: &str = "xl/worksheets/";
 
 /// Opens a workbook of which is known how much it unpacks to.
 fn open(path: &Path, count: &Arc<AtomicU64>) -> Result<Book, TableError> {
@@ -43,49 +38,9 @@ pub(super) fn kind(path: &Path) -> Result<Workbook, TableError> {
     }
 }
 
-/// Unpacks all of a workbook and throws it away: what its head says of its size may be wrong.
-fn measure(path: &Path, limits: Limits) -> Result<(), TableError> {
-    let mut archive = zip::ZipArchive::new(BufReader::new(File::open(path)?)).map_err(|_| TableError::Damaged)?;
-    let (mut left, mut to_hold) = (limits.unpacked, limits.held);
-    for at in 0..archive.len() {
-        let part = archive.by_index(at).map_err(|_| TableError::Damaged)?;
-        let is_streamed = part.name().is_ok_and(|name| name.starts_with(SHEETS));
-        let most = if is_streamed { left } else { left.min(to_hold) };
-        let between = if is_streamed { MOST_BETWEEN_TAGS } else { usize::MAX };
-        let unpacked = unpack(part.take(most.saturating_add(1)), between)?.ok_or(TableError::Damaged)?;
-        left = left.checked_sub(unpacked).ok_or(TableError::TooLarge(limits.unpacked))?;
-        if !is_streamed {
-            to_hold = to_hold.checked_sub(unpacked).ok_or(TableError::TooLarge(limits.held))?;
-        }
-    }
-    Ok(())
-}
-
-/// Unpacks a part; its size. `None` where more than `most` bytes stand between two tags, which are in memory when it is read.
-fn unpack(part: impl Read, most: usize) -> Result<Option<u64>, TableError> {
-    let mut part = BufReader::with_capacity(1 << 16, part);
-    let (mut unpacked, mut between) = (0, 0);
-    loop {
-        let piece = part.fill_buf().map_err(|_| TableError::Damaged)?;
-        if piece.is_empty() {
-            return Ok(Some(unpacked));
-        }
-        between = match piece.iter().rposition(|byte| *byte == b'<') {
-            Some(tag) => piece.len() - tag,
-            None => between + piece.len(),
-        };
-        if between > most {
-            return Ok(None);
-        }
-        let read = piece.len();
-        unpacked += read as u64;
-        part.consume(read);
-    }
-}
-
 /// The name of the first sheet with a cell that says something.
 pub(super) fn first(path: &Path, limits: Limits) -> Result<String, TableError> {
-    measure(path, limits)?;
+    guard::check(path, Workbook::Xlsx, limits)?;
     first_of(&mut open(path, &Arc::default())?)
 }
 
@@ -162,7 +117,7 @@ pub(super) fn each(
     if kind != Workbook::Xlsx {
         return whole(path, kind, max, count, seen);
     }
-    measure(path, limits)?;
+    guard::check(path, Workbook::Xlsx, limits)?;
     let mut workbook = open(path, count)?;
     let sheet = first_of(&mut workbook)?;
     if seen(Event::Sheet(sheet.clone())).is_break() {
@@ -183,15 +138,12 @@ fn whole(
     if path.metadata()?.len() > MOST_WHOLE {
         return Err(TableError::TooLargeWhole);
     }
+    guard::check(path, kind, small)?;
     let file = BufReader::new(Counted::new(File::open(path)?, count));
     let found = if kind == Workbook::Xls {
         let mut book: Xls<_> = Xls::new(file).map_err(said_of_xls)?;
         sheet_with_text(book.worksheets())
     } else {
-        measure(path, small).map_err(|error| match error {
-            TableError::TooLarge(_) => TableError::TooLargeWhole,
-            other => other,
-        })?;
         let mut book: Ods<_> = Ods::new(file).map_err(said_of_ods)?;
         sheet_with_text(book.worksheets())
     };

@@ -11,8 +11,8 @@ use std::sync::mpsc::{Receiver, sync_channel};
 
 use super::text::TextRows;
 use super::{
-    AsText, Encoding, Layout, Limits, MOST_ABOVE, MOST_COLUMNS, TableError, TableRow, Workbook, header_of, read_up_to,
-    said, sheet,
+    AsText, Encoding, Layout, Limits, MOST_ABOVE, MOST_COLUMNS, TableError, TableRow, Workbook, guard, header_of,
+    read_up_to, said, sheet,
 };
 use crate::{Counted, Format};
 
@@ -107,7 +107,7 @@ impl Stream {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(_) => ControlFlow::Break(()),
             };
-            let ended = sheet::each(&path, (kind, Limits::IMPORT, max), &count, seen);
+            let ended = guard::each(&path, (kind, Limits::IMPORT, max), &count, seen);
             let _ = give.send(ended.map(|()| sheet::Event::End));
         });
         match events.recv() {
@@ -182,7 +182,7 @@ fn workbook(path: &Path) -> Result<Option<Workbook>, TableError> {
     let mut head = [0; 8];
     let read = read_up_to(&mut File::open(path)?, &mut head)?;
     match &head[..read] {
-        [b'P', b'K', 3 | 5, ..] => sheet::kind(path).map(Some),
+        [b'P', b'K', 3 | 5, ..] => guard::kind(path).map(Some),
         [0xd0, 0xcf, 0x11, 0xe0, ..] => Ok(Some(Workbook::Xls)),
         _ => Ok(None),
     }

@@ -1,0 +1,527 @@
+//! Checks of workbooks that are ZIP archives of XML: XLSX and ODS.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+use quick_xml::Reader;
+use quick_xml::events::{BytesStart, Event};
+use zip::ZipArchive;
+
+use super::{
+    HELD_PER_TEXT, MOST_CELL_BYTES, MOST_ELEMENTS, MOST_PARTS, MOST_SHEETS, MOST_WHOLE_CELLS, MOST_WHOLE_TEXT,
+    Quantity, TEXT_PER_UNPACKED,
+};
+use crate::tables::{Limits, MOST_WHOLE, TableError};
+
+type Archive = ZipArchive<BufReader<File>>;
+
+/// The folder of the sheets of an XLSX workbook as nearly every program names it.
+const SHEETS: &str = "xl/worksheets/";
+/// The largest numbers of rows and columns of a sheet. The library that reads workbooks cuts repetitions at these.
+const MOST_ROWS: u64 = 1_048_576;
+const MOST_ROW_CELLS: u64 = 16_384;
+
+fn open(path: &Path) -> Result<Archive, TableError> {
+    let archive = ZipArchive::new(BufReader::new(File::open(path)?)).map_err(|_| TableError::Damaged)?;
+    Quantity::Parts.check(archive.len() as u64, MOST_PARTS)?;
+    Ok(archive)
+}
+
+/// The name of a part, as the library compares names.
+fn normalised(name: &str) -> String {
+    name.replace('\\', "/").to_ascii_lowercase()
+}
+
+/// What a part of an XLSX workbook holds. The order is the order in which the parts are checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    /// The relations of the workbook, which name its sheets.
+    Relations,
+    /// The texts that cells share, which sheets refer to by number.
+    SharedTexts,
+    /// The list of sheets.
+    List,
+    /// Styles, the theme, the relations of the package.
+    Structure,
+    /// A sheet, which is read as a stream.
+    Sheet,
+    /// A part that is not read.
+    Other,
+}
+
+/// The names of the parts of an XLSX workbook that are held in memory as a whole.
+struct Names {
+    relations: String,
+    shared_texts: String,
+    list: String,
+    structure: [String; 3],
+    /// The sheets that the relations name.
+    sheets: HashSet<String>,
+    /// The folder of the list of sheets.
+    folder: String,
+}
+
+impl Names {
+    /// Reads where the list of sheets is. The library does the same, and refuses a workbook that does not say it.
+    fn of(archive: &mut Archive, at: Option<usize>, limits: Limits) -> Result<Self, TableError> {
+        let (mut folder, mut list) = ("xl/".to_owned(), "workbook.xml".to_owned());
+        if let Some(at) = at {
+            let part = archive.by_index(at).map_err(|_| TableError::Damaged)?;
+            let mut xml = Xml::new(part, limits.held, None);
+            let mut elements = 0;
+            xml.each(|event, _| {
+                let Event::Start(tag) = event else { return Ok(true) };
+                elements += 1;
+                Quantity::Elements.check(elements, MOST_ELEMENTS)?;
+                let is_document =
+                    attribute(tag, "Type").is_some_and(|kind| kind.ends_with("/relationships/officeDocument"));
+                if let (true, "Relationship", Some(target)) =
+                    (is_document, tag.local_name().as_ref(), attribute(tag, "Target"))
+                {
+                    let target = unescaped(&target)?;
+                    let (before, name) = target.split_at(target.rfind('/').map_or(0, |at| at + 1));
+                    folder = before.strip_prefix('/').unwrap_or(before).to_owned();
+                    if !name.is_empty() {
+                        list = name.to_owned();
+                    }
+                }
+                Ok(true)
+            })?;
+        }
+        let below = |name: &str| normalised(&format!("{folder}{name}"));
+        Ok(Self {
+            relations: below(&format!("_rels/{list}.rels")),
+            shared_texts: below("sharedStrings.xml"),
+            list: below(&list),
+            structure: ["_rels/.rels".to_owned(), below("styles.xml"), below("theme/theme1.xml")],
+            sheets: HashSet::new(),
+            folder,
+        })
+    }
+
+    fn part(&self, name: &str) -> Part {
+        match name {
+            _ if name == self.relations => Part::Relations,
+            _ if name == self.shared_texts => Part::SharedTexts,
+            _ if name == self.list => Part::List,
+            _ if self.structure.iter().any(|known| known == name) => Part::Structure,
+            _ if name.starts_with(SHEETS) || self.sheets.contains(name) => Part::Sheet,
+            _ => Part::Other,
+        }
+    }
+
+    /// Notes the sheet that a relation of the workbook names.
+    fn note_sheet(&mut self, tag: &BytesStart<'_>) -> Result<(), TableError> {
+        let is_sheet = attribute(tag, "Type").is_some_and(|kind| kind.ends_with("/worksheet"));
+        if let (true, Some(target)) = (is_sheet, attribute(tag, "Target")) {
+            self.sheets.insert(normalised(&match target.strip_prefix('/') {
+                Some(whole) => whole.to_owned(),
+                None => format!("{}{target}", self.folder),
+            }));
+        }
+        Ok(())
+    }
+}
+
+/// Unpacks all of an XLSX workbook and throws it away: its directory may lie about sizes. Counts what its XML declares.
+pub(super) fn check_xlsx(path: &Path, limits: Limits) -> Result<(), TableError> {
+    let mut archive = open(path)?;
+    // Of two parts with one name, the library takes the last one.
+    let mut index: HashMap<String, usize> = HashMap::new();
+    for (at, name) in archive.file_names().enumerate() {
+        index.insert(normalised(&name.map_err(|_| TableError::Damaged)?), at);
+    }
+    let mut names = Names::of(&mut archive, index.get("_rels/.rels").copied(), limits)?;
+    let (mut left, mut to_hold) = (limits.unpacked, limits.held);
+    let mut texts = Texts { most: limits.held / HELD_PER_TEXT, ..Texts::default() };
+    texts.most_bytes = limits.unpacked.saturating_mul(TEXT_PER_UNPACKED);
+    let mut order: Vec<(String, usize)> = index.into_iter().collect();
+    order.sort_by_key(|(name, at)| (names.part(name).min(Part::Structure), *at));
+    for (name, at) in order {
+        let kind = names.part(&name);
+        let is_held = kind != Part::Sheet;
+        let most = if is_held { left.min(to_hold) } else { left };
+        let part = archive.by_index(at).map_err(|_| TableError::Damaged)?;
+        let longest = (kind == Part::Sheet).then_some(MOST_CELL_BYTES);
+        let mut xml = Xml::new(part, most, longest);
+        match kind {
+            Part::Relations => xml.elements(|tag| names.note_sheet(tag))?,
+            Part::SharedTexts => texts.count(&mut xml)?,
+            Part::List => {
+                let mut sheets = 0;
+                xml.elements(|tag| {
+                    sheets += u64::from(tag.local_name().as_ref() == "sheet");
+                    Quantity::Sheets.check(sheets, MOST_SHEETS)
+                })?;
+            }
+            Part::Structure => xml.elements(|_| Ok(()))?,
+            Part::Sheet => texts.count_sheet(&mut xml)?,
+            Part::Other => (),
+        }
+        let unpacked = xml.finish()?;
+        left = left.checked_sub(unpacked).ok_or(TableError::TooLarge(limits.unpacked))?;
+        if is_held {
+            to_hold = to_hold.checked_sub(unpacked).ok_or(TableError::TooLarge(limits.held))?;
+        }
+    }
+    Ok(())
+}
+
+/// The texts of an XLSX workbook.
+#[derive(Default)]
+struct Texts {
+    /// The largest number of shared texts.
+    most: u64,
+    /// The largest number of bytes of the texts of all cells.
+    most_bytes: u64,
+    /// Bytes of each shared text in the file.
+    lengths: Vec<u32>,
+    /// Bytes of the texts of all cells so far.
+    bytes: u64,
+}
+
+impl Texts {
+    /// Counts the shared texts, and compares the declared number with the limit: so many are allocated at once.
+    fn count<R: Read>(&mut self, xml: &mut Xml<R>) -> Result<(), TableError> {
+        let mut began = None;
+        let (most, lengths) = (self.most, &mut self.lengths);
+        xml.each(|event, position| {
+            match event {
+                Event::Start(tag) if tag.local_name().as_ref() == "sst" => {
+                    let declared = attribute(tag, "uniqueCount").and_then(|count| count.parse().ok());
+                    Quantity::Texts.check(declared.unwrap_or(0), most)?;
+                }
+                Event::Start(tag) if tag.local_name().as_ref() == "si" => {
+                    Quantity::Texts.check(lengths.len() as u64 + 1, most)?;
+                    began = Some(position);
+                }
+                Event::End(tag) if tag.local_name().as_ref() == "si" => {
+                    if let Some(began) = began.take() {
+                        let length = position - began;
+                        Quantity::CellBytes.check(length, MOST_CELL_BYTES)?;
+                        lengths.push(u32::try_from(length).unwrap_or(u32::MAX));
+                    }
+                }
+                _ => (),
+            }
+            Ok(true)
+        })
+    }
+
+    /// Counts the bytes of the cells of a sheet, with those of the shared texts that they refer to.
+    fn count_sheet<R: Read>(&mut self, xml: &mut Xml<R>) -> Result<(), TableError> {
+        let (mut began, mut is_shared, mut is_value) = (0, false, false);
+        xml.each(|event, position| {
+            match event {
+                Event::Start(tag) => match tag.local_name().as_ref() {
+                    "c" => {
+                        began = position;
+                        is_shared = attribute(tag, "t").is_some_and(|kind| kind == "s");
+                    }
+                    "v" => is_value = is_shared,
+                    _ => (),
+                },
+                Event::Text(text) if is_value => {
+                    is_value = false;
+                    let length = text.trim().parse().ok().and_then(|number: usize| self.lengths.get(number));
+                    self.bytes += u64::from(length.copied().unwrap_or(0));
+                }
+                Event::End(tag) => match tag.local_name().as_ref() {
+                    "c" => {
+                        let length = position - began;
+                        Quantity::CellBytes.check(length, MOST_CELL_BYTES)?;
+                        self.bytes += if is_shared { 0 } else { length };
+                        Quantity::TextBytes.check(self.bytes, self.most_bytes)?;
+                    }
+                    "v" => is_value = false,
+                    "sheetData" => return Ok(false),
+                    _ => (),
+                },
+                _ => (),
+            }
+            Ok(true)
+        })
+    }
+}
+
+/// Unpacks all of an ODS workbook and throws it away, and counts the cells that its repetitions stand for.
+pub(super) fn check_ods(path: &Path, limits: Limits) -> Result<(), TableError> {
+    let mut archive = open(path)?;
+    let mut left = limits.held.min(MOST_WHOLE);
+    for at in 0..archive.len() {
+        let part = archive.by_index(at).map_err(|_| TableError::Damaged)?;
+        let is_content = part.name().is_ok_and(|name| name == "content.xml");
+        let mut xml = Xml::new(part, left, None);
+        if is_content {
+            Spread::default().count(&mut xml)?;
+        }
+        left = left.checked_sub(xml.finish()?).ok_or(TableError::TooLargeWhole)?;
+    }
+    Ok(())
+}
+
+/// The cells of an ODS workbook once its repetitions are carried out.
+#[derive(Default)]
+struct Spread {
+    /// Cells of the tables that have ended.
+    cells: u64,
+    tables: u64,
+    /// Bytes of text of all cells.
+    text: u64,
+    /// The size of the table that is open, from its first row with a value to its last one.
+    rows: u64,
+    width: u64,
+    /// Empty rows behind the last row with a value.
+    empty_rows: u64,
+    row: Option<RowSpread>,
+    cell: Option<CellSpread>,
+}
+
+/// A row that is open.
+#[derive(Default)]
+struct RowSpread {
+    repeated: u64,
+    /// Cells up to the last one with a value.
+    width: u64,
+    /// Empty cells behind that one.
+    empty: u64,
+    text: u64,
+}
+
+/// A cell that is open.
+struct CellSpread {
+    repeated: u64,
+    has_value: bool,
+    text: u64,
+    /// Cells that are open inside this one.
+    inner: u32,
+}
+
+impl Spread {
+    fn count<R: Read>(mut self, xml: &mut Xml<R>) -> Result<(), TableError> {
+        // The library reads on for ever where a table is not closed.
+        xml.require_balance();
+        xml.each(|event, _| {
+            match event {
+                Event::Start(tag) => self.start(tag)?,
+                Event::End(tag) => self.end(tag.name().as_ref())?,
+                Event::Text(text) => self.add_text(text.len() as u64)?,
+                Event::GeneralRef(_) => self.add_text(4)?,
+                _ => (),
+            }
+            Ok(true)
+        })
+    }
+
+    fn start(&mut self, tag: &BytesStart<'_>) -> Result<(), TableError> {
+        match tag.name().as_ref() {
+            "table:table" if self.cell.is_none() => {
+                self.tables += 1;
+                Quantity::Sheets.check(self.tables, MOST_SHEETS)?;
+                (self.rows, self.width, self.empty_rows) = (0, 0, 0);
+            }
+            "table:table-row" if self.cell.is_none() => {
+                let repeated = count_of(tag, "table:number-rows-repeated")?.min(MOST_ROWS);
+                self.row = Some(RowSpread { repeated, ..RowSpread::default() });
+            }
+            "table:table-cell" | "table:covered-table-cell" => match &mut self.cell {
+                Some(outer) => outer.inner += 1,
+                None => {
+                    let repeated = count_of(tag, "table:number-columns-repeated")?.min(MOST_ROW_CELLS);
+                    let mut cell = CellSpread { repeated, has_value: false, text: 0, inner: 0 };
+                    for attribute in tag.attributes().with_checks(false) {
+                        let attribute = attribute.map_err(|_| TableError::Damaged)?;
+                        let key = attribute.key.as_ref();
+                        if key == "table:formula" || key == "calcext:value-type" || key.starts_with("office:") {
+                            cell.has_value = true;
+                            cell.text += attribute.value.len() as u64;
+                        }
+                    }
+                    self.cell = Some(cell);
+                }
+            },
+            "text:s" => self.add_text(count_of(tag, "text:c")?)?,
+            _ => (),
+        }
+        Ok(())
+    }
+
+    fn add_text(&mut self, bytes: u64) -> Result<(), TableError> {
+        match &mut self.cell {
+            Some(cell) => {
+                cell.text = cell.text.saturating_add(bytes);
+                Quantity::CellBytes.check(cell.text, MOST_CELL_BYTES)
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn end(&mut self, name: &str) -> Result<(), TableError> {
+        match name {
+            "table:table-cell" | "table:covered-table-cell" => match self.cell.take() {
+                Some(mut outer) if outer.inner > 0 => {
+                    outer.inner -= 1;
+                    self.cell = Some(outer);
+                }
+                Some(cell) => self.end_cell(&cell)?,
+                None => (),
+            },
+            "table:table-row" if self.cell.is_none() => self.end_row()?,
+            "table:table" if self.cell.is_none() => self.cells += self.rows * self.width,
+            _ => (),
+        }
+        Ok(())
+    }
+
+    fn end_cell(&mut self, cell: &CellSpread) -> Result<(), TableError> {
+        let Some(row) = &mut self.row else { return Ok(()) };
+        if !cell.has_value {
+            row.empty = cell.repeated;
+            return Ok(());
+        }
+        row.width = (row.width + row.empty + cell.repeated).min(MOST_ROW_CELLS);
+        row.empty = 0;
+        row.text = row.text.saturating_add(cell.text * cell.repeated);
+        Ok(())
+    }
+
+    fn end_row(&mut self) -> Result<(), TableError> {
+        let Some(row) = self.row.take() else { return Ok(()) };
+        if row.width == 0 {
+            self.empty_rows = self.empty_rows.saturating_add(row.repeated);
+            return Ok(());
+        }
+        let between = if self.rows == 0 { 0 } else { self.empty_rows };
+        self.empty_rows = 0;
+        self.rows = self.rows.saturating_add(between).saturating_add(row.repeated);
+        self.width = self.width.max(row.width);
+        Quantity::Cells.check(self.cells.saturating_add(self.rows.saturating_mul(self.width)), MOST_WHOLE_CELLS)?;
+        self.text = self.text.saturating_add(row.text.saturating_mul(row.repeated));
+        Quantity::TextBytes.check(self.text, MOST_WHOLE_TEXT)
+    }
+}
+
+/// The number that an attribute declares; 1 where there is none.
+fn count_of(tag: &BytesStart<'_>, name: &str) -> Result<u64, TableError> {
+    attribute(tag, name).map_or(Ok(1), |count| unescaped(&count)?.trim().parse().map_err(|_| TableError::Damaged))
+}
+
+fn attribute<'t>(tag: &'t BytesStart<'_>, name: &str) -> Option<Cow<'t, str>> {
+    let mut attributes = tag.attributes();
+    let found = attributes.with_checks(false).filter_map(Result::ok).find(|found| found.key.as_ref() == name);
+    found.map(|found| found.value)
+}
+
+fn unescaped(text: &str) -> Result<String, TableError> {
+    quick_xml::escape::unescape(text).map(|text| text.into_owned()).map_err(|_| TableError::Damaged)
+}
+
+/// A part while it is unpacked and its XML is looked at, in the same steps as the library that reads workbooks.
+struct Xml<R: Read> {
+    reader: Reader<Metered<R>>,
+    is_balance_required: bool,
+}
+
+/// Counts the bytes that an XML parser takes.
+struct Metered<R: Read> {
+    input: BufReader<io::Take<R>>,
+    total: u64,
+    /// Bytes since the last event of the parser: so many are in memory.
+    since: u64,
+    longest: u64,
+    is_over: bool,
+}
+
+impl<R: Read> Read for Metered<R> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.read(to)?;
+        self.total += read as u64;
+        Ok(read)
+    }
+}
+
+impl<R: Read> BufRead for Metered<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.since > self.longest {
+            self.is_over = true;
+            return Err(io::Error::other("more bytes without an end of a tag than may be held"));
+        }
+        self.input.fill_buf()
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.total += count as u64;
+        self.since += count as u64;
+        self.input.consume(count);
+    }
+}
+
+impl<R: Read> Xml<R> {
+    /// At most `most` bytes of `part`, and one byte more, so that more are noticed. `longest` bytes may stand for one event.
+    fn new(part: R, most: u64, longest: Option<u64>) -> Self {
+        let input = BufReader::with_capacity(1 << 16, part.take(most.saturating_add(1)));
+        let longest = longest.unwrap_or(u64::MAX);
+        let mut reader = Reader::from_reader(Metered { input, total: 0, since: 0, longest, is_over: false });
+        let config = reader.config_mut();
+        config.check_end_names = false;
+        config.trim_text(false);
+        config.expand_empty_elements = true;
+        Self { reader, is_balance_required: false }
+    }
+
+    /// Has [`Self::each`] refuse XML whose tags are not closed in their order, or that is not XML.
+    fn require_balance(&mut self) {
+        self.reader.config_mut().check_end_names = true;
+        self.is_balance_required = true;
+    }
+
+    /// Hands events and the position behind each to `seen`, until it says `false`, the part ends, or what follows is no XML.
+    fn each(&mut self, mut seen: impl FnMut(&Event<'_>, u64) -> Result<bool, TableError>) -> Result<(), TableError> {
+        let (mut buffer, mut depth) = (Vec::with_capacity(1024), 0_u64);
+        loop {
+            buffer.clear();
+            self.reader.get_mut().since = 0;
+            let event = match self.reader.read_event_into(&mut buffer) {
+                Ok(event) => event,
+                Err(_) if self.reader.get_ref().is_over => {
+                    return Err(TableError::OverLimit { what: Quantity::CellBytes, limit: MOST_CELL_BYTES });
+                }
+                Err(_) if self.is_balance_required => return Err(TableError::Damaged),
+                Err(_) => return Ok(()),
+            };
+            match event {
+                Event::Eof if self.is_balance_required && depth > 0 => return Err(TableError::Damaged),
+                Event::Eof => return Ok(()),
+                Event::Start(_) => depth += 1,
+                Event::End(_) => depth = depth.saturating_sub(1),
+                _ => (),
+            }
+            if !seen(&event, self.reader.get_ref().total)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Hands elements to `seen`, of which there may be [`MOST_ELEMENTS`].
+    fn elements(&mut self, mut seen: impl FnMut(&BytesStart<'_>) -> Result<(), TableError>) -> Result<(), TableError> {
+        let mut count = 0;
+        self.each(|event, _| {
+            if let Event::Start(tag) = event {
+                count += 1;
+                Quantity::Elements.check(count, MOST_ELEMENTS)?;
+                seen(tag)?;
+            }
+            Ok(true)
+        })
+    }
+
+    /// Unpacks the rest; the number of bytes of the whole part.
+    fn finish(mut self) -> Result<u64, TableError> {
+        let metered = self.reader.get_mut();
+        let rest = io::copy(&mut metered.input, &mut io::sink()).map_err(|_| TableError::Damaged)?;
+        Ok(metered.total + rest)
+    }
+}

@@ -1,0 +1,425 @@
+//! Reads workbooks in a process of its own, with limits of the operating system.
+//!
+//! The checks of this module look at what a workbook declares. A process with limits holds for what they overlook: the program that
+//! runs starts itself once more ([`COMMAND`]) for each reading of a workbook. The child gets a [`Request`] on its standard input and
+//! answers with [`Frame`]s on its standard output. It has
+//!
+//! * an address space of [`Budget::memory`] bytes, [`Budget::seconds`] of processor time, no core dump,
+//! * no environment variables, and no open file but the three standard ones (everything else is closed on execution),
+//! * files of no size: it can write to none.
+//!
+//! The child ends with its parent, which kills it if it says nothing for long enough, or if nobody wants more rows.
+
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::ops::ControlFlow;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, ExitCode, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
+use serde::{Deserialize, Serialize};
+
+use super::super::{Limits, TableError, TableRow, Workbook, sheet};
+
+/// The command that has the program read one workbook and end. It is no command for people.
+pub const COMMAND: &str = "read-workbook";
+/// Address space of the program itself, its stack and its libraries, without a workbook.
+const RUNTIME_BYTES: u64 = 256 << 20;
+/// Address space for each byte of a workbook that is held in memory ([`Limits::held`]): the text itself, what calamine allocates
+/// around it, and the text that grows when an allocation moves.
+const MEMORY_PER_HELD: u64 = 4;
+/// Seconds of processor time for a workbook that somebody gave to the desk. It takes 15 for one of 192 MiB, unpacked, on a slow
+/// machine.
+pub const DESK_SECONDS: u64 = 60;
+/// Seconds of processor time for a workbook that is imported; its sheets may have any number of bytes.
+pub const IMPORT_SECONDS: u64 = 3600;
+/// How many times the processor time a child may say nothing while it is waited for: a busy machine gives it a part of its time.
+const SILENCE: u64 = 2;
+/// The largest number of children of one process. The desk needs six: four files that come and two that are worked on.
+pub const MOST_CHILDREN: usize = 8;
+/// How long a reading waits for its turn before it is refused.
+const TURN: Duration = Duration::from_secs(30);
+/// Files that a child may have open: the standard ones, and the workbook, which is opened a few times.
+const MOST_OPEN: u64 = 16;
+/// The largest request: a path and the name of a sheet.
+const MOST_REQUEST: u64 = 1 << 20;
+/// Bytes of a frame besides the text of a row: 512 cells with their numbers.
+const FRAME_BYTES: usize = 1 << 20;
+/// Most bytes of JSON for one byte of text.
+const JSON_BYTES: usize = 6;
+
+/// What a child may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Budget {
+    /// Address space, in bytes.
+    pub memory: u64,
+    /// Processor time, in seconds.
+    pub seconds: u64,
+}
+
+impl Budget {
+    /// The budget for a workbook that is read within `limits`.
+    pub fn of(limits: Limits) -> Self {
+        let seconds = if limits.unpacked == u64::MAX { IMPORT_SECONDS } else { DESK_SECONDS };
+        Self { memory: RUNTIME_BYTES + MEMORY_PER_HELD * limits.held, seconds }
+    }
+
+    /// Has the operating system enforce the budget on this process, from now on.
+    ///
+    /// # Errors
+    /// If the system refuses to, as under a filter of system calls.
+    pub fn enforce(self) -> io::Result<()> {
+        // A limit that was inherited and is lower stays.
+        let limit = |resource: Resource, current: u64, maximum: u64| {
+            let most = getrlimit(resource).maximum.unwrap_or(u64::MAX);
+            setrlimit(resource, Rlimit { current: Some(current.min(most)), maximum: Some(maximum.min(most)) })
+        };
+        limit(Resource::Core, 0, 0)?;
+        limit(Resource::Fsize, 0, 0)?;
+        limit(Resource::Nofile, MOST_OPEN, MOST_OPEN)?;
+        // At the first limit a signal says why the process ends.
+        limit(Resource::Cpu, self.seconds, self.seconds + 1)?;
+        limit(Resource::As, self.memory, self.memory)?;
+        #[cfg(target_os = "linux")]
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        Ok(())
+    }
+}
+
+/// What a child is to read.
+#[derive(Debug, Serialize, Deserialize)]
+struct Request {
+    path: PathBuf,
+    work: Work,
+    budget: Budget,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+enum Work {
+    Kind,
+    First(Limits),
+    Rows(String, usize),
+    Each(Workbook, Limits, usize),
+}
+
+/// A piece of an answer. In front of each stands its length in four bytes, the lowest first.
+#[derive(Debug, Serialize, Deserialize)]
+enum Frame {
+    Kind(Workbook),
+    Sheet(String),
+    /// A row, and how many bytes of the file have been read.
+    Row(TableRow, u64),
+    End,
+    Failed(TableError),
+}
+
+static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+
+/// Has all workbooks read by children that run `program` with [`COMMAND`], from now on and for the whole process.
+pub fn read_by(program: PathBuf) {
+    let _ = PROGRAM.set(program);
+}
+
+/// Whether children read the workbooks.
+pub(super) fn is_used() -> bool {
+    PROGRAM.get().is_some()
+}
+
+/// Children that run.
+static RUNNING: Mutex<usize> = Mutex::new(0);
+static ENDED: Condvar = Condvar::new();
+
+/// A place for a child among those that run.
+struct Turn;
+
+impl Turn {
+    fn wait() -> Result<Self, TableError> {
+        let running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = ENDED.wait_timeout_while(running, TURN, |running| *running >= MOST_CHILDREN);
+        let (mut running, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        if waited.timed_out() {
+            return Err(TableError::Busy);
+        }
+        *running += 1;
+        Ok(Self)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        ENDED.notify_one();
+    }
+}
+
+/// A child that reads a workbook. It is killed and reaped when this is dropped.
+struct Reading {
+    child: Child,
+    /// The answer, read by a thread of its own, since a pipe cannot be waited for with a limit of time.
+    frames: Receiver<io::Result<Vec<u8>>>,
+    budget: Budget,
+    _turn: Turn,
+}
+
+/// Frames that are read ahead.
+const FRAMES_AHEAD: usize = 16;
+
+/// Reads frames of at most `most` bytes, until the answer ends or nobody takes more.
+fn read_frames(output: ChildStdout, most: usize, give: &SyncSender<io::Result<Vec<u8>>>) {
+    let mut output = BufReader::with_capacity(1 << 16, output);
+    loop {
+        let frame = read_frame(&mut output, most);
+        let is_last = frame.is_err();
+        if give.send(frame).is_err() || is_last {
+            return;
+        }
+    }
+}
+
+fn read_frame(output: &mut impl Read, most: usize) -> io::Result<Vec<u8>> {
+    let mut length = [0; 4];
+    output.read_exact(&mut length)?;
+    let length = u32::from_le_bytes(length) as usize;
+    if length > most {
+        return Err(io::Error::other("the process that reads workbooks sent a longer row than it may"));
+    }
+    let mut frame = vec![0; length];
+    output.read_exact(&mut frame)?;
+    Ok(frame)
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Reading {
+    fn begin(path: &Path, work: Work, budget: Budget, max: usize) -> Result<Self, TableError> {
+        let program = PROGRAM.get().ok_or_else(|| io::Error::other("no program reads workbooks"))?;
+        let turn = Turn::wait()?;
+        let started = Command::new(program)
+            .arg(COMMAND)
+            .env_clear()
+            // Keys of a terminal that stop the parent in order do not end the child before it.
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn();
+        let failed =
+            |error: io::Error| io::Error::new(error.kind(), format!("the process that reads workbooks: {error}"));
+        let mut child = started.map_err(failed)?;
+        let (input, output) = (child.stdin.take(), child.stdout.take());
+        let (Some(mut input), Some(output)) = (input, output) else {
+            return Err(io::Error::other("a process without its standard input and output").into());
+        };
+        let most = max.saturating_mul(JSON_BYTES).saturating_add(FRAME_BYTES);
+        let (give, frames) = sync_channel(FRAMES_AHEAD);
+        std::thread::spawn(move || read_frames(output, most, &give));
+        let reading = Self { child, frames, budget, _turn: turn };
+        let request = Request { path: path.to_owned(), work, budget };
+        let request = serde_json::to_vec(&request).map_err(io::Error::other)?;
+        input.write_all(&request).map_err(failed)?;
+        Ok(reading)
+    }
+
+    /// The next frame; a child that ends without [`Frame::End`] was ended by a limit.
+    fn next(&mut self) -> Result<Frame, TableError> {
+        let silence = Duration::from_secs(self.budget.seconds * SILENCE);
+        let frame = self.frames.recv_timeout(silence).map_err(|_| self.too_slow())?;
+        match frame {
+            Ok(frame) => match serde_json::from_slice(&frame).map_err(io::Error::other)? {
+                Frame::Failed(error) => Err(error),
+                frame => Ok(frame),
+            },
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                let ended = self.child.wait()?;
+                Err(self.reason(ended))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What ended a child before its time.
+    fn reason(&self, ended: ExitStatus) -> TableError {
+        // What a panic ends with.
+        const PANICKED: i32 = 101;
+        let signal = ended.signal().and_then(Signal::from_named_raw);
+        match signal {
+            Some(Signal::XCPU) => self.too_slow(),
+            // An allocation that fails aborts; the system kills a process if it has no memory left itself.
+            Some(Signal::ABORT | Signal::SEGV | Signal::BUS | Signal::KILL) => {
+                TableError::TooMuchMemory(self.budget.memory)
+            }
+            _ if ended.code() == Some(PANICKED) => TableError::Damaged,
+            _ => io::Error::other(format!("the process that reads workbooks ended with {ended}")).into(),
+        }
+    }
+
+    fn too_slow(&self) -> TableError {
+        TableError::TooSlow(self.budget.seconds)
+    }
+}
+
+/// A frame that does not belong into this answer.
+fn unexpected() -> TableError {
+    io::Error::other("the process that reads workbooks gave another answer than was asked for").into()
+}
+
+pub(super) fn kind(path: &Path) -> Result<Workbook, TableError> {
+    match Reading::begin(path, Work::Kind, Budget::of(Limits::DESK), 0)?.next()? {
+        Frame::Kind(kind) => Ok(kind),
+        _ => Err(unexpected()),
+    }
+}
+
+pub(super) fn first(path: &Path, limits: Limits) -> Result<String, TableError> {
+    match Reading::begin(path, Work::First(limits), Budget::of(limits), 0)?.next()? {
+        Frame::Sheet(name) => Ok(name),
+        _ => Err(unexpected()),
+    }
+}
+
+pub(super) fn rows(
+    path: &Path,
+    sheet: &str,
+    max: usize,
+    mut seen: impl FnMut(TableRow) -> ControlFlow<()>,
+) -> Result<(), TableError> {
+    let mut reading = Reading::begin(path, Work::Rows(sheet.to_owned(), max), Budget::of(Limits::DESK), max)?;
+    loop {
+        match reading.next()? {
+            Frame::Row(row, _) => {
+                if seen(row).is_break() {
+                    return Ok(());
+                }
+            }
+            Frame::End => return Ok(()),
+            _ => return Err(unexpected()),
+        }
+    }
+}
+
+pub(super) fn each(
+    path: &Path,
+    (kind, limits, max): (Workbook, Limits, usize),
+    count: &Arc<AtomicU64>,
+    mut seen: impl FnMut(sheet::Event) -> ControlFlow<()>,
+) -> Result<(), TableError> {
+    let mut reading = Reading::begin(path, Work::Each(kind, limits, max), Budget::of(limits), max)?;
+    let mut counted = 0;
+    loop {
+        let event = match reading.next()? {
+            Frame::Sheet(name) => sheet::Event::Sheet(name),
+            Frame::Row(row, read) => {
+                count.fetch_add(read.saturating_sub(counted), Ordering::Relaxed);
+                counted = counted.max(read);
+                sheet::Event::Row(row)
+            }
+            Frame::End => return Ok(()),
+            _ => return Err(unexpected()),
+        };
+        if seen(event).is_break() {
+            return Ok(());
+        }
+    }
+}
+
+/// Reads one workbook, as a parent asks for it on standard input. The program calls this for [`COMMAND`] before anything else.
+pub fn main() -> ExitCode {
+    match serve() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn serve() -> io::Result<()> {
+    let mut request = Vec::new();
+    io::stdin().take(MOST_REQUEST).read_to_end(&mut request)?;
+    let request: Request = serde_json::from_slice(&request).map_err(io::Error::other)?;
+    let mut answer = Writer(BufWriter::with_capacity(1 << 16, io::stdout()));
+    if let Err(error) = request.budget.enforce() {
+        let error =
+            io::Error::new(error.kind(), format!("the process that reads workbooks cannot limit itself: {error}"));
+        let _ = answer.send(&Frame::Failed(error.into()));
+        return answer.0.flush();
+    }
+    let path = &request.path;
+    let done = match request.work {
+        Work::Kind => sheet::kind(path).map(|kind| answer.send(&Frame::Kind(kind))),
+        Work::First(limits) => sheet::first(path, limits).map(|name| answer.send(&Frame::Sheet(name))),
+        Work::Rows(name, max) => {
+            sheet::rows(path, &name, max, |row| answer.send(&Frame::Row(row, 0))).map(|()| ControlFlow::Continue(()))
+        }
+        Work::Each(kind, limits, max) => {
+            let count = Arc::new(AtomicU64::new(0));
+            let seen = |event| match event {
+                sheet::Event::Sheet(name) => answer.send(&Frame::Sheet(name)),
+                sheet::Event::Row(row) => answer.send(&Frame::Row(row, count.load(Ordering::Relaxed))),
+                sheet::Event::End => ControlFlow::Continue(()),
+            };
+            sheet::each(path, (kind, limits, max), &count, seen).map(|()| ControlFlow::Continue(()))
+        }
+    };
+    let _ = match done {
+        Ok(_) => answer.send(&Frame::End),
+        Err(error) => answer.send(&Frame::Failed(error)),
+    };
+    answer.0.flush()
+}
+
+/// The answer of a child.
+struct Writer<W: Write>(BufWriter<W>);
+
+impl<W: Write> Writer<W> {
+    /// Sends a frame; nothing more is to be read where nobody takes it.
+    fn send(&mut self, frame: &Frame) -> ControlFlow<()> {
+        match self.try_send(frame) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        }
+    }
+
+    fn try_send(&mut self, frame: &Frame) -> io::Result<()> {
+        let frame = serde_json::to_vec(frame).map_err(io::Error::other)?;
+        let length = u32::try_from(frame.len()).map_err(io::Error::other)?;
+        self.0.write_all(&length.to_le_bytes())?;
+        self.0.write_all(&frame)
+    }
+}
+
+/// Numbers of cells keep all of their bits.
+pub(crate) mod exact {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(number: &Option<f64>, to: S) -> Result<S::Ok, S::Error> {
+        number.map(f64::to_bits).serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+        Ok(Option::<u64>::deserialize(from)?.map(f64::from_bits))
+    }
+}
+
+/// Errors of files, with their text.
+pub(crate) mod error {
+    use std::io;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(error: &io::Error, to: S) -> Result<S::Ok, S::Error> {
+        (error.raw_os_error(), error.to_string()).serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<io::Error, D::Error> {
+        let (number, text) = <(Option<i32>, String)>::deserialize(from)?;
+        Ok(number.map_or_else(|| io::Error::other(text), io::Error::from_raw_os_error))
+    }
+}

@@ -1,0 +1,163 @@
+//! Limits on workbooks: nothing that a workbook declares is believed before it is checked.
+//!
+//! The library that reads workbooks allocates what a file declares: counts, dimensions, repetitions and chains of sectors. So
+//! [`check`] looks at all of these first, in the module of each container ([`archive`] for XLSX and ODS, [`compound`] for XLS), and
+//! refuses a file that exceeds a limit. A check takes time linear in the unpacked bytes, and little memory.
+//!
+//! The checks bound memory and time in the usual case. [`child`] bounds both in every case: a process with limits of the operating
+//! system reads the workbook.
+
+mod archive;
+pub mod child;
+mod compound;
+#[cfg(any(test, feature = "testkit"))]
+pub mod samples;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Limits, TableError, TableRow, Workbook, sheet};
+
+/// The largest number of files inside an XLSX or ODS archive. A workbook of a hundred sheets has some five hundred.
+pub const MOST_PARTS: u64 = 10_000;
+/// The largest number of sheets of a workbook.
+pub const MOST_SHEETS: u64 = 1_024;
+/// The largest number of XML elements in each part of an XLSX workbook that holds its structure: the list of sheets, relations,
+/// styles, theme. Excel itself allows 65,490 styles.
+pub const MOST_ELEMENTS: u64 = 1_000_000;
+/// Bytes of shared texts that are allowed for each shared text ([`Limits::held`] divided by this number is the largest count). A
+/// text in memory takes 24 bytes, and an allocation of at least 24 bytes, besides its own.
+pub const HELD_PER_TEXT: u64 = 96;
+/// The largest number of bytes of one cell in the file, with its XML. Excel allows 32,767 characters in a cell.
+pub const MOST_CELL_BYTES: u64 = 2 << 20;
+/// How many times [`Limits::unpacked`] the texts of all cells may have in total. Cells share texts, so that a small file can stand for
+/// a large table.
+pub const TEXT_PER_UNPACKED: u64 = 4;
+/// The largest number of cells of an XLS or ODS workbook, in all its sheets: of each sheet the rectangle around all cells with a
+/// value, since that is what is in memory. 65,536 rows of 64 columns.
+pub const MOST_WHOLE_CELLS: u64 = 1 << 22;
+/// The largest number of shared texts of an XLS workbook.
+pub const MOST_WHOLE_TEXTS: u64 = 1 << 21;
+/// The largest number of bytes of the texts of all cells of an XLS or ODS workbook.
+pub const MOST_WHOLE_TEXT: u64 = 256 << 20;
+
+/// A quantity of a workbook that has a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Quantity {
+    /// Files inside the archive.
+    Parts,
+    /// Sheets.
+    Sheets,
+    /// XML elements of one part.
+    Elements,
+    /// Different texts that cells refer to.
+    Texts,
+    /// Cells, with the empty cells between them.
+    Cells,
+    /// Bytes of one cell.
+    CellBytes,
+    /// Bytes of the texts of all cells.
+    TextBytes,
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(match self {
+            Self::Parts => "files inside it",
+            Self::Sheets => "sheets",
+            Self::Elements => "XML elements in one part",
+            Self::Texts => "different texts",
+            Self::Cells => "cells, counting repeated cells and the empty cells between others",
+            Self::CellBytes => "bytes in one cell",
+            Self::TextBytes => "bytes of text in its cells",
+        })
+    }
+}
+
+impl Quantity {
+    /// An error if `found` is more than `limit`.
+    fn check(self, found: u64, limit: u64) -> Result<(), TableError> {
+        if found > limit { Err(TableError::OverLimit { what: self, limit }) } else { Ok(()) }
+    }
+}
+
+/// Checks everything that the workbook at `path` declares against its limits, and that its structure is sound enough to be read.
+///
+/// # Errors
+/// [`TableError::OverLimit`], [`TableError::TooLarge`], [`TableError::TooLargeWhole`] for what is too large;
+/// [`TableError::Damaged`] for a structure that contradicts itself.
+pub(super) fn check(path: &Path, kind: Workbook, limits: Limits) -> Result<(), TableError> {
+    match kind {
+        Workbook::Xlsx => archive::check_xlsx(path, limits),
+        Workbook::Ods => archive::check_ods(path, limits),
+        Workbook::Xls => compound::check(path),
+    }
+}
+
+/// Returns the kind of a workbook that begins as an archive.
+pub(super) fn kind(path: &Path) -> Result<Workbook, TableError> {
+    if child::is_used() { child::kind(path) } else { guarded(|| sheet::kind(path)) }
+}
+
+/// Returns the name of the first sheet with a cell that says something.
+pub(super) fn first(path: &Path, limits: Limits) -> Result<String, TableError> {
+    if child::is_used() { child::first(path, limits) } else { guarded(|| sheet::first(path, limits)) }
+}
+
+/// Hands the rows of a sheet to `seen`.
+pub(super) fn rows(
+    path: &Path,
+    sheet: &str,
+    max: usize,
+    seen: impl FnMut(TableRow) -> ControlFlow<()>,
+) -> Result<(), TableError> {
+    if child::is_used() {
+        return child::rows(path, sheet, max, seen);
+    }
+    watched(seen, |seen| sheet::rows(path, sheet, max, seen))
+}
+
+/// Hands the first sheet that says something, row by row, to `seen`.
+pub(super) fn each(
+    path: &Path,
+    how: (Workbook, Limits, usize),
+    count: &Arc<AtomicU64>,
+    seen: impl FnMut(sheet::Event) -> ControlFlow<()>,
+) -> Result<(), TableError> {
+    if child::is_used() {
+        return child::each(path, how, count, seen);
+    }
+    watched(seen, |seen| sheet::each(path, how, count, seen))
+}
+
+/// Runs `read`; the library that reads workbooks panics on some damaged files.
+fn guarded<T>(read: impl FnOnce() -> Result<T, TableError>) -> Result<T, TableError> {
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or(Err(TableError::Damaged))
+}
+
+/// Runs `read` likewise. A panic of `seen` itself is not taken for a damaged file.
+fn watched<T>(
+    mut seen: impl FnMut(T) -> ControlFlow<()>,
+    read: impl FnOnce(&mut dyn FnMut(T) -> ControlFlow<()>) -> Result<(), TableError>,
+) -> Result<(), TableError> {
+    let mut is_seen_running = false;
+    let mut observed = |item| {
+        is_seen_running = true;
+        let next = seen(item);
+        is_seen_running = false;
+        next
+    };
+    match catch_unwind(AssertUnwindSafe(|| read(&mut observed))) {
+        Ok(read) => read,
+        Err(panic) if is_seen_running => resume_unwind(panic),
+        Err(_) => Err(TableError::Damaged),
+    }
+}

@@ -1,0 +1,134 @@
+//! Workbooks that declare more than they have are refused before anything is allocated for it.
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::samples::{self, Hostile};
+use super::{HELD_PER_TEXT, compound};
+use crate::Format;
+use crate::tables::{AsText, Limits, Stream, Table, TableError, TableRow, Wanted};
+
+fn file(bytes: &[u8]) -> tempfile::NamedTempFile {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(bytes).unwrap();
+    file
+}
+
+fn wanted(extension: &str) -> Wanted {
+    let format = Format::of(Path::new(&format!("a.{extension}"))).unwrap();
+    Wanted { format, text: AsText { encoding: None, separator: None }, max: 1 << 20 }
+}
+
+fn read(path: &Path, extension: &str) -> Result<Vec<TableRow>, TableError> {
+    let mut stream = Stream::open(path, wanted(extension), &Arc::default())?;
+    let mut rows = stream.top.clone();
+    while let Some(row) = stream.next_row()? {
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+fn texts(rows: &[TableRow]) -> Vec<Vec<&str>> {
+    rows.iter().map(|row| row.cells.iter().map(|cell| cell.text.as_str()).collect()).collect()
+}
+
+#[test]
+fn sound_workbooks_of_every_kind_are_read() {
+    for (extension, bytes) in [("xlsx", samples::xlsx()), ("xls", samples::xls()), ("ods", samples::ods())] {
+        let file = file(&bytes);
+        let rows = read(file.path(), extension).unwrap_or_else(|error| panic!("{extension}: {error}"));
+        let expected = [["编号", "内容"], ["1", "三号路的路灯不亮"], ["2", "文昌巷口的井盖裂开"]];
+        assert_eq!(texts(&rows), expected, "{extension}");
+    }
+}
+
+#[test]
+fn a_workbook_that_declares_more_than_it_has_is_refused() {
+    for Hostile { name, extension, bytes, refused_for } in samples::hostile() {
+        let file = file(&bytes);
+        // A refusal, not the end of the process or of its patience.
+        let error = read(file.path(), extension).map(|rows| rows.len()).unwrap_err();
+        assert!(error.to_string().contains(refused_for), "{name}: {error}");
+        if extension == "xlsx" {
+            let error = Table::open(file.path(), 1 << 20).unwrap_err();
+            assert!(error.to_string().contains(refused_for), "{name}, at the desk: {error}");
+        }
+    }
+}
+
+#[test]
+fn more_texts_than_may_be_held_are_refused_at_the_desk() {
+    let most = usize::try_from(Limits::DESK.held / HELD_PER_TEXT).unwrap();
+    let read = |count| Table::open(file(&samples::empty_texts(count)).path(), 1 << 20).unwrap_err();
+    assert!(matches!(read(3), TableError::NoHeader), "the texts are all empty");
+    let error = read(most + 1);
+    assert!(error.to_string().contains("different texts"), "{error}");
+}
+
+#[test]
+fn a_wrong_count_within_the_limits_does_not_matter() {
+    for count in ["0", "3", "100000", "-5", "many", "99999999999999999999999"] {
+        let bytes = samples::xlsx_of(&samples::shared(count, &["编号", "内容"]), &samples::sheet(&[&[0, 1], &[1, 0]]));
+        let rows = read(file(&bytes).path(), "xlsx").unwrap_or_else(|error| panic!("{count}: {error}"));
+        assert_eq!(texts(&rows), [["编号", "内容"], ["内容", "编号"]], "{count}");
+    }
+}
+
+#[test]
+fn parts_are_found_as_the_library_finds_them() {
+    // Other letter case, other separators, another folder: the library reads all of these as the shared texts.
+    let relations = |target: &str| {
+        format!(
+            r#"<Relationships><Relationship Type="http://x/relationships/officeDocument" Target="{target}"/></Relationships>"#
+        )
+    };
+    let declared = samples::shared("2000000000", &["文"]);
+    let sheet = samples::sheet(&[&[0, 0]]);
+    for (target, name) in [
+        ("xl/workbook.xml", "XL\\SharedStrings.XML"),
+        ("/xl/workbook.xml", "xl/sharedStrings.xml"),
+        ("xl/worksheets/workbook.xml", "xl/worksheets/sharedStrings.xml"),
+        ("elsewhere/list.xml", "Elsewhere/sharedstrings.xml"),
+    ] {
+        let bytes = samples::archive(&[
+            ("_rels/.rels", relations(target).as_bytes()),
+            ("xl/workbook.xml", b"<workbook/>"),
+            (name, declared.as_bytes()),
+            ("xl/worksheets/sheet1.xml", sheet.as_bytes()),
+        ]);
+        let error = read(file(&bytes).path(), "xlsx").unwrap_err();
+        assert!(error.to_string().contains("different texts"), "{name}: {error}");
+    }
+}
+
+#[test]
+fn empty_rows_and_cells_at_the_end_of_a_sheet_cost_nothing() {
+    // Every program that writes ODS closes a sheet in this way.
+    let end = r#"<table:table-row table:number-rows-repeated="1048574"><table:table-cell table:number-columns-repeated="16384"/></table:table-row>"#;
+    let row = samples::ods_row(&["编号", "内容"]);
+    let row = row.replace(
+        "</table:table-row>",
+        r#"<table:table-cell table:number-columns-repeated="16382"/></table:table-row>"#,
+    );
+    let bytes = samples::ods_of(&samples::content(&format!("{row}{row}{end}")));
+    let rows = read(file(&bytes).path(), "ods").unwrap();
+    assert_eq!(texts(&rows), [["编号", "内容"], ["编号", "内容"]]);
+}
+
+#[test]
+fn a_small_desk_file_cannot_stand_for_a_large_table() {
+    let long = "长".repeat(100_000);
+    let row: &[usize] = &[0; 100];
+    let bytes = samples::xlsx_of(&samples::shared("1", &[&long]), &samples::sheet(&[row; 100]));
+    let error = Table::open(file(&bytes).path(), 1 << 20).unwrap_err();
+    assert!(error.to_string().contains("bytes of text in its cells"), "{error}");
+}
+
+#[test]
+fn a_small_old_workbook_cannot_stand_for_a_large_table() {
+    let long = "长".repeat(4_000);
+    let cells: Vec<u8> = (0..30_000).flat_map(|row| samples::text_cell(row, 0, 0)).collect();
+    let error = compound::check_records(&samples::xls_stream(&[&long], &cells)).unwrap_err();
+    assert!(error.to_string().contains("bytes of text in its cells"), "{error}");
+}
