@@ -14,6 +14,8 @@ mod collections;
 pub mod compare;
 mod context;
 pub mod decisions;
+#[cfg(test)]
+mod evidence_tests;
 pub mod erase;
 mod explain;
 mod frequencies;

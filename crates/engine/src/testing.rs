@@ -9,6 +9,7 @@ use crate::decisions::Opinion;
 use crate::{Engine, IfDuplicate, Options};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::{RecordId, Row};
+use doppel_core::verdict::Verdict;
 use doppel_store::decisions::Judgement;
 use doppel_store::model::ModelStore;
 
@@ -64,6 +65,12 @@ impl Desk {
             desk.put(id, LETTER).await;
         }
         desk
+    }
+
+    /// Registers a letter and returns its verdict.
+    pub(super) async fn verdict(&self, text: &str, content: &str) -> Verdict {
+        let row = Row::parse(json!({ "content": content }).to_string().as_bytes()).unwrap();
+        self.engine.register(&self.name, Some(id(text)), row, IfDuplicate::Keep).await.unwrap().verdict
     }
 
     pub(super) async fn put(&self, text: &str, content: &str) {

@@ -1,0 +1,125 @@
+//! Sequences of letters that must be one group, and pairs that must not match, over the model store.
+
+use serde_json::json;
+
+use crate::groups::Order;
+use crate::Side;
+use crate::lookup::Wanted;
+use crate::testing::{Desk, id};
+use doppel_core::record::Row;
+use doppel_core::verdict::{Match, VIA_COPY};
+
+const CAMPAIGN: &str = "河口新区三号路与兴业街交叉口的污水井盖破损已经半个多月，夜间骑车经过时有老人摔倒受伤，社区和市政都说不归自己管，请尽快更换井盖并设置警示标志。";
+
+/// A letter about something of its own, by number.
+fn unlike(number: u32) -> String {
+    let text: String = (0..60).filter_map(|at| char::from_u32(0x4e00 + (number * 977 + at * 131) % 20_000)).collect();
+    format!("{text}。")
+}
+
+/// Puts records and returns how many of them are no duplicates.
+async fn originals(desk: &Desk, prefix: &str, letters: &[String]) -> usize {
+    let mut originals = 0;
+    for (number, letter) in letters.iter().enumerate() {
+        let verdict = desk.verdict(&format!("{prefix}{number}"), letter).await;
+        originals += usize::from(!verdict.kind.is_duplicate());
+    }
+    originals
+}
+
+/// The sizes of the groups of a collection, largest first.
+async fn group_sizes(desk: &Desk) -> Vec<usize> {
+    let (groups, _) = desk.engine.groups(&desk.name, (Order::Size, 1), 2, None, 100).await.unwrap();
+    let mut sizes: Vec<usize> = groups.iter().map(|group| group.size).collect();
+    sizes.sort_unstable_by(|a, b| b.cmp(a));
+    sizes
+}
+
+#[tokio::test]
+async fn one_letter_of_many_people_with_their_own_phones_is_one_group_before_and_after_a_count() {
+    for count in [20, 150] {
+        let desk = Desk::with(&[]).await;
+        let phone = |n: usize| format!("{CAMPAIGN}联系电话1{}{:09}。", 3 + n % 6, (n * 7_919_111) % 1_000_000_000);
+        let letters: Vec<String> = (0..count).map(phone).collect();
+        assert_eq!(originals(&desk, "c", &letters).await, 1);
+        assert_eq!(group_sizes(&desk).await, [count]);
+        desk.engine.refresh_frequencies(&desk.name).await.unwrap();
+        assert_eq!(group_sizes(&desk).await, [count], "after a count");
+        let verdict = desk.verdict("later", &phone(count + 1)).await;
+        assert!(verdict.kind.is_duplicate());
+        assert_eq!(group_sizes(&desk).await, [count + 1]);
+    }
+}
+
+#[tokio::test]
+async fn short_copies_among_unlike_letters_are_one_group_however_many_they_are() {
+    for copies in [10, 60] {
+        let desk = Desk::with(&[]).await;
+        let all: Vec<String> = (0..200).map(unlike).collect();
+        assert_eq!(originals(&desk, "u", &all).await, all.len());
+        let marks = ["。", "；", "！", "\n"];
+        let short = |n: usize| format!("小区停电{m}物业不管{m}请处理{m}", m = marks[n % marks.len()]);
+        let letters: Vec<String> = (0..copies).map(short).collect();
+        assert_eq!(originals(&desk, "s", &letters).await, 1);
+        desk.engine.refresh_frequencies(&desk.name).await.unwrap();
+        assert_eq!(group_sizes(&desk).await, [copies]);
+    }
+}
+
+/// The best match of a letter among others.
+async fn best(letters: &[&str], asked: &str) -> (Option<Match>, Vec<Match>) {
+    let desk = Desk::with(&[]).await;
+    for (number, letter) in letters.iter().enumerate() {
+        desk.put(&number.to_string(), letter).await;
+    }
+    let row = || Row::parse(json!({ "content": asked }).to_string().as_bytes()).unwrap();
+    let matches = desk.engine.similar(&desk.name, row(), Wanted::matches(10)).await.unwrap().similar;
+    let shown = desk.engine.similar(&desk.name, row(), Wanted { templates: true, ..Wanted::matches(10) }).await.unwrap();
+    (matches.into_iter().next(), shown.similar)
+}
+
+#[tokio::test]
+async fn another_number_or_name_in_an_otherwise_equal_text_is_no_match_and_the_difference_is_named() {
+    let pairs = [
+        ("反映第三中学门口每天放学堵车严重，家长接送孩子十分危险，希望交警上路疏导", "第三中学", "第五中学"),
+        ("幸福里小区23号路段的下水道堵塞多日，污水横流，希望尽快派人疏通，居民意见很大", "23号", "32号"),
+        ("鹤鸣小区5号楼电梯已经停运一个星期，老人上下楼十分困难，物业一直没有维修", "5号楼", "58号楼"),
+        ("建议86路公交车延长末班车时间，晚上九点以后下班的人没有车坐，非常不方便", "86路", "92路"),
+    ];
+    for (letter, from, to) in pairs {
+        let (found, shown) = best(&[letter], &letter.replace(from, to)).await;
+        assert_eq!(found, None, "{from} {to}");
+        assert!(shown.first().is_none_or(|shown| shown.template && !shown.differs.is_empty()), "{from} {to}: {shown:?}");
+        let (found, _) = best(&[letter], &format!("{letter}。谢谢！")).await;
+        assert!(found.is_some_and(|found| found.via.contains(&VIA_COPY.to_owned())), "{from}");
+    }
+}
+
+#[tokio::test]
+async fn the_same_signature_greeting_footer_or_hashtag_under_two_matters_is_no_match() {
+    let matters = ["三号路的路灯坏了半个月没有人修，夜里很黑", "小区门口的垃圾三天没有清运，气味难闻"];
+    let frames = [
+        "尊敬的领导：您好！{}",
+        "{}（请承办单位按规定在5个工作日内联系来件人并反馈办理情况）",
+        "#问政平台#{}来自网友12的帖子",
+        "{}\n反映人：王某某 2024年3月5日",
+        "{}联系电话13800001234。谢谢！",
+    ];
+    for frame in frames {
+        let [one, other] = matters.map(|matter| frame.replace("{}", matter));
+        assert_eq!(best(&[&one], &other).await.0, None, "{frame}");
+    }
+}
+
+#[tokio::test]
+async fn a_match_says_how_probable_it_is_and_an_explanation_why() {
+    let desk = Desk::with(&[]).await;
+    desk.put("a", CAMPAIGN).await;
+    let again = format!("上次来信没有得到答复。{CAMPAIGN}请给一个明确的时间。");
+    let verdict = desk.verdict("b", &again).await;
+    let probability = verdict.similar[0].probability.unwrap();
+    assert!(verdict.kind.is_duplicate() && (0.5..=1.0).contains(&probability), "{verdict:?}");
+    let explained = desk.engine.explain(&desk.name, Side::Stored(id("a")), Side::Stored(id("b"))).await.unwrap();
+    assert!((explained.probability - probability).abs() < 0.01);
+    assert!(!explained.contributions.is_empty() && explained.model.len() == 12);
+}
