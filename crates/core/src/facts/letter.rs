@@ -40,7 +40,7 @@ const MAX_ENDINGS: usize = 24;
 /// Longest closing phrase in characters.
 const MAX_CLOSING: usize = 60;
 
-const CLOSING_WORDS: &str = "谢谢 谢谢了 谢谢您 谢谢你 谢谢你们 谢谢大家 多谢 感谢 感激 感激不尽 跪谢 叩谢 拜谢 谢 盼 盼复 盼望 急盼 望 希望 望请 恳请 \
+const CLOSING_WORDS: &str = "谢谢 谢谢了 谢谢您 谢谢你 谢谢你们 谢谢大家 多谢 感谢 感激 感激不尽 跪谢 叩谢 拜谢 万分叩谢 谢 盼 盼复 盼望 急盼 望 希望 望请 恳请 \
     恳求 请 请求 敬请 烦请 还请 还望 万望 拜托 拜托了 此致 敬礼 致敬 祝 祝好 祝您 祝愿 特此 静候 静候佳音 期待 期盼 等待 急 急急急 急急 在线等 \
     领导 领导们 各位 各位领导 上级 贵 部门 相关 有关 相关部门 有关部门 主管部门 职能部门 政府 政府部门 市长 书记 局长 县长 区长 局 单位 职能 主管 相关单位 \
     你们 您们 您 你 贵局 贵单位 贵部门 党 党和政府 大家 好心人 \
@@ -60,8 +60,9 @@ literals! {
 literals! {
     /// Words with which a closing phrase can begin where no sign separates it from the sentence before it.
     STRONG_STARTS,
-    "谢谢 万分感谢 非常感谢 十分感谢 感激不尽 盼复 急盼 望尽快 望领导 望相关 望有关 望政府 望予以 望解决 望处理 望回复 \
-        恳请领导 恳请相关 恳请有关 恳请政府 恳请尽快 此致敬礼 希望尽快 为盼"
+    "盼回复 盼答复 盼解决 谢谢 万分感谢 非常感谢 十分感谢 感激不尽 盼复 急盼 望尽快 望领导 望相关 望有关 望政府 望予以 望解决 望处理 望回复 \
+        希望领导 希望上级 希望相关 希望有关 希望政府 希望部门 希望能 望上级 望部门 望能 请领导 请上级 请有关 请相关 请职能 请部门 请政府 请尽快 请及时 请处理 请核实 再次感谢 万分叩谢 万分谢谢 \
+        恳请上级 恳请领导 恳请相关 恳请有关 恳请政府 恳请尽快 此致敬礼 希望尽快 为盼"
 }
 
 const SIGNER_WORDS: &str = "一 名 个 位 群 一名 一个 一位 一群 普通 普通的 热心 热心的 广大 全体 部分 众多 本 的 市民 网友 业主 居民 村民 群众 百姓 老百姓 \
@@ -149,7 +150,8 @@ fn greeting(text: &Chars, at: usize) -> Option<usize> {
     let welcomed = ends.iter().find_map(|&end| {
         let gap = text.skip(end, 3, is_gap);
         WELCOMES.at(text, gap).filter(|&welcome| {
-            welcome - gap >= 2 || (gap == end && (is_gap(text.at(welcome)) || text.at(welcome) == '\0'))
+            let next = text.at(welcome);
+            welcome - gap >= 2 || (gap == end && (is_gap(next) || next == '\0' || OPENINGS.contains(next)))
         })
     });
     if welcomed.is_some() {
@@ -232,9 +234,14 @@ fn ending(found: &Found<'_>, end: usize, dated: bool) -> Option<(FactKind, usize
     if is_signed_name(found, clause, end, dated) {
         return Some((FactKind::PersonName, clause));
     }
-    let strong = (end.saturating_sub(MAX_CLOSING).max(clause)..end)
-        .find(|&start| STRONG_STARTS.at(text, start).is_some_and(|mark| mark <= end) && is_closing(text, start, end))?;
-    Some((FactKind::Closing, strong))
+    // No sign separates the phrase from the sentence before it.
+    (end.saturating_sub(MAX_CLOSING).max(clause)..end).find_map(|start| {
+        STRONG_STARTS.at(text, start).filter(|&mark| mark <= end)?;
+        if noise::is_footer(text, start, end) {
+            return Some((FactKind::Footer, start));
+        }
+        is_closing(text, start, end).then_some((FactKind::Closing, start))
+    })
 }
 
 fn is_closing(text: &Chars, start: usize, end: usize) -> bool {

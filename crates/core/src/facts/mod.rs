@@ -6,9 +6,10 @@
 //! removed before texts are compared ([`contact_and_noise_spans`]). [`compare`] says which facts of two texts agree and which
 //! contradict each other.
 //!
-//! The readers of each kind are in files of their own: `contacts` and `noise`, `numbers` and `lines` for everything that has a shape.
-//! They look at characters only. One pass over the text finds the characters that such a fact can begin or end with; the rest of
-//! the work happens at these places.
+//! Facts with a shape are found by characters only (`contacts`, `labels`, `links`, `noise`, `numbers`, `lines`, `divisions`): one pass over
+//! the text finds the characters that such a fact can begin or end with, and the rest of the work happens at these places. Then `places`
+//! finds what the office knows, `names` finds names by their endings and the classes of the words before them, and `letter` finds the
+//! greeting and the closing phrases.
 
 mod chars;
 mod compare;

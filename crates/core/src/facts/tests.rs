@@ -117,6 +117,23 @@ fn what_people_add_before_and_behind_a_letter_is_no_part_of_it() {
 }
 
 #[test]
+fn a_closing_phrase_needs_no_sign_before_it() {
+    let body = "翠湖花园5号楼的电梯坏了三天";
+    let endings = [
+        "盼回复",
+        "请领导协调解决",
+        "请职能局核实处理",
+        "请职能局在规定30分钟内联系市民响应处置",
+        "希望上级领导能够管一管",
+        "望有关部门处理",
+        "再次感谢",
+        "谢谢",
+    ];
+    check_compared(endings.map(|ending| (format!("{body}{ending}"), body.to_owned())));
+    check_compared([(format!("市领导好我是业主,{body}"), format!("我是业主{body}"))]);
+}
+
+#[test]
 fn several_additions_are_removed_together() {
     for letter in LETTERS {
         let pairs = GREETINGS.iter().zip(ENDINGS.iter().step_by(3));
