@@ -121,7 +121,7 @@ fn popular_values_of_blocks_hide_no_pair() {
     let distinct = Distinct::sorted(&values, 512, 128);
     let expected = brute(&values, 3);
     assert!(expected.len() >= 90);
-    let tuning = JoinTuning { group: 128, large: 200, ..Tuning::DEFAULT };
+    let tuning = JoinTuning { group: 128, large: 200, ..JoinTuning::DEFAULT };
     assert_eq!(found(&distinct, 3, 5_000, tuning), expected);
     assert_eq!(found(&distinct, 3, usize::MAX, JoinTuning::DEFAULT), expected);
 }
