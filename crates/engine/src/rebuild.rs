@@ -60,15 +60,18 @@ pub struct Rebuild {
 }
 
 impl Engine {
-    /// Announces a new generation with `settings`; one that an earlier attempt left half-built is thrown away first.
+    /// Announces a new generation with `settings`; one that an earlier attempt left half-built is thrown away first. `based_on` are the
+    /// settings that the collection must have, where the new settings rest on them.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`]; [`Error::Store`] with `TooManyGenerations` when the collection has as many as it may, with
-    /// `DiskFull`, `Unavailable` or `Unknown` when the store does not take it now.
+    /// `StaleGeneration` where it has other settings than `based_on`, with `DiskFull`, `Unavailable` or `Unknown` when the store does not
+    /// take it now.
     pub async fn begin_generation(
         &self,
         collection: &CollectionName,
         settings: &Settings,
+        based_on: Option<Settings>,
         statistics: Vec<u8>,
     ) -> Result<GenerationState> {
         self.drop_half_built(collection).await?;
@@ -76,6 +79,7 @@ impl Engine {
         let spec = GenerationSpec {
             collection: spec.name,
             settings: spec.settings,
+            based_on,
             profile: spec.profile,
             statistics,
             now: spec.now,

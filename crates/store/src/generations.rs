@@ -52,6 +52,16 @@ pub struct GenerationState {
     pub scan_end: Seq,
 }
 
+/// A generation whose pairs are part of the pairs of a collection. See [`CollectionState::pair_sources`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PairSource {
+    /// The generation.
+    pub generation: GenerationId,
+    /// The generation has all pairs of the records with this seq or a later one that were registered while the generation was live.
+    /// Pairs of earlier records do not count.
+    pub from: Seq,
+}
+
 /// A generation to begin.
 #[derive(Clone, Debug)]
 pub struct GenerationSpec {
@@ -59,6 +69,9 @@ pub struct GenerationSpec {
     pub collection: CollectionName,
     /// Its settings, validated.
     pub settings: Settings,
+    /// The settings that the collection must have; `None` where the new settings do not rest on them. While the generation is built, a
+    /// collection takes no other settings, so that none are lost at the switch.
+    pub based_on: Option<Settings>,
     /// Digest of its profile, in hexadecimal.
     pub profile: String,
     /// The collection's statistics, frozen with it (`Statistics::encode`); empty where its channels need none.
@@ -98,7 +111,7 @@ pub trait Generations {
     ///
     /// # Errors
     /// `UnknownCollection`; `GenerationBuilding` while one is being built; `TooManyGenerations` when there are
-    /// [`MAX_GENERATIONS`] already.
+    /// [`MAX_GENERATIONS`] already; `StaleGeneration` where the collection has other settings than [`GenerationSpec::based_on`].
     async fn begin_generation(&self, spec: GenerationSpec) -> Result<GenerationState>;
 
     /// Files records in a generation that is being built; how many. Left out: records that are gone or have another seq by
@@ -117,6 +130,9 @@ pub trait Generations {
     /// Makes a complete generation the live one, with its settings; the one that was live becomes a standby one, complete.
     /// Lookups continue meanwhile, each wholly in one generation or the other. Nothing to do when it is live already.
     ///
+    /// The generation lacks the pairs of records that were registered while it was not live. So the pairs of the generation that was
+    /// live stay in force beside its own ([`CollectionState::pair_sources`]) until [`Generations::complete_pairs`].
+    ///
     /// # Errors
     /// `UnknownCollection`; `UnknownGeneration`; `GenerationBuilding`.
     async fn activate_generation(
@@ -124,6 +140,12 @@ pub trait Generations {
         name: &CollectionName,
         generation: GenerationId,
     ) -> Result<Arc<CollectionState>>;
+
+    /// Says that the live generation has the pairs of all records: from now on no other generation's pairs are in force.
+    ///
+    /// # Errors
+    /// `UnknownCollection`; `UnknownGeneration` where `generation` is not the live one.
+    async fn complete_pairs(&self, name: &CollectionName, generation: GenerationId) -> Result<()>;
 
     /// Removes a standby generation with everything in it; whether it was there.
     ///

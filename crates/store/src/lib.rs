@@ -8,6 +8,9 @@
 //! * **Durable.** When a call that changes something returns `Ok`, the change survives a crash at any later instant.
 //! * **Whole.** A crash leaves a record wholly present or wholly absent: content, verdict, id, index entries.
 //! * **Ordered.** `seq` follows commit order among records that match; a record never names one with a higher `seq`.
+//! * **Guarded.** A change that rests on what its caller has read says what that was, and the store compares in the same atomic step:
+//!   a decision needs both records ([`Decisions::decide`]), a removal may need an unchanged record ([`Store::remove_if`]), a task, a
+//!   key ring, a checkpoint or document frequencies a version.
 //! * **Findable.** After `Ok` every lookup sees the change; before it, no lookup does.
 //! * **Cancel-safe.** A caller that stops waiting does not stop the change half-way.
 //!
@@ -32,6 +35,7 @@ pub mod generations;
 pub mod keys;
 #[cfg(feature = "testkit")]
 pub mod model;
+pub mod removal;
 pub mod request;
 pub mod rules;
 pub mod snapshot;
@@ -51,11 +55,12 @@ pub use self::decisions::Decisions;
 pub use self::frequencies::Frequencies;
 pub use self::generations::Generations;
 pub use self::keys::Keys;
+pub use self::removal::{KeptDuplicate, RecordVersion, RemovalCondition};
 pub use self::snapshot::SnapshotReader;
 pub use self::tasks::Tasks;
 
 use self::content::{Content, HashKey};
-use self::generations::GenerationState;
+use self::generations::{GenerationState, PairSource};
 use self::stages::{Span, Stage};
 use doppel_core::collection::{CollectionName, Keep, Settings};
 use doppel_core::index::{Ball, IndexFull, Via};
@@ -107,6 +112,10 @@ pub struct CollectionState {
     /// [`GenerationState::scan_end`] of the live generation: 0 for the first.
     #[serde(default)]
     pub scan_end: Seq,
+    /// The generations whose pairs together are the pairs of the collection, while the live generation lacks pairs of records that
+    /// were registered under another one. Empty: the live generation has all pairs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pair_sources: Vec<PairSource>,
     /// Version of its document frequencies in force; 0: none were counted yet.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub frequencies: u32,
@@ -135,6 +144,7 @@ impl CollectionState {
             created_at: now,
             live_since: None,
             scan_end: Seq(0),
+            pair_sources: Vec::new(),
             frequencies: 0,
             hash_key,
             others: Vec::new(),
@@ -407,6 +417,9 @@ pub enum StoreError {
     /// The collection is there already.
     #[error("collection {0} exists already")]
     CollectionExists(CollectionName),
+    /// A decision about a record that is not there.
+    #[error("no record has the id {0}")]
+    UnknownRecord(RecordId),
     /// A [`Registration::write_once`] under an id that has other content.
     #[error("the id {0} is taken by a record with other content")]
     IdTaken(RecordId),
@@ -567,17 +580,18 @@ pub trait Store:
     /// content; `IdTaken` where it is written once and other content has the id; `IndexFull`.
     async fn register(&self, registration: Registration, judge: Arc<dyn Judge>) -> Result<Registered>;
 
-    /// Removes a record everywhere; whether it was there.
+    /// Removes a record everywhere, with all decisions about it; whether it was there.
     ///
     /// # Errors
     /// `UnknownCollection`. An id that no record has is `false`.
     async fn remove(&self, collection: &CollectionName, id: &RecordId) -> Result<bool>;
 
-    /// Removes a record everywhere if it has this seq, and so this content; whether it had.
+    /// Removes a record everywhere if `condition` holds; true if the record was removed. The condition is compared with what is
+    /// stored in the same atomic step as the removal: a change that was acknowledged before the removal is never lost to it.
     ///
     /// # Errors
-    /// `UnknownCollection`. A record with another seq, or none, is `false`.
-    async fn remove_exactly(&self, collection: &CollectionName, id: &RecordId, seq: Seq) -> Result<bool>;
+    /// `UnknownCollection`. A condition that does not hold, and an id that no record has, give `false`.
+    async fn remove_if(&self, collection: &CollectionName, id: &RecordId, condition: RemovalCondition) -> Result<bool>;
 
     /// Looks up without storing.
     ///

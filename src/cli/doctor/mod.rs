@@ -5,6 +5,7 @@
 //! [`salvage`] writes what can.
 
 mod examine;
+mod orphans;
 mod salvage;
 
 use std::io::Write;
@@ -39,7 +40,7 @@ pub struct Args {
     /// Directory of the embedded store [default: ./doppel-data]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Mend what is found (MongoDB)
+    /// Mend what is found; on the embedded store only decisions that name no record, which are deleted with their notes
     #[arg(long)]
     repair: bool,
     /// Write what can still be read of a damaged directory (embedded store) to FOLDER, one file a collection, to be imported with
@@ -62,25 +63,41 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let report = runtime.block_on(async {
         match config.kind {
             StoreKind::Mongodb => {
-                let store = store::mongodb(&config).await?;
-                anyhow::Ok(store.examine(args.repair, true).await?)
+                let mongodb = Arc::new(store::mongodb(&config).await?);
+                let mut report = mongodb.examine(args.repair, true).await?;
+                let store: Arc<dyn Store> = mongodb;
+                let orphans = orphans::find(store.as_ref(), &mut report).await?;
+                if args.repair {
+                    report.mended += orphans::drop_all(store.as_ref(), &orphans).await?;
+                }
+                anyhow::Ok(report)
             }
-            StoreKind::Embedded => embedded(&config, &progress).await,
+            StoreKind::Embedded => embedded(&config, args.repair, &progress).await,
         }
     })?;
     progress.finish();
     tell(&report)
 }
 
-/// Examines a data directory, past what cannot be read.
-async fn embedded(config: &config::Store, progress: &Progress) -> anyhow::Result<ExaminationReport> {
+/// Examines a data directory, past what cannot be read. With `repair` it deletes the decisions that name no record, if nothing else is
+/// wrong: a damaged directory is not changed.
+async fn embedded(config: &config::Store, repair: bool, progress: &Progress) -> anyhow::Result<ExaminationReport> {
     let (opening, damages) = (Opening::Existing, Some(Damages::default()));
     let options = embedded::EmbeddedOptions { opening, damages, ..store::options(config) };
     let embedded = Arc::new(store::embedded(config, options)?);
     let store: Arc<dyn Store> = embedded.clone();
     let mut report = examine::examine(&store, progress).await?;
     embedded.examine_rest(&mut report).await?;
+    let others = report.faults.len();
+    let orphans = orphans::find(store.as_ref(), &mut report).await?;
     store.close().await?;
+    drop((store, embedded));
+    if repair && others == 0 && !orphans.is_empty() {
+        let options = embedded::EmbeddedOptions { opening, ..store::options(config) };
+        let store: Arc<dyn Store> = Arc::new(store::embedded(config, options)?);
+        report.mended += orphans::drop_all(store.as_ref(), &orphans).await?;
+        store.close().await?;
+    }
     Ok(report)
 }
 
