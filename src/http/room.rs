@@ -50,6 +50,11 @@ impl Room {
         }
     }
 
+    /// As many places as there are to be.
+    pub fn most(&self) -> usize {
+        *self.most.borrow()
+    }
+
     /// Places that nobody holds now.
     pub fn free(&self) -> usize {
         self.places.available_permits()

@@ -31,6 +31,7 @@ use crate::http::extract::{self, Idempotent, InCollection, Media, check_media};
 use crate::http::keys::no_longer;
 use crate::http::observe::{Permit, RequestId, next_permit, stream_place};
 use crate::http::origin::check_body;
+use crate::http::pace::Pace;
 use crate::http::problem::{Problem, ProblemBody};
 use crate::http::query::Params;
 use crate::http::routes::Timed;
@@ -82,7 +83,8 @@ pub enum LineAnswer<'a> {
 /// Register many records
 ///
 /// Newline-delimited JSON in, one line of it out per line in, registered and answered in line order. A bad line gets its
-/// problem and the rest go on. The body may have any size; read the answers while sending.
+/// problem and the rest go on. The body may have any size; read the answers while sending. A body that comes too slowly, or for hours,
+/// ends with a line 408 (`limits.min_stream_bytes_per_s`, `limits.max_stream_s`).
 ///
 /// May be repeated where every row has an `id`. Rows without one are records of their own each time, unless the request has an
 /// `Idempotency-Key`, which together with the number of the line stands for an id: repeat the whole body, unchanged.
@@ -102,7 +104,7 @@ pub async fn bulk(
 ) -> Result<Response, Problem> {
     check_media(request.headers(), Media::Ndjson)?;
     check_body(request.headers(), u64::MAX)?;
-    let place = stream_place(&app)?;
+    let place = stream_place(&app, &writer.0)?;
     let (answers, ready) = mpsc::channel(MAX_READY);
     let pump = Pump {
         lines: Lines::new(app.limits().max_line_bytes),
@@ -116,6 +118,7 @@ pub async fn bulk(
         one_by_one: true,
         series: Series::default(),
         due: None,
+        pace: Pace::begin(Instant::now(), app.limits().stream_time()),
         answers,
         register: Register {
             app: app.clone(),
@@ -195,9 +198,20 @@ struct Pump {
     series: Series,
     /// By when the line being received must be whole, and how many were begun before it: blank lines give no more time.
     due: Option<(u64, Instant)>,
+    /// How fast the body comes as a whole.
+    pace: Pace,
     answers: mpsc::Sender<Bytes>,
     register: Register,
     request_id: RequestId,
+}
+
+/// By when something must come.
+#[derive(Clone, Copy)]
+struct Due {
+    /// The rest of the line being received.
+    line: Instant,
+    /// Anything, so that the body as a whole is fast enough.
+    body: Instant,
 }
 
 /// What woke the pump.
@@ -218,7 +232,10 @@ impl Pump {
             }
             match self.next_event().await {
                 Event::Done(done) => self.note(done),
-                Event::Piece(Ok(Some(piece))) => self.lines.feed(&piece),
+                Event::Piece(Ok(Some(piece))) => {
+                    self.pace.note(piece.len());
+                    self.lines.feed(&piece);
+                }
                 Event::Piece(Ok(None)) => self.end(),
                 Event::Piece(Err(problem)) => self.stop(problem),
                 Event::Permit(permit) => self.begin_with(permit),
@@ -232,8 +249,9 @@ impl Pump {
     /// may wait for them.
     async fn next_event(&mut self) -> Event {
         let reading = self.has_room() && self.at_hand.is_none() && self.body.is_some();
-        let due = self.due_by(reading);
         let limits = self.register.app.limits();
+        self.pace.reading(Instant::now(), reading);
+        let due = Due { line: self.due_by(reading), body: self.pace.due(limits.least_pace()) };
         let next = self.ready.front().cloned();
         let event = tokio::select! {
             biased;
@@ -384,13 +402,21 @@ async fn wait_for(permit: Option<&mut BoxFuture<'static, Option<Permit>>>) -> Op
 }
 
 /// The next piece of the body; an error when the client is too slow or the service is stopping.
-async fn next_piece(app: &App, body: Option<&mut Body>, due: Instant) -> Result<Option<Bytes>, Problem> {
+async fn next_piece(app: &App, body: Option<&mut Body>, due: Due) -> Result<Option<Bytes>, Problem> {
     let Some(body) = body else { return Ok(None) };
     tokio::select! {
         biased;
         () = app.shutdown.reached(Phase::Draining) => Err(Problem::shutting_down()),
-        piece = tokio::time::timeout_at(due, next_chunk(body)) => piece.unwrap_or_else(|_| {
-            let detail = format!("the line did not arrive within {} ms", app.limits().body_timeout_ms);
+        piece = tokio::time::timeout_at(due.line.min(due.body), next_chunk(body)) => piece.unwrap_or_else(|_| {
+            let limits = app.limits();
+            let detail = match due.line <= due.body {
+                true => format!("the line did not arrive within {} ms", limits.body_timeout_ms),
+                false => format!(
+                    "the body comes at less than {} bytes a second (limits.min_stream_bytes_per_s), or for longer than {} s \
+                     (limits.max_stream_s); send the rest in another request",
+                    limits.min_stream_bytes_per_s, limits.max_stream_s
+                ),
+            };
             Err(Problem::at(StatusCode::REQUEST_TIMEOUT, "body_timeout", "", detail))
         }),
     }
