@@ -229,6 +229,7 @@ async fn second_generation(bench: &Bench) {
     let spec = GenerationSpec {
         collection: bench.name.clone(),
         settings,
+        based_on: None,
         profile: "second".into(),
         statistics: Vec::new(),
         now: String::new(),

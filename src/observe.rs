@@ -175,7 +175,7 @@ fn begin_at_zero() {
         (
             "doppel_http_requests_rejected_total",
             "reason",
-            &["overloaded", "too_many_connections", "too_many_streams", "slow_body"],
+            &["overloaded", "too_many_connections", "too_many_streams", "too_many_watchers", "slow_body"],
         ),
         ("doppel_http_compressed_bodies_total", "encoding", &["gzip", "zstd"]),
         ("doppel_verdicts_total", "verdict", &["original", "exact_duplicate", "near_duplicate", "too_short"]),

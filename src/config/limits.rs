@@ -24,10 +24,20 @@ pub struct Limits {
     /// Memory for sketches in bytes. A sketch rules out a record as a candidate without reading the record, and takes about 400 bytes. Memory is allocated when it
     /// is needed. Without sketches a registration reads dozens of records more.
     pub max_sketch_bytes: usize,
-    /// Number of open streams (`_bulk` bodies and followed tasks). A client can keep a stream open for any time, so that streams and requests count separately. A
-    /// stream may take some megabytes.
+    /// Streams open at once: `_bulk` bodies and streamed snapshots. They last as long as they come, so that they count apart from
+    /// requests; each may hold some megabytes of lines. One caller gets three quarters of them.
     pub max_streams: usize,
-    /// Number of open connections. Each takes a file descriptor and a few kB. A process usually may have 1,024 descriptors, and the store needs some of them.
+    /// Callers that wait at once: for a change (`changes?wait_s`) or for the progress of a task. A wait costs a few kB. At the limit the
+    /// oldest wait of the caller with the most waits ends early.
+    pub max_watchers: usize,
+    /// Bytes a second, on average, at which the body of a stream or a file must come, after a first `body_timeout_ms`. 128 are a short
+    /// record in several seconds: a client that is slower holds a place for nothing.
+    pub min_stream_bytes_per_s: u64,
+    /// Seconds that the body of a stream may come: at a thousand records a second the largest collections take three hours.
+    pub max_stream_s: u64,
+    /// Open connections. Each costs a file descriptor and a few kB; 1,024 descriptors is the usual allowance of a process,
+    /// and the store needs some of them. At the limit the longest idle connection is closed for the next one; with keys, an eighth is
+    /// kept for clients that have authenticated.
     pub max_connections: usize,
     /// Average number of requests a second for one key, with bursts of one second; 0 means no limit. The default is 0, because an office begins with an import of
     /// old records.
@@ -42,6 +52,15 @@ pub struct Limits {
     pub write_timeout_ms: u64,
 }
 
+/// How fast a long body must come.
+#[derive(Clone, Copy, Debug)]
+pub struct LeastPace {
+    /// Bytes a second, on average.
+    pub bytes_per_second: u64,
+    /// Time for which a client may be slower, or silent.
+    pub grace: Duration,
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
@@ -52,6 +71,9 @@ impl Default for Limits {
             max_bytes_in_work: 8 << 20,
             max_sketch_bytes: doppel_engine::SKETCH_BYTES,
             max_streams: 32,
+            max_watchers: 256,
+            min_stream_bytes_per_s: 128,
+            max_stream_s: 6 * 60 * 60,
             max_connections: 768,
             requests_per_second_per_key: 0,
             header_timeout_ms: 30_000,
@@ -71,6 +93,17 @@ impl Limits {
         Duration::from_millis(self.body_timeout_ms)
     }
 
+    /// How fast the body of a stream must come.
+    pub fn least_pace(&self) -> LeastPace {
+        LeastPace { bytes_per_second: self.min_stream_bytes_per_s, grace: self.body_timeout() }
+    }
+
+    /// Time for the body of a stream.
+    pub fn stream_time(&self) -> Duration {
+        Duration::from_secs(self.max_stream_s)
+    }
+
+    /// Time for a whole request.
     pub fn request_timeout(&self) -> Duration {
         Duration::from_millis(self.request_timeout_ms)
     }
@@ -88,6 +121,9 @@ impl Limits {
             max_bytes_in_work,
             max_sketch_bytes: _,
             max_streams,
+            max_watchers,
+            min_stream_bytes_per_s: _,
+            max_stream_s,
             max_connections,
             requests_per_second_per_key: _,
             header_timeout_ms,
@@ -101,9 +137,11 @@ impl Limits {
             ("max_in_flight", *max_in_flight),
             ("max_bytes_in_work", *max_bytes_in_work),
             ("max_streams", *max_streams),
+            ("max_watchers", *max_watchers),
             ("max_connections", *max_connections),
         ];
         let times = [
+            ("max_stream_s", *max_stream_s),
             ("header_timeout_ms", *header_timeout_ms),
             ("body_timeout_ms", *body_timeout_ms),
             ("request_timeout_ms", *request_timeout_ms),

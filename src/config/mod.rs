@@ -27,7 +27,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 pub use auth::Auth;
 pub use console::Console;
-pub use limits::Limits;
+pub use limits::{LeastPace, Limits};
 pub use log::{Log, LogFormat};
 pub use search::Search;
 pub use snapshots::Snapshots;

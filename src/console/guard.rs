@@ -32,6 +32,7 @@ use crate::console::words::Language;
 use crate::http::auth::{ShownKey, check_reach};
 use crate::http::extract::{Media, body_of};
 use crate::http::observe::CallerSlot;
+use crate::http::open_connections::ConnectionMark;
 use crate::http::pages::Wording;
 use crate::http::problem::{self, Problem};
 use crate::http::state::App;
@@ -99,6 +100,9 @@ async fn admit(
     facts.place = page::place(request.uri());
     facts.form_token = desk.seal.form_token(&browser).map_err(problem)?;
     if let Some(key) = &facts.key {
+        if let Some(connection) = request.extensions().get::<ConnectionMark>() {
+            connection.authenticated();
+        }
         if let Some(slot) = request.extensions().get::<CallerSlot>() {
             slot.set(key.clone());
         }

@@ -13,7 +13,9 @@ use axum::http::request::Parts;
 use crate::config::auth::Scope;
 use crate::http::keys::not_this_collection;
 pub use crate::http::keys::{Caller, Keys, Reach, ShownKey};
+use crate::http::open_connections::ConnectionMark;
 use crate::http::problem::Problem;
+use crate::http::shares::{Holder, Peer};
 use crate::http::state::App;
 use doppel_core::collection::CollectionName;
 
@@ -64,7 +66,13 @@ impl<N> AuthorisedIn<N> {
 
 fn caller(parts: &Parts, app: &App, scope: Scope) -> Result<Caller, Problem> {
     let authorization = parts.headers.get(header::AUTHORIZATION);
-    let caller = app.keys.authorise(authorization, scope);
+    let caller = app.keys.authorise(authorization, scope).map(|caller| {
+        if let Some(connection) = parts.extensions.get::<ConnectionMark>() {
+            connection.authenticated();
+        }
+        let holder = Holder::of(&caller.name, parts.extensions.get::<Peer>().copied());
+        Caller { holder, ..caller }
+    });
     let name = caller.as_ref().ok().map(|caller| caller.name.clone()).or_else(|| app.keys.named(authorization));
     if let (Some(slot), Some(name)) = (parts.extensions.get::<super::observe::CallerSlot>(), name) {
         slot.set(name);

@@ -1,19 +1,21 @@
-//! A bounded number of places. When a new holder needs a place and all are taken, the oldest holder loses its place. A request that needs a place for a
-//! moment therefore gets one, even if many others hold theirs for long.
+//! A bounded number of places. If all are held, the next one takes the oldest place of the caller that holds the most: whoever needs a
+//! place for a moment gets it, however many others hold theirs for long.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+use crate::http::shares::Holder;
+
 /// The places. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct EvictingPlaces {
     most: Arc<AtomicUsize>,
     /// Oldest first.
-    held: Arc<Mutex<VecDeque<CancellationToken>>>,
+    held: Arc<Mutex<VecDeque<(Holder, CancellationToken)>>>,
 }
 
 impl EvictingPlaces {
@@ -22,26 +24,41 @@ impl EvictingPlaces {
         Self { most: Arc::new(most.into()), held: Arc::default() }
     }
 
-    /// Changes the number of places. If more places are taken than this number, the holders keep them until they end or until a new
-    /// holder takes the oldest place.
+    /// Changes how many. Of fewer, each that comes takes the place of another one, so that those there are too many go on until they
+    /// end.
     pub fn set_most(&self, most: usize) {
         self.most.store(most, Ordering::Relaxed);
     }
 
-    /// Takes a place. Also returns whether another holder lost its place for it. A holder cancels the token to give the place back. If the
-    /// token is cancelled by another, the holder has lost the place. O(places).
+    /// Takes a place for nobody in particular. See [`EvictingPlaces::enter_as`].
     pub fn enter(&self) -> (CancellationToken, bool) {
-        let own = CancellationToken::new();
-        let mut held = self.held.lock();
-        // Places that were given back are removed.
-        held.retain(|place| !place.is_cancelled());
-        let oldest = if held.len() >= self.most.load(Ordering::Relaxed) { held.pop_front() } else { None };
-        if let Some(oldest) = &oldest {
-            oldest.cancel();
-        }
-        held.push_back(own.clone());
-        (own, oldest.is_some())
+        self.enter_as(Holder::Unknown)
     }
+
+    /// Takes a place, and says whether another holder lost its place for it. A holder cancels the token to give the place back, and has
+    /// lost the place when the token is cancelled. O(places).
+    pub fn enter_as(&self, holder: Holder) -> (CancellationToken, bool) {
+        let (own, mut held) = (CancellationToken::new(), self.held.lock());
+        // Those that were given back.
+        held.retain(|(_, place)| !place.is_cancelled());
+        let is_full = held.len() >= self.most.load(Ordering::Relaxed);
+        let evicted = if is_full { oldest_of_the_busiest(&held).and_then(|at| held.remove(at)) } else { None };
+        if let Some((_, place)) = &evicted {
+            place.cancel();
+        }
+        held.push_back((holder, own.clone()));
+        (own, evicted.is_some())
+    }
+}
+
+/// The oldest place of the holder that has the most places.
+fn oldest_of_the_busiest(held: &VecDeque<(Holder, CancellationToken)>) -> Option<usize> {
+    let mut places: HashMap<&Holder, (usize, usize)> = HashMap::new();
+    for (at, (holder, _)) in held.iter().enumerate() {
+        places.entry(holder).or_insert((0, at)).0 += 1;
+    }
+    // Of two with as many, the one whose place is older.
+    places.into_values().max_by_key(|(count, oldest)| (*count, usize::MAX - oldest)).map(|(_, oldest)| oldest)
 }
 
 #[cfg(test)]
@@ -60,5 +77,17 @@ mod tests {
         let (last, evicted) = places.enter();
         assert!(evicted && entered[0].is_cancelled() && !last.is_cancelled());
         assert_eq!(entered.iter().filter(|place| place.is_cancelled()).count(), 1);
+    }
+
+    #[test]
+    fn a_caller_that_holds_many_places_loses_its_own() {
+        let places = EvictingPlaces::new(4);
+        let enter = |name: &str| places.enter_as(Holder::Key(name.into())).0;
+        let quiet = enter("quiet");
+        let greedy: Vec<CancellationToken> = (0..20).map(|_| enter("greedy")).collect();
+        assert!(!quiet.is_cancelled());
+        assert_eq!(greedy.iter().filter(|place| !place.is_cancelled()).count(), 3);
+        let another = enter("another");
+        assert!(!quiet.is_cancelled() && !another.is_cancelled() && greedy[17].is_cancelled());
     }
 }

@@ -18,6 +18,7 @@ use subtle::ConstantTimeEq;
 use crate::config::Auth;
 use crate::config::auth::{Scope, decode, encode, hash_secret, split_key};
 use crate::http::problem::Problem;
+use crate::http::shares::Holder;
 use doppel_core::collection::CollectionName;
 use doppel_store::keys::{KeyRing, ManagedKey};
 
@@ -151,6 +152,8 @@ pub struct Caller {
     pub reach: Reach,
     /// The key itself, to be looked at again by what lasts long; `None` where there are none.
     pub key: Option<ShownKey>,
+    /// Who holds the places that the request takes.
+    pub holder: Holder,
 }
 
 impl Keys {
@@ -228,7 +231,7 @@ impl Keys {
     pub fn authorise(&self, authorization: Option<&HeaderValue>, scope: Scope) -> Result<Caller, Problem> {
         let known = self.known.load();
         let caller = if known.0.is_empty() {
-            Caller { name: "".into(), reach: Reach::everything(), key: None }
+            Caller { name: "".into(), reach: Reach::everything(), key: None, holder: Holder::default() }
         } else {
             let key = authenticate(&known, authorization)?;
             if !key.scopes.contains(&scope) {
@@ -238,7 +241,8 @@ impl Keys {
             }
             key.note_use();
             let shown = ShownKey { name: key.name.clone(), hash: key.hash };
-            Caller { name: key.name.clone(), reach: key.reach.clone(), key: Some(shown) }
+            let (name, reach, holder) = (key.name.clone(), key.reach.clone(), Holder::default());
+            Caller { name, reach, key: Some(shown), holder }
         };
         self.within_rate(&caller.name)?;
         Ok(caller)

@@ -18,13 +18,16 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::{FutureExt, poll};
 use tokio::sync::{OwnedSemaphorePermit, TryAcquireError};
+use tokio_util::sync::CancellationToken;
 
 use crate::http::coding::expand::{self, Reading};
 use crate::http::coding::shrink;
+use crate::http::keys::Caller;
 use crate::http::origin::Restrictions;
 use crate::http::pages::PageKind;
 use crate::http::problem::{self, Problem};
 use crate::http::routes::bulk;
+use crate::http::shares::{NoPlace, SharedPlace};
 use crate::http::state::App;
 use crate::http::{audit, body, linger, origin};
 use crate::traces;
@@ -135,19 +138,35 @@ pub async fn next_permit(app: App, bytes: usize) -> Option<Permit> {
     Some(permit)
 }
 
-/// Takes a place for a stream. A stream holds no permit, because its client determines how long it takes.
+/// Takes a place for a stream, which lasts as long as its client likes and so holds no permit.
 ///
 /// # Errors
-/// 503 if all places are taken.
-pub fn stream_place(app: &App) -> Result<OwnedSemaphorePermit, Problem> {
-    app.streams.try_enter().map_err(|_| {
+/// 503 when there are as many as may be, or the caller has its share of them.
+pub fn stream_place(app: &App, caller: &Caller) -> Result<SharedPlace, Problem> {
+    app.streams.try_enter(&caller.holder).map_err(|why| {
         metrics::counter!("doppel_http_requests_rejected_total", "reason" => "too_many_streams").increment(1);
-        let detail = "as many streams are open as may be (limits.max_streams); send it again when one has ended";
+        let detail = match why {
+            NoPlace::Full => "as many streams are open as may be (limits.max_streams); send it again when one has ended",
+            NoPlace::Share => {
+                "this caller has as many streams open as one caller may, three quarters of limits.max_streams; send it again when one \
+                 has ended"
+            }
+        };
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_streams", detail)
     })
 }
 
-/// Gives the permit of the request back. Call it before the request only waits.
+/// Takes a place for a caller that waits for something to happen. At `limits.max_watchers` the oldest wait of the caller with the most
+/// waits ends: the token is cancelled.
+pub fn watcher_place(app: &App, caller: &Caller) -> CancellationToken {
+    let (place, evicted) = app.watchers.enter_as(caller.holder.clone());
+    if evicted {
+        metrics::counter!("doppel_http_requests_rejected_total", "reason" => "too_many_watchers").increment(1);
+    }
+    place
+}
+
+/// Gives the request's permit back: from here on it only waits.
 pub fn give_permit_back() {
     drop(PERMIT.try_with(Cell::take));
 }

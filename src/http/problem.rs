@@ -318,6 +318,7 @@ impl From<StoreError> for Problem {
         match error {
             StoreError::UnknownCollection(_) => unknown_collection(detail),
             StoreError::CollectionExists(_) => Self::new(StatusCode::CONFLICT, "collection_exists", detail),
+            StoreError::UnknownRecord(_) => Self::at(StatusCode::NOT_FOUND, "unknown_record", "/path/id", detail),
             StoreError::IdTaken(_) => {
                 let detail = "this idempotency key was used for another record; a new record needs a key of its own";
                 Self::new(StatusCode::CONFLICT, "idempotency_key_reused", detail)
@@ -407,6 +408,7 @@ mod tests {
                 410,
                 "changes_forgotten",
             ),
+            (StoreError::UnknownRecord(id.clone()), 404, "unknown_record"),
             (StoreError::IdTaken(id), 409, "idempotency_key_reused"),
             (StoreError::ProfileConflict(name()), 409, "profile_conflict"),
             (StoreError::GenerationLive(GenerationId(7)), 409, "generation_live"),

@@ -51,7 +51,12 @@ impl Room {
         }
     }
 
-    /// The number of free places.
+    /// As many places as there are to be.
+    pub fn most(&self) -> usize {
+        *self.most.borrow()
+    }
+
+    /// Places that nobody holds now.
     pub fn free(&self) -> usize {
         self.places.available_permits()
     }

@@ -6,13 +6,15 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
 use axum::http::Request;
+use axum::response::Response;
+use futures_util::future::BoxFuture;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpStream;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -20,7 +22,9 @@ use crate::config::Config;
 use crate::http::connection::Connection;
 use crate::http::evicting::EvictingPlaces;
 use crate::http::observe::Reserved;
+use crate::http::open_connections::{BusyBody, ConnectionMark, ConnectionPlace};
 use crate::http::router;
+use crate::http::shares::Peer;
 use crate::http::state::App;
 use crate::http::tls::{self, Stream};
 use crate::shutdown::Phase;
@@ -130,8 +134,9 @@ impl Connections {
 
     /// Starts a task that serves a connection.
     fn serve(&self, stream: TcpStream) {
-        let place = self.place();
-        let service = Marked { service: self.router.clone(), reserved: matches!(place, Place::Reserved(_)) };
+        let peer = stream.peer_addr().ok().map(|address| Peer(address.ip()));
+        let place = self.place(peer);
+        let service = Marked { service: self.router.clone(), mark: place.mark(), peer };
         let served = serve_one(self.app.clone(), stream, TowerToHyperService::new(service), self.graceful.watcher());
         let cut = self.cut.clone();
         self.open.spawn(async move {
@@ -143,10 +148,11 @@ impl Connections {
         });
     }
 
-    /// Takes a free place, or else a place beyond the limit.
-    fn place(&self) -> Place {
-        if let Ok(free) = self.app.connections.try_enter() {
-            return Place::Free(free);
+    /// A place of the connections, perhaps that of an idle one, or one among those beyond the limit.
+    fn place(&self, peer: Option<Peer>) -> Place {
+        let keys = self.app.keys.are_there();
+        if let Some(place) = self.app.connections.enter(peer.map(|Peer(address)| address), keys) {
+            return Place::Counted(place);
         }
         let (place, evicted) = self.reserve.enter();
         if evicted {
@@ -198,15 +204,23 @@ async fn serve_one(app: App, stream: TcpStream, service: TowerToHyperService<Mar
 
 /// The place that a connection holds until it is closed.
 enum Place {
-    Free(#[expect(dead_code, reason = "held, not read")] OwnedSemaphorePermit),
+    Counted(ConnectionPlace),
     Reserved(CancellationToken),
 }
 
 impl Place {
+    /// What the requests of the connection carry; `None` beyond the limit.
+    fn mark(&self) -> Option<ConnectionMark> {
+        match self {
+            Self::Counted(place) => Some(place.mark()),
+            Self::Reserved(_) => None,
+        }
+    }
+
     /// Waits until another takes the place, or its time is over.
     async fn lost(&self) {
         match self {
-            Self::Free(_) => std::future::pending().await,
+            Self::Counted(place) => place.lost().await,
             Self::Reserved(place) => {
                 // The place is lost in both cases: another took it, or the time has passed.
                 let _ = tokio::time::timeout(RESERVED_TIME, place.cancelled()).await;
@@ -224,26 +238,44 @@ impl Drop for Place {
     }
 }
 
-/// Marks the requests of a connection beyond the limit as [`Reserved`].
+/// Tells requests which connection they are of, and the connection that requests are under way. Requests of a connection beyond the
+/// limit are [`Reserved`].
 #[derive(Clone)]
 struct Marked<S> {
     service: S,
-    reserved: bool,
+    mark: Option<ConnectionMark>,
+    peer: Option<Peer>,
 }
 
-impl<B, S: tower::Service<Request<B>>> tower::Service<Request<B>> for Marked<S> {
-    type Response = S::Response;
+impl<B, S> tower::Service<Request<B>> for Marked<S>
+where
+    S: tower::Service<Request<B>, Response = Response>,
+    S::Error: Send + 'static,
+    S::Future: Send + 'static,
+{
+    type Response = Response;
     type Error = S::Error;
-    type Future = S::Future;
+    type Future = BoxFuture<'static, Result<Response, S::Error>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.service.poll_ready(cx)
     }
 
-    fn call(&mut self, mut request: Request<B>) -> S::Future {
-        if self.reserved {
-            request.extensions_mut().insert(Reserved);
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        let extensions = request.extensions_mut();
+        match &self.mark {
+            Some(mark) => {
+                extensions.insert(mark.clone());
+            }
+            None => {
+                extensions.insert(Reserved);
+            }
         }
-        self.service.call(request)
+        if let Some(peer) = self.peer {
+            extensions.insert(peer);
+        }
+        let busy = self.mark.as_ref().map(ConnectionMark::begin_request);
+        let answer = self.service.call(request);
+        Box::pin(async move { Ok(answer.await?.map(|body| Body::new(BusyBody::new(body, busy)))) })
     }
 }

@@ -13,10 +13,12 @@ use crate::config::{Config, Limits};
 use crate::follow::Sources;
 use crate::http::auth::Keys;
 use crate::http::evicting::EvictingPlaces;
+use crate::http::open_connections::OpenConnections;
 use crate::http::origin::Origins;
 use crate::http::pages::{PageKind, Pages};
 use crate::http::problem::Problem;
 use crate::http::room::Room;
+use crate::http::shares::SharedRoom;
 use crate::http::tls::Certificates;
 use crate::shutdown::Shutdown;
 use crate::snapshots::Snapshots;
@@ -48,14 +50,16 @@ pub struct Shared {
     pub origins: Origins,
     /// The limits; see [`App::limits`].
     limits: ArcSwap<Limits>,
-    /// Places for connections.
-    pub connections: Arc<Room>,
+    /// The open connections.
+    pub connections: Arc<OpenConnections>,
     /// Permits for requests.
     pub permits: Arc<Room>,
     /// Kibibytes of bodies that the service may work on at the same time.
     pub work: Arc<Room>,
     /// Places for streams.
-    pub streams: Arc<Room>,
+    pub streams: SharedRoom,
+    /// Places for readers that wait for a change.
+    pub watchers: EvictingPlaces,
     /// Places for bodies that are still arriving, as many as there are permits.
     pub arriving: EvictingPlaces,
     /// Requests waiting for a permit.
@@ -139,6 +143,7 @@ impl App {
         self.arriving.set_most(limits.max_in_flight);
         self.work.set_most(work_units(limits));
         self.streams.set_most(limits.max_streams);
+        self.watchers.set_most(limits.max_watchers);
         self.keys.set_rate(limits.requests_per_second_per_key);
     }
 
@@ -160,10 +165,11 @@ impl App {
             pages,
             sources: Sources::new(&config.source, limits.max_line_bytes),
             keys: Keys::new(&config.auth, limits.requests_per_second_per_key),
-            connections: Arc::new(Room::new(limits.max_connections)),
+            connections: OpenConnections::new(limits.max_connections),
             permits: Arc::new(Room::new(limits.max_in_flight)),
             work: Arc::new(Room::new(work_units(&limits))),
-            streams: Arc::new(Room::new(limits.max_streams)),
+            streams: SharedRoom::new(limits.max_streams),
+            watchers: EvictingPlaces::new(limits.max_watchers),
             arriving: EvictingPlaces::new(limits.max_in_flight),
             waiting: AtomicUsize::new(0),
             writes: TaskTracker::new(),

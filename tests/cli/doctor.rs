@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::support::TestServer;
-use doppel_store::conformance::Desk;
+use doppel_store::conformance::{Desk, Sample, id};
+use doppel_store::decisions::{Decision, Judgement, RecordPair, Ruling};
 use doppel_store::{Seq, Store};
 use doppel_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use serde_json::json;
@@ -65,6 +66,46 @@ async fn a_generation_that_lacks_a_record_or_has_one_too_many_is_told() {
         text.contains(&format!("lamps/seq {}: what is filed has no record in generation 2", last.after(7))),
         "{text}"
     );
+}
+
+#[tokio::test]
+async fn a_decision_that_names_no_record_is_told_and_deleted_on_demand() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let open = || -> Arc<dyn Store> {
+        Arc::new(EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).expect("the directory opens"))
+    };
+    let desk = Desk::new(&open(), "lamps").await;
+    for (name, keys) in [("a", [1, 2]), ("b", [3, 4])] {
+        desk.put(&Sample::with_keys(name, keys)).await;
+    }
+    let note = "a note about somebody";
+    for (one, other) in [("a", "b"), ("a", "gone")] {
+        let ruling = Ruling {
+            judgement: Judgement::NotSame,
+            by: None,
+            note: Some(note.into()),
+            at: "2026-01-01T00:00:00Z".into(),
+        };
+        let pair = RecordPair::new(id(one), id(other)).expect("two ids");
+        let decision = Decision { pair, rulings: vec![ruling] };
+        // Earlier builds left such a decision when the record was deleted while somebody decided.
+        desk.store.put_decision(&desk.name, decision).await.expect("a decision");
+    }
+    desk.store.close().await.expect("it closes");
+    drop(desk);
+    let (text, code) = doctor(folder.path());
+    assert!(text.contains("lamps/gone: a decision names this id and a, but no record has this id"), "{text}");
+    assert!(text.contains("--repair") && !text.contains(note), "{text}");
+    assert_eq!(code, Some(1), "{text}");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_doppel"));
+    let repaired = command.args(["doctor", "--repair", "--data"]).arg(folder.path()).output().expect("doppel runs");
+    assert!(repaired.status.success(), "{repaired:?}");
+    let (text, code) = doctor(folder.path());
+    assert!(!text.contains("lamps/gone") && text.contains(" 0 faults"), "{text}");
+    assert_eq!(code, Some(0), "{text}");
+    let desk = Desk::existing(&open(), "lamps");
+    let left = desk.store.decisions(&desk.name, None, 10).await.expect("a list");
+    assert_eq!(left.iter().map(|decision| decision.pair.b().as_str()).collect::<Vec<_>>(), ["b"]);
 }
 
 #[test]

@@ -74,20 +74,15 @@ fn a_question_waits_for_the_next_change_and_no_longer() {
 }
 
 #[test]
-fn who_waits_takes_no_permit_and_ends_with_the_service() {
+fn who_waits_takes_no_permit_and_hears_of_the_change() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let limits = [("DOPPEL_LIMITS__MAX_IN_FLIGHT", "2"), ("DOPPEL_LIMITS__MAX_STREAMS", "4")];
+    let limits = [("DOPPEL_LIMITS__MAX_IN_FLIGHT", "2"), ("DOPPEL_LIMITS__MAX_STREAMS", "2")];
     let server = TestServer::start_with(folder.path(), &[], &limits);
     server.send("PUT", "/v1/collections/letters", &json!({}));
     let wait = "/v1/collections/letters/changes?wait_s=20";
     std::thread::scope(|scope| {
         let waiting: Vec<_> = (0..4).map(|_| scope.spawn(|| server.try_send("GET", wait, &Value::Null))).collect();
-        let full = (0..50).find_map(|_| {
-            std::thread::sleep(Duration::from_millis(100));
-            let answer = server.send("GET", "/v1/collections/letters/changes?wait_s=1", &Value::Null);
-            (answer.status == 503).then_some(answer)
-        });
-        expect_problem(&full.expect("there are so many places"), 503, "too_many_streams");
+        std::thread::sleep(Duration::from_millis(500));
         let stored = server.send("PUT", "/v1/collections/letters/records/a", &row(LAMPS));
         assert_eq!(stored.status, 201, "others are served");
         for waiting in waiting {

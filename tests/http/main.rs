@@ -24,6 +24,7 @@ mod reload;
 mod rows;
 mod schemes;
 mod search;
+mod shares;
 mod snapshots;
 mod tasks;
 mod tls;

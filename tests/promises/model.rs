@@ -8,7 +8,9 @@ use doppel_store::conformance::{Desk, Sample, Signing, id};
 use doppel_store::decisions::{Judgement, RecordPair, Ruling};
 use doppel_store::generations::{Filing, Pairs, Phase};
 use doppel_store::model::ModelStore;
-use doppel_store::{GenerationId, Mode, Registered, Seq, Store, StoreError, StoredRecord};
+use doppel_store::{
+    GenerationId, KeptDuplicate, Mode, Registered, RemovalCondition, Seq, Store, StoreError, StoredRecord,
+};
 use doppel_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use doppel_store_mongodb::MongoStore;
 use proptest::prelude::*;
@@ -18,6 +20,8 @@ enum Op {
     Put(Sample),
     Skip(Sample),
     Remove(String),
+    /// Removes the record if it is the version that the first of the two now has, and the second record stays.
+    RemoveIf(String, String),
     Find(Sample, Option<String>),
     Reopen,
     Beside(Beside),
@@ -55,6 +59,7 @@ fn ops() -> impl Strategy<Value = Op> {
         6 => samples().prop_map(Op::Put),
         3 => samples().prop_map(Op::Skip),
         2 => id().prop_map(Op::Remove),
+        2 => (id(), id()).prop_map(|(id, kept)| Op::RemoveIf(id, kept)),
         3 => (samples(), proptest::option::of(id())).prop_map(|(sample, except)| Op::Find(sample, except)),
         1 => Just(Op::Reopen),
     ]
@@ -109,6 +114,7 @@ async fn apply(desk: &Desk, op: &Op) -> Vec<String> {
         Op::Put(sample) => vec![put(desk, sample, Mode::Put, &[]).await],
         Op::Skip(sample) => vec![put(desk, sample, Mode::SkipDuplicate, &[]).await],
         Op::Remove(id) => vec![desk.remove(id).await.to_string()],
+        Op::RemoveIf(of, kept) => vec![remove_if(desk, of, kept).await],
         Op::Find(sample, except) => {
             desk.find_within(sample, except.as_deref(), &[]).await.iter().map(show_match).collect()
         }
@@ -122,6 +128,17 @@ async fn put(desk: &Desk, sample: &Sample, mode: Mode, confirmed: &[&str]) -> St
     show(&desk.try_put_confirmed(sample, mode, confirmed).await.expect("a registration"))
 }
 
+/// Removes a record as a duplicate of `kept`, with which it forms a set.
+async fn remove_if(desk: &Desk, of: &str, kept: &str) -> String {
+    let (Some(record), Some(kept)) = (desk.get(of).await, desk.get(kept).await) else { return "no record".into() };
+    let mut set = vec![record.id.clone(), kept.id.clone()];
+    set.sort_unstable();
+    let kept = KeptDuplicate { id: kept.id.clone(), version: kept.version(), set: set.into() };
+    let unchanged = RemovalCondition::unchanged(desk.state().await.number, &record);
+    let condition = RemovalCondition { kept: Some(kept), ..unchanged };
+    outcome(desk.store.remove_if(&desk.name, &record.id, condition).await)
+}
+
 /// An outcome; a refusal in its own words.
 fn outcome<T: std::fmt::Debug>(outcome: doppel_store::Result<T>) -> String {
     match outcome {
@@ -131,6 +148,7 @@ fn outcome<T: std::fmt::Debug>(outcome: doppel_store::Result<T>) -> String {
             | StoreError::GenerationLive(_)
             | StoreError::GenerationBuilding(_)
             | StoreError::TooManyGenerations { .. }
+            | StoreError::UnknownRecord(_)
             | StoreError::ProfileConflict(_)),
         ) => refused.to_string(),
         Err(error) => panic!("{error}"),
@@ -178,7 +196,7 @@ async fn apply_beside(desk: &Desk, change: &Beside) -> String {
         Beside::Decide(a, b, judgement) => {
             let Some(pair) = RecordPair::new(id(a), id(b)) else { return "one record".into() };
             let ruling = Ruling { judgement: *judgement, by: None, note: None, at: "2026-01-04T00:00:00Z".into() };
-            outcome(store.decide(name, pair, ruling).await)
+            outcome(store.decide(name, pair, ruling, None).await)
         }
         Beside::Profile(noted) => {
             outcome(store.update_collection(desk.spec(profile(noted))).await.map(|state| state.generation))

@@ -62,8 +62,13 @@ fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 }
 
 /// Each with how often it is passed before the process stands still there.
-const STEPS: [&str; 4] =
-    ["reindex::filed=2*off->pause", "reindex::announced=pause", "reindex::complete=pause", "reindex::activated=pause"];
+const STEPS: [&str; 5] = [
+    "reindex::filed=2*off->pause",
+    "reindex::announced=pause",
+    "reindex::complete=pause",
+    "reindex::activated=pause",
+    "reindex::paired=pause",
+];
 
 fn settings() -> Value {
     json!({ "text": { "segmenter": "chars2" }, "min_features": 3 })
@@ -129,6 +134,84 @@ async fn another_instance_goes_on_with_the_reindex_of_one_that_was_killed() {
     for step in steps {
         let home = Home::database(mongo.uri());
         kill_and_resume(&home, step, &all, &expected);
+        home.forget().await;
+    }
+}
+
+/// The members of all groups.
+fn groups(server: &TestServer) -> Vec<BTreeSet<String>> {
+    let answer = server.send("GET", "/v1/collections/c/groups?limit=1000", &Value::Null);
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    let members = |group: &Value| {
+        let id = group["id"].as_str().expect("an id");
+        let detail = server.send("GET", &format!("/v1/collections/c/groups/{id}"), &Value::Null);
+        assert_eq!(detail.status, 200, "{}", detail.text);
+        let members = detail.json()["members"].as_array().cloned().unwrap_or_default();
+        members.iter().filter_map(|member| member.as_str().map(str::to_owned)).collect()
+    };
+    answer.json()["items"].as_array().expect("a list").iter().map(members).collect()
+}
+
+/// Asserts that all members of each group of `before` are in one group, and gives the groups.
+#[track_caller]
+fn not_shrunk(server: &TestServer, before: &[BTreeSet<String>], when: &str) -> Vec<BTreeSet<String>> {
+    let now = groups(server);
+    for group in before {
+        assert!(now.iter().any(|other| other.is_superset(group)), "{when}: {group:?} is not one group any more");
+    }
+    now
+}
+
+fn groups_never_shrink(home: &Home) {
+    let all = rows(11);
+    let (first, during) = all.split_at(300);
+    let server = home.start(&[("FAILPOINTS", "reindex::complete=pause")]);
+    fill(&server, first);
+    let mut shown = groups(&server);
+    assert!(shown.len() > 50, "there is something to find: {}", shown.len());
+    let task = server.send("POST", "/v1/admin/reindex", &json!({ "collection": "c", "keep_previous": false }));
+    assert_eq!(task.status, 202, "{}", task.text);
+    let path = format!("/v1/tasks/{}", task.json()["id"].as_str().expect("an id"));
+    until("complete", || server.log().contains("at reindex::complete").then_some(()));
+    // The live generation alone has the pairs of these.
+    fill(&server, during);
+    shown = not_shrunk(&server, &shown, "while the process stands before the switch");
+    server.kill();
+    for step in ["reindex::activated", "reindex::caught_up", "reindex::paired"] {
+        let server = home.start(&[("FAILPOINTS", &format!("{step}=pause"))]);
+        until(step, || server.log().contains(&format!("at {step}")).then_some(()));
+        shown = not_shrunk(&server, &shown, step);
+        let path = format!("/v1/collections/c/records/{}", step.replace("::", "-"));
+        assert_eq!(server.send("PUT", &path, &all[0].1).status, 201);
+        shown = not_shrunk(&server, &shown, step);
+        server.kill();
+    }
+    let server = home.start(&[]);
+    shown = not_shrunk(&server, &shown, "after the last restart");
+    let ended = until("the end", || {
+        let task = server.send("GET", &path, &Value::Null).json();
+        matches!(task["status"].as_str(), Some("succeeded" | "failed" | "canceled")).then_some(task)
+    });
+    assert_eq!((&ended["status"], &ended["error"]), (&json!("succeeded"), &Value::Null), "{ended}");
+    not_shrunk(&server, &shown, "at the end");
+    let generations = server.send("GET", "/v1/collections/c/generations", &Value::Null).json();
+    assert_eq!(generations["items"].as_array().map(Vec::len), Some(1), "{generations}");
+    server.stop();
+    home.doctor();
+}
+
+#[test]
+fn groups_never_shrink_through_a_reindex_that_is_killed_at_every_step_of_the_switch() {
+    groups_never_shrink(&Home::folder());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_mongodb_groups_never_shrink_through_a_reindex_that_is_killed() {
+    // The next instance waits half a minute for the lease of each one that was killed.
+    if setting("DOPPEL_TEST_ALL_STEPS", 0) == 1 {
+        let mongo = crate::mongod::Shared::start().await;
+        let home = Home::database(mongo.uri());
+        groups_never_shrink(&home);
         home.forget().await;
     }
 }

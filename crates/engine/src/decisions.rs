@@ -10,10 +10,10 @@ use crate::{Engine, Error, Result, off_thread, rejudge};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_core::violation::Violation;
-use doppel_store::decisions::{Decision, Judgement, RecordPair, Ruling};
+use doppel_store::decisions::{Decision, Judgement, RecordPair, Ruled, Ruling};
 use doppel_store::generations::{Pairs, Phase};
 use doppel_store::request::one_request;
-use doppel_store::{GenerationId, Seq};
+use doppel_store::{GenerationId, Seq, StoreError};
 
 /// Longest name of a person who decides, in characters.
 pub const MAX_BY_CHARS: usize = 200;
@@ -72,12 +72,6 @@ pub struct Opinion {
 }
 
 impl Opinion {
-    /// Whether a ruling says just this.
-    fn is_said_by(&self, ruling: &Ruling) -> bool {
-        let Self { judgement, by, note } = self;
-        ruling.judgement == *judgement && ruling.by == *by && ruling.note == *note
-    }
-
     fn check(&self) -> Result<()> {
         let long = |text: &Option<String>, most: usize| text.as_ref().is_some_and(|text| text.chars().count() > most);
         let too_long =
@@ -123,15 +117,11 @@ impl Engine {
         other: &RecordId,
         opinion: Opinion,
     ) -> Result<DecisionView> {
-        opinion.check()?;
-        let pair = pair(one, other)?;
-        one_request(async {
-            for id in [one, other] {
-                self.stored(collection, id).await?;
-            }
-            self.rule(collection, pair, opinion).await
-        })
-        .await
+        match self.rule(collection, (one, other), opinion, None).await? {
+            Decided::Stored(view) => Ok(view),
+            // Without a number of rulings that were seen, only a withdrawal is refused.
+            Decided::Meanwhile(_) => Err(Error::Crashed),
+        }
     }
 
     /// Takes back what was said of two records: the scores decide again. The history stays.
@@ -146,44 +136,24 @@ impl Engine {
         other: &RecordId,
         opinion: Opinion,
     ) -> Result<DecisionView> {
-        opinion.check()?;
-        let pair = pair(one, other)?;
-        one_request(async {
-            let there = self.store.decision(collection, &pair).await?;
-            there.ok_or_else(|| Error::UnknownDecision(collection.clone()))?;
-            let view = self.rule(collection, pair, opinion).await?;
-            self.pair_by_score(collection, one, other).await?;
-            Ok(view)
-        })
-        .await
+        let opinion = Opinion { judgement: Judgement::Withdrawn, ..opinion };
+        self.decide(collection, one, other, opinion).await
     }
 
-    /// As [`Engine::decide`] and [`Engine::withdraw`], for a person who had seen `seen` rulings about the pair: nothing is stored where
-    /// there are others by now. The same said again is no other. Of two who decide through this instance at the same time the
-    /// second is told; through several instances both are stored, and the history shows both.
+    /// As [`Engine::decide`] and [`Engine::withdraw`], for a person who had seen `seen` rulings about the pair: nothing is stored if the
+    /// pair has another number of rulings by now, also where another instance stored them. The last ruling said again is no other
+    /// ruling.
     ///
     /// # Errors
-    /// Those of the two.
+    /// Those of the two; [`Error::UnknownDecision`] also where the rulings that were seen are gone with a record.
     pub async fn decide_having_seen(
         &self,
         collection: &CollectionName,
-        (one, other): (&RecordId, &RecordId),
+        pair: (&RecordId, &RecordId),
         opinion: Opinion,
         seen: usize,
     ) -> Result<Decided> {
-        let pair = pair(one, other)?;
-        let _turn = self.deciding.lock().await;
-        let before = self.store.decision(collection, &pair).await?;
-        if let Some(before) = before.filter(|before| before.rulings.len() != seen) {
-            let is_said = before.rulings.last().is_some_and(|last| opinion.is_said_by(last));
-            let view = DecisionView::from(before);
-            return Ok(if is_said { Decided::Stored(view) } else { Decided::Meanwhile(view) });
-        }
-        let view = match opinion.judgement {
-            Judgement::Withdrawn => self.withdraw(collection, one, other, opinion).await?,
-            Judgement::Same | Judgement::NotSame => self.decide(collection, one, other, opinion).await?,
-        };
-        Ok(Decided::Stored(view))
+        self.rule(collection, pair, opinion, Some(seen)).await
     }
 
     /// All that was decided about a record and others, withdrawn decisions too, ordered by the other id.
@@ -254,16 +224,32 @@ impl Engine {
         }
     }
 
-    async fn rule(&self, collection: &CollectionName, pair: RecordPair, opinion: Opinion) -> Result<DecisionView> {
-        // Sent again because no answer came: it is said already.
-        let before = self.store.decision(collection, &pair).await?;
-        if let Some(before) = before.filter(|before| before.rulings.last().is_some_and(|last| opinion.is_said_by(last)))
-        {
-            return Ok(before.into());
-        }
+    /// Adds a ruling. The store looks at the records and the rulings in the same step in which it stores the ruling.
+    async fn rule(
+        &self,
+        collection: &CollectionName,
+        (one, other): (&RecordId, &RecordId),
+        opinion: Opinion,
+        seen: Option<usize>,
+    ) -> Result<Decided> {
+        opinion.check()?;
+        let pair = pair(one, other)?;
         let Opinion { judgement, by, note } = opinion;
         let ruling = Ruling { judgement, by, note, at: (self.options.now)() };
-        Ok(self.store.decide(collection, pair, ruling).await?.into())
+        one_request(async {
+            let view = match self.store.decide(collection, pair, ruling, seen).await {
+                Ok(Ruled::Added(decision) | Ruled::Repeated(decision)) => DecisionView::from(decision),
+                Ok(Ruled::Refused(Some(decision))) => return Ok(Decided::Meanwhile(decision.into())),
+                Ok(Ruled::Refused(None)) => return Err(Error::UnknownDecision(collection.clone())),
+                Err(StoreError::UnknownRecord(id)) => return Err(Error::UnknownRecord(collection.clone(), id)),
+                Err(error) => return Err(error.into()),
+            };
+            if judgement == Judgement::Withdrawn {
+                self.pair_by_score(collection, one, other).await?;
+            }
+            Ok(Decided::Stored(view))
+        })
+        .await
     }
 
     /// What was said of two records.

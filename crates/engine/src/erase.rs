@@ -1,7 +1,8 @@
 //! Deleting the records of a petitioner, and those past an age.
 //!
-//! Each goes the ordinary way of a deletion: index, groups, change feed, search and what was decided about it follow. A record is
-//! read again before it goes, so that content which came meanwhile stays if it is not what was asked for.
+//! Each record is deleted in the ordinary way: index, groups, change feed, search, and all decisions about the record follow. The
+//! store deletes a record only in the version that was looked at, and only while the retention that asks for the deletion is still
+//! that of the collection. A record that somebody changes meanwhile is looked at again.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -15,7 +16,7 @@ use doppel_core::record::RecordId;
 use doppel_core::text::normalise::Normaliser;
 use doppel_core::violation::Violation;
 use doppel_store::content::KeyedHash;
-use doppel_store::{CollectionNumber, Seq, StoredRecord};
+use doppel_store::{CollectionNumber, RemovalCondition, Seq, StoredRecord};
 
 /// Records read at once: their rows are in memory together.
 const PIECE: usize = 200;
@@ -23,6 +24,9 @@ const PIECE: usize = 200;
 const NAMED: usize = 1_000;
 /// Longest identity asked for, in characters: names, numbers and addresses of people are far shorter.
 pub const MAX_IDENTITY_CHARS: usize = 256;
+/// Most times that one record is looked at, because somebody changed it between the look and the deletion. A record that changes more
+/// often is left for the next run.
+const LOOKS: usize = 8;
 /// Hours of a day, whatever the clocks of a place do.
 const HOURS: i64 = 24;
 
@@ -193,7 +197,7 @@ impl Engine {
                         if erasing.named.len() < NAMED {
                             erasing.named.push(record.id.clone());
                         }
-                    } else if self.erase_one(collection, &context, wanted, &record).await? {
+                    } else if self.erase_one(&context, request, wanted, &record).await? {
                         erasing.deleted += 1;
                         metrics::counter!("doppel_erased_records_total", "reason" => request.reason()).increment(1);
                     }
@@ -210,22 +214,33 @@ impl Engine {
         !request.by_retention || now.is_some_and(|now| request.which == Erased::OlderThanDays(now.days))
     }
 
-    /// Deletes a record if it still is what was asked for, in the same collection; whether it was deleted.
+    /// Deletes a record that was asked for; true if the record was deleted. A record that was changed since `record` was read is read
+    /// again, and stays if it is not asked for any more.
     async fn erase_one(
         &self,
-        collection: &CollectionName,
         context: &Context,
+        request: &Erase,
         wanted: &Wanted,
         record: &StoredRecord,
     ) -> Result<bool> {
-        let state = self.store.collection(collection).await?;
-        if state.is_none_or(|state| state.number != wanted.number) {
-            return Ok(false);
+        let (collection, mut current) = (&context.state.name, record.clone());
+        let retention = match request.which {
+            Erased::OlderThanDays(days) if request.by_retention => Some(Retention { days }),
+            Erased::OlderThanDays(_) | Erased::Identity(_) => None,
+        };
+        for _ in 0..LOOKS {
+            let condition = RemovalCondition { retention, ..RemovalCondition::unchanged(wanted.number, &current) };
+            if self.store.remove_if(collection, &current.id, condition).await? {
+                return Ok(true);
+            }
+            let Some(now) = self.store.record(collection, &current.id).await? else { return Ok(false) };
+            // Another seq is another record, which comes later in the walk. An equal version was refused for another reason.
+            let is_settled = now.seq != current.seq || now.version() == current.version();
+            if is_settled || wanted.is(context, &now) != Some(true) {
+                return Ok(false);
+            }
+            current = now;
         }
-        let Some(now) = self.store.record(collection, &record.id).await? else { return Ok(false) };
-        if now.seq != record.seq || wanted.is(context, &now) != Some(true) {
-            return Ok(false);
-        }
-        Ok(self.store.remove_exactly(collection, &now.id, now.seq).await?)
+        Ok(false)
     }
 }

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::groups::Order;
 use crate::Side;
+use crate::groups::Order;
 use crate::lookup::Wanted;
 use crate::testing::{Desk, id};
 use doppel_core::record::Row;
@@ -74,7 +74,8 @@ async fn best(letters: &[&str], asked: &str) -> (Option<Match>, Vec<Match>) {
     }
     let row = || Row::parse(json!({ "content": asked }).to_string().as_bytes()).unwrap();
     let matches = desk.engine.similar(&desk.name, row(), Wanted::matches(10)).await.unwrap().similar;
-    let shown = desk.engine.similar(&desk.name, row(), Wanted { templates: true, ..Wanted::matches(10) }).await.unwrap();
+    let shown =
+        desk.engine.similar(&desk.name, row(), Wanted { templates: true, ..Wanted::matches(10) }).await.unwrap();
     (matches.into_iter().next(), shown.similar)
 }
 
@@ -89,7 +90,10 @@ async fn another_number_or_name_in_an_otherwise_equal_text_is_no_match_and_the_d
     for (letter, from, to) in pairs {
         let (found, shown) = best(&[letter], &letter.replace(from, to)).await;
         assert_eq!(found, None, "{from} {to}");
-        assert!(shown.first().is_none_or(|shown| shown.template && !shown.differs.is_empty()), "{from} {to}: {shown:?}");
+        assert!(
+            shown.first().is_none_or(|shown| shown.template && !shown.differs.is_empty()),
+            "{from} {to}: {shown:?}"
+        );
         let (found, _) = best(&[letter], &format!("{letter}。谢谢！")).await;
         assert!(found.is_some_and(|found| found.via.contains(&VIA_COPY.to_owned())), "{from}");
     }

@@ -68,15 +68,21 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`], [`Error::UnknownGeneration`]; [`Error::Store`] with `GenerationLive` for the live one, with
-    /// `GenerationBuilding` for one that a task builds, and when the store takes no change now.
+    /// `GenerationBuilding` for one that a task builds, and when the store takes no change now; [`Error::TaskRunning`] where groups are
+    /// made of its pairs until a task has found those of the live one.
     pub async fn drop_generation(&self, collection: &CollectionName, generation: GenerationId) -> Result<()> {
         let state = self.context(collection).await?.state.clone();
         state.check_not_live(generation)?;
-        let being_built = |other: &&doppel_store::generations::GenerationState| {
-            other.id == generation && other.phase == Phase::Building
-        };
-        if state.others.iter().find(being_built).is_some() && self.unfinished_task(collection).await?.is_some() {
-            return Err(StoreError::GenerationBuilding(generation).into());
+        let mut others = state.others.iter().filter(|other| other.id == generation);
+        let is_built = others.any(|other| other.phase == Phase::Building);
+        let has_pairs_in_force = state.pair_sources.iter().any(|source| source.generation == generation);
+        if (is_built || has_pairs_in_force)
+            && let Some(task) = self.unfinished_task(collection).await?
+        {
+            return Err(match is_built {
+                true => StoreError::GenerationBuilding(generation).into(),
+                false => Error::TaskRunning(collection.clone(), task.id),
+            });
         }
         match self.store.drop_generation(collection, generation).await? {
             true => Ok(()),
@@ -131,6 +137,14 @@ impl Engine {
             self.store.activate_generation(collection, generation).await?;
         }
         Ok(())
+    }
+
+    /// Says that the generation, which is live, has the pairs of all records: groups are made of its pairs alone from then on.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`], [`Error::UnknownGeneration`] where it is not live any more.
+    pub async fn complete_pairs(&self, collection: &CollectionName, generation: GenerationId) -> Result<()> {
+        Ok(self.store.complete_pairs(collection, generation).await?)
     }
 
     /// The settings of the generation that answers.

@@ -1,9 +1,13 @@
 //! Groups of a collection: which records hang together, who submitted them and when.
 //!
-//! The groups of the live generation are kept in memory (`index::groups`) from the first question about them on. They are
-//! brought up to date when they are asked for: new pairs are read from the store by seq, and records that the change feed names
-//! as replaced, updated, removed or decided about are looked at again. Where other processes change the same store, what their
-//! tasks do to pairs shows when the groups are read anew, at most every [`SHARED_FRESH_US`].
+//! The groups of a collection are kept in memory (`index::groups`) from the first question about them on. They are brought up to
+//! date when they are asked for: new pairs are read from the store by seq, and records that the change feed names as replaced,
+//! updated, removed or decided about are looked at again. Where other processes change the same store, what their tasks do to pairs
+//! shows when the groups are read anew, at most every [`SHARED_FRESH_US`].
+//!
+//! The pairs are those of the live generation. After a switch to another generation, that generation lacks the pairs of the records
+//! registered before the switch. Until a task has found them, the pairs of the generations so far count too
+//! ([`CollectionState::pair_sources`](doppel_store::CollectionState::pair_sources)), so that no group shrinks.
 
 mod hot;
 mod shape;
@@ -28,6 +32,7 @@ use doppel_core::schemes::hash::city64_bytes;
 use doppel_store::changes::{LoggedChange, LoggedKind};
 use doppel_store::content::Content;
 use doppel_store::decisions::RecordPair;
+use doppel_store::generations::PairSource;
 use doppel_store::{CollectionNumber, GenerationId, Seq, StoreError, StoredRecord};
 
 pub use self::hot::{HotIssue, Matter, MostNamed, Ranked, RepeatPetitioner};
@@ -127,23 +132,38 @@ struct Member {
     time: Option<Timestamp>,
 }
 
-/// The groups of one generation.
+/// The groups of a collection.
 struct Groups {
     collection: CollectionNumber,
+    /// The generation that was live when the groups were read.
     generation: GenerationId,
+    /// Where the pairs come from.
+    sources: Vec<ReadSource>,
     set: GroupSet,
     /// The groups of components that were asked about, by lowest member: finding the single links of a large one takes longer than
     /// a page may. Those that a change concerns are forgotten before it.
     pieces: Mutex<HashMap<u64, Arc<Vec<Group>>>>,
     members: HashMap<Seq, Member>,
     by_id: HashMap<RecordId, Seq>,
-    /// Pairs of records up to here are in.
-    read_to: Seq,
     /// Changes up to here are in.
     followed_to: Seq,
     /// When everything was read, and how long it took (microseconds).
     read_at: u64,
     took: u64,
+}
+
+/// A generation whose pairs are read, and how far they are.
+#[derive(Clone, Copy)]
+struct ReadSource {
+    source: PairSource,
+    /// The pairs of records up to this seq are in the groups.
+    read_to: Seq,
+}
+
+impl From<PairSource> for ReadSource {
+    fn from(source: PairSource) -> Self {
+        Self { source, read_to: source.from.before(1) }
+    }
 }
 
 /// The groups of all collections that were asked about.
@@ -280,11 +300,11 @@ impl Engine {
         let mut groups = Groups {
             generation: context.state.generation,
             collection: context.state.number,
+            sources: context.state.sources_of_pairs().into_iter().map(ReadSource::from).collect(),
             set: GroupSet::new(),
             pieces: Mutex::default(),
             members: HashMap::new(),
             by_id: HashMap::new(),
-            read_to: Seq(0),
             followed_to: self.store.last_change(name).await?,
             read_at: now,
             took: 0,
@@ -344,13 +364,22 @@ impl Engine {
         Ok(None)
     }
 
-    /// Reads the pairs of records after those read before.
+    /// Reads the pairs of records after those read before, from every source.
     async fn read_pairs(&self, context: &Context, groups: &mut Groups) -> Result<()> {
+        for at in 0..groups.sources.len() {
+            self.read_source(context, groups, at).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads the pairs of the source `at`.
+    async fn read_source(&self, context: &Context, groups: &mut Groups, at: usize) -> Result<()> {
         let name = &context.state.name;
         loop {
-            let piece = self.store.pairs(name, groups.generation, groups.read_to, PIECE).await?;
+            let ReadSource { source, read_to } = groups.sources[at];
+            let piece = self.store.pairs(name, source.generation, read_to, PIECE).await?;
             let Some(last) = piece.last() else { return Ok(()) };
-            groups.read_to = last.seq;
+            groups.sources[at].read_to = last.seq;
             let seqs = piece.iter().flat_map(|pairs| pairs.earlier.iter().copied().chain([pairs.seq]));
             self.learn(context, groups, seqs.collect()).await?;
             for pairs in &piece {
@@ -389,7 +418,9 @@ impl Groups {
     /// Whether bringing them up to date is enough. `shared_at`: now, where other processes change the store too.
     fn is_current(&self, context: &Context, shared_at: Option<u64>) -> bool {
         let fresh = SHARED_FRESH_US.max(self.took * 10);
+        let sources = self.sources.iter().map(|read| read.source);
         self.generation == context.state.generation
+            && sources.eq(context.state.sources_of_pairs())
             && self.collection == context.state.number
             && shared_at.is_none_or(|now| now.saturating_sub(self.read_at) < fresh)
     }

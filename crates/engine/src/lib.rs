@@ -14,9 +14,9 @@ mod collections;
 pub mod compare;
 mod context;
 pub mod decisions;
+pub mod erase;
 #[cfg(test)]
 mod evidence_tests;
-pub mod erase;
 mod explain;
 mod frequencies;
 pub mod generations;
@@ -240,8 +240,6 @@ pub struct Engine {
     groups: Arc<AllGroups>,
     /// Held while the pairs of a record are changed after a decision.
     pairing: Arc<tokio::sync::Mutex<()>>,
-    /// Held while a person decides who has seen what was decided before.
-    deciding: Arc<tokio::sync::Mutex<()>>,
     /// Held while the keys of callers are changed.
     changing_keys: Arc<tokio::sync::Mutex<()>>,
     /// Told when a task was asked for or told to stop.
@@ -260,7 +258,6 @@ impl Engine {
             contexts,
             groups: Arc::default(),
             pairing: Arc::default(),
-            deciding: Arc::default(),
             changing_keys: Arc::default(),
             tasks: Arc::default(),
             in_series: Arc::default(),

@@ -6,7 +6,6 @@
 mod set;
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
@@ -20,7 +19,7 @@ use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_core::text::time;
 use doppel_core::violation::Violation;
-use doppel_store::{CollectionNumber, Seq};
+use doppel_store::{CollectionNumber, KeptDuplicate, RecordVersion, RemovalCondition, Seq};
 
 /// Filed entries or decisions read at once.
 const PIECE: usize = 5_000;
@@ -32,14 +31,10 @@ const NAMED: usize = 1_000;
 pub struct Superfluous {
     /// The record.
     pub id: RecordId,
-    /// What stood under the id when it was found superfluous; other content is never deleted.
-    pub seq: Seq,
-    /// The one that stays.
-    pub kept: RecordId,
-    /// What stood under the id of the one that stays; other content makes nothing superfluous.
-    pub kept_seq: Seq,
-    /// The ids of the whole set, ascending.
-    set: Arc<[RecordId]>,
+    /// The version of the record that was found superfluous; another version is never deleted.
+    pub version: RecordVersion,
+    /// The record that stays, in the version that makes this record superfluous.
+    pub kept: KeptDuplicate,
 }
 
 /// What a purge found.
@@ -65,7 +60,7 @@ impl Found {
     /// The result of the task.
     pub fn report(&self, request: Purge, deleted: u64) -> Value {
         let named = self.delete.iter().take(NAMED);
-        let named: Vec<_> = named.map(|found| json!({ "id": found.id, "kept": found.kept })).collect();
+        let named: Vec<_> = named.map(|found| json!({ "id": found.id, "kept": found.kept.id })).collect();
         json!({
             "dry_run": request.dry_run, "keep": request.keep, "near": request.near,
             "from": request.window.from, "to": request.window.to, "groups": self.groups,
@@ -142,31 +137,20 @@ impl Engine {
         Ok(found)
     }
 
-    /// Deletes one record of what was found, if it and the one that stays are still what they were, in the same collection,
-    /// and nobody has said meanwhile that it is another matter; whether it was deleted.
+    /// Deletes one record of what was found; true if it was deleted. The store compares in the same step: the record and the record that
+    /// stays have the versions that were looked at, in the same collection, and nobody has decided that they are not the same matter.
     ///
     /// # Errors
-    /// [`Error::UnknownCollection`] where it is deleted meanwhile.
+    /// [`Error::UnknownCollection`] if the collection is deleted meanwhile.
     pub async fn delete_superfluous(
         &self,
         collection: &CollectionName,
         found: &Found,
         which: &Superfluous,
     ) -> Result<bool> {
-        let state = self.store.collection(collection).await?;
-        if state.is_none_or(|state| state.number != found.collection) {
-            return Ok(false);
-        }
-        let decisions = self.store.decisions_of(collection, &which.id).await?;
-        let mut rejected = decisions.iter().filter(|decision| decision.same() == Some(false));
-        if rejected.any(|decision| decision.pair.other(&which.id).is_some_and(|other| which.is_beside(other))) {
-            return Ok(false);
-        }
-        let kept = self.store.record(collection, &which.kept).await?;
-        if kept.is_none_or(|kept| kept.seq != which.kept_seq) {
-            return Ok(false);
-        }
-        Ok(self.store.remove_exactly(collection, &which.id, which.seq).await?)
+        let (version, kept) = (which.version, Some(which.kept.clone()));
+        let condition = RemovalCondition { collection: found.collection, version, retention: None, kept };
+        Ok(self.store.remove_if(collection, &which.id, condition).await?)
     }
 
     /// Seqs of records whose digests agree in their keys as the live generation reads them, in groups of at least two.
@@ -204,13 +188,6 @@ impl Engine {
         })
         .await?;
         Ok(rejected)
-    }
-}
-
-impl Superfluous {
-    /// Whether `other` is of the same set.
-    fn is_beside(&self, other: &RecordId) -> bool {
-        self.set.binary_search(other).is_ok()
     }
 }
 

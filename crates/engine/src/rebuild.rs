@@ -61,14 +61,17 @@ pub struct Rebuild {
 
 impl Engine {
     /// Announces a new generation with `settings`. Before that, a generation that an earlier attempt left half-built is dropped, and
-    /// the oldest complete ones where the collection has as many generations as it may.
+    /// the oldest complete ones where the collection has as many generations as it may. `based_on` are the settings that the collection
+    /// must have, where the new settings rest on them.
     ///
     /// # Errors
-    /// [`Error::UnknownCollection`]; [`Error::Store`] with `DiskFull`, `Unavailable` or `Unknown` when the store does not take it now.
+    /// [`Error::UnknownCollection`]; [`Error::Store`] with `StaleGeneration` where the collection has other settings than `based_on`,
+    /// with `DiskFull`, `Unavailable` or `Unknown` when the store does not take it now.
     pub async fn begin_generation(
         &self,
         collection: &CollectionName,
         settings: &Settings,
+        based_on: Option<Settings>,
         statistics: Vec<u8>,
     ) -> Result<GenerationState> {
         self.drop_half_built(collection).await?;
@@ -80,6 +83,7 @@ impl Engine {
         let spec = GenerationSpec {
             collection: spec.name,
             settings: spec.settings,
+            based_on,
             profile: spec.profile,
             statistics,
             now: spec.now,

@@ -55,7 +55,7 @@ impl EmbeddedStore {
             let shared = self.writable(Reserve::Last)?;
             let collection = shared.collection(name)?;
             let state = collection.state();
-            let Some(after) = state.activate(id)? else { return Ok(state) };
+            let Some(after) = state.activate(id, Seq(0))? else { return Ok(state) };
             let generation = Arc::new(Generation::new(id, &after.settings, GenerationIndex::new()));
             let (disk, committer) = (Arc::clone(&shared.disk), shared.committer.clone());
             let name = name.clone();
@@ -171,12 +171,12 @@ impl Activating {
         self.collection.check_not_dropped(&self.name)?;
         let id = self.generation.id;
         let state = self.collection.state();
-        // Dropped meanwhile, or all of them with a new profile.
-        let state = Arc::new(state.activate(id)?.ok_or_else(|| state.lacks(id))?);
-        let (end, next_generation) = {
+        let (end, next_generation, next_seq) = {
             let sequencer = self.collection.sequencer.lock();
-            (sequencer.settled_below(), sequencer.next_generation)
+            (sequencer.settled_below(), sequencer.next_generation, sequencer.next_seq)
         };
+        // Dropped meanwhile, or all of them with a new profile.
+        let state = Arc::new(state.activate(id, next_seq)?.ok_or_else(|| state.lacks(id))?);
         self.catch_up(end)?;
         point("generation::before_swap");
         let ops = vec![put_state(self.collection.number, next_generation, &state)?];

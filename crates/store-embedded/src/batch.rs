@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 
 use super::collection::Collection;
 use super::conclude::conclude;
+use super::decisions;
 use super::disk::Disk;
 use super::generation::keeps_signatures;
 use super::keys;
@@ -16,12 +17,12 @@ use super::keyspaces::{Op, Space};
 use super::layout::{self, IndexEntry};
 use super::pending::{PendingRegistration, PendingRemoval};
 use super::pipeline::{
-    AfterCommit, Answer, Barrier, Change, Conclusion, Effect, ExclusiveWork, JudgedRegistration, RecordChange, Reply,
-    Rollback, Update,
+    AfterCommit, Answer, Barrier, Change, Conclusion, Effect, ExclusiveWork, JudgedRegistration, RecordChange, Removal,
+    Reply, Rollback, Update,
 };
 use doppel_core::record::RecordId;
 use doppel_store::changes::{LoggedChange, LoggedKind};
-use doppel_store::{CollectionNumber, GenerationId, Registered, Result, Seq, StoreError};
+use doppel_store::{CollectionNumber, GenerationId, Registered, RemovalCondition, Result, Seq, StoreError};
 
 /// A batch is closed when it holds this much: one sync of 8 MiB takes about as long as writing it, and a memtable of
 /// 64 MiB holds several.
@@ -144,9 +145,11 @@ impl Batch {
         let result = match effect {
             Effect::Register(judged) => self.register(disk, judged, &mut rollback),
             Effect::Update(update) => self.update(&rollback.collection, update),
-            Effect::Remove { id, number } => self.remove(disk, &id, number, &mut rollback),
+            Effect::Remove(removal) => self.remove(disk, &removal, &mut rollback),
         };
-        rollback.settle(!matches!(&result, Ok(Answer::Registered(Registered::Skipped(_))) | Err(_)));
+        let is_nothing =
+            matches!(&result, Ok(Answer::Registered(Registered::Skipped(_)) | Answer::Removed(false)) | Err(_));
+        rollback.settle(!is_nothing);
         self.after.push(After { rollback: Some(rollback), answer: answer(reply, result) });
     }
 
@@ -188,9 +191,15 @@ impl Batch {
         Ok(Answer::Registered(registered))
     }
 
-    /// Removes a record: from the records, from every generation, and from what people decided.
-    fn remove(&mut self, disk: &Disk, id: &RecordId, number: Seq, rollback: &mut Rollback) -> Result<Answer> {
-        let Rollback { collection, removal, .. } = rollback;
+    /// Removes a record if its condition holds: from the records, from every generation, and from what people decided.
+    fn remove(&mut self, disk: &Disk, what: &Removal, rollback: &mut Rollback) -> Result<Answer> {
+        let (Removal { id, number, condition }, Rollback { collection, removal, .. }) = (what, rollback);
+        let number = *number;
+        if let Some(condition) = condition
+            && !holds(disk, collection, id, condition)?
+        {
+            return Ok(Answer::Removed(false));
+        }
         // A decision has a batch of its own, so that those of before are all published.
         let decisions = delete_decisions(disk, collection.number, id)?;
         self.log(collection, number, id, LoggedKind::Removed)?;
@@ -234,6 +243,20 @@ impl Batch {
             self.push(Op::Delete(Space::Signatures, key));
         }
     }
+}
+
+/// True if the condition of a removal holds, apart from the version of the removed record.
+fn holds(disk: &Disk, collection: &Collection, id: &RecordId, condition: &RemovalCondition) -> Result<bool> {
+    if !condition.allows(&collection.state()) {
+        return Ok(false);
+    }
+    let Some(kept) = &condition.kept else { return Ok(true) };
+    // The removal has a batch to itself: all changes before it are published.
+    let (view, number) = (disk.view(), collection.number);
+    let seq = disk.seq_of(&view, number, &kept.id)?;
+    let stored = seq.map(|seq| disk.record(&view, number, seq, true)).transpose()?.flatten();
+    let decisions = decisions::naming(disk, &view, number, id)?;
+    Ok(kept.holds(stored.as_ref(), id, &decisions))
 }
 
 /// What deletes the decisions about a record, and what leads to them.

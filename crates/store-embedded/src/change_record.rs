@@ -15,7 +15,7 @@ use super::judging;
 use super::layout::{self, IndexEntry};
 use super::pending::PendingRemoval;
 use super::pipeline::{
-    Answer, AnswerReceiver, Change, Effect, JudgedRegistration, RecordChange, Reply, Ticket, Update,
+    Answer, AnswerReceiver, Change, Effect, JudgedRegistration, RecordChange, Removal, Reply, Ticket, Update,
 };
 use super::sequencer;
 use super::shared_state::SharedState;
@@ -23,14 +23,16 @@ use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_store::rules::plan::{self as rules, FiledDigest, FiledText, Moment, Standing, plan};
 use doppel_store::stages::{Span, Stage};
-use doppel_store::{GenerationId, Judge, Registered, Registration, Result, Seq, StoreError, StoredRecord};
+use doppel_store::{
+    GenerationId, Judge, Registered, Registration, RemovalCondition, Result, Seq, StoreError, StoredRecord,
+};
 
 /// A change of one record, as it is asked for.
 pub(super) enum Request<'a> {
     /// Stores a record, replaces or updates it.
     Register(&'a Registration, &'a Arc<dyn Judge>),
-    /// Removes a record; with a seq only the one that has it.
-    Remove { collection: &'a CollectionName, id: &'a RecordId, only: Option<Seq> },
+    /// Removes a record, where a condition is given only if it holds.
+    Remove { collection: &'a CollectionName, id: &'a RecordId, condition: Option<&'a RemovalCondition> },
 }
 
 impl Request<'_> {
@@ -71,7 +73,7 @@ enum Plan<'a> {
     Nothing(Answer),
     Store { registration: &'a Registration, judge: &'a Arc<dyn Judge>, replaced: Option<PendingRemoval> },
     Update { registration: &'a Registration, record: StoredRecord, missing: Vec<GenerationId> },
-    Remove { id: &'a RecordId, removal: PendingRemoval },
+    Remove { id: &'a RecordId, removal: PendingRemoval, condition: Option<&'a RemovalCondition> },
 }
 
 impl SharedState {
@@ -102,8 +104,11 @@ impl SharedState {
                 registration.sequenced.notify();
                 (ticket, Effect::Update(Update { record, value, number, filings }))
             }
-            Plan::Remove { id, removal } => match sequencer::remove(&collection, &self.committer, removal) {
-                Some((ticket, number)) => (ticket, Effect::Remove { id: id.clone(), number }),
+            Plan::Remove { id, removal, condition } => match sequencer::remove(&collection, &self.committer, removal) {
+                Some((ticket, number)) => {
+                    let condition = condition.cloned().map(Box::new);
+                    (ticket, Effect::Remove(Removal { id: id.clone(), number, condition }))
+                }
                 None => return Ok(Begun::Answered(Ok(Answer::Removed(false)))),
             },
         };
@@ -156,10 +161,13 @@ impl SharedState {
                     }
                 })
             }
-            Request::Remove { id, only, .. } => {
-                let stored = stored.filter(|stored| only.is_none_or(|seq| stored.record.seq == seq));
-                let removal = stored.map(|stored| stored.removal(live));
-                Ok(removal.map_or(Plan::Nothing(Answer::Removed(false)), |removal| Plan::Remove { id, removal }))
+            Request::Remove { id, condition, .. } => {
+                // The claim on the id keeps the version as it is until the removal is committed. The committer compares the rest.
+                let is_meant =
+                    |stored: &Stored| condition.is_none_or(|condition| stored.record.version() == condition.version);
+                let removal = stored.filter(is_meant).map(|stored| stored.removal(live));
+                let nothing = Plan::Nothing(Answer::Removed(false));
+                Ok(removal.map_or(nothing, |removal| Plan::Remove { id, removal, condition }))
             }
         }
     }

@@ -150,13 +150,13 @@ impl Committer {
         batch.end(|| error.as_ref().map(CommitError::answer));
     }
 
-    /// As many changes as make a batch; an exclusive one has a batch of its own.
+    /// As many changes as make a batch. A change that reads what is published has a batch to itself.
     fn gather(&mut self) -> Batch {
         let mut batch = Batch::default();
         while !batch.is_full()
             && let Some(change) = self.ready.pop_front()
         {
-            let exclusive = matches!(change, Change::Exclusive(_));
+            let exclusive = change.reads_published_state();
             if exclusive && !batch.is_empty() {
                 self.ready.push_front(change);
                 break;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
+use fjall::Snapshot;
 
 use super::collection::Collection;
 use super::disk::Disk;
@@ -18,63 +19,100 @@ use super::store::EmbeddedStore;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_store::changes::{LoggedChange, LoggedKind};
-use doppel_store::decisions::{Decision, Decisions, Judgement, RecordPair, Ruling, check_rulings};
+use doppel_store::decisions::{Decision, Decisions, Judgement, RecordPair, Ruled, Ruling};
+use doppel_store::rules::ruling::{Plan, plan};
 use doppel_store::{CollectionNumber, Result, Seq, StoreError};
 
-/// Puts the rulings about a pair, by the change `change`. Run by the committer between two batches.
-fn put(collection: &Arc<Collection>, decision: Decision, change: Seq) -> Result<Exclusive<Decision>> {
-    let (number, pair) = (collection.number, &decision.pair);
+/// A change of a decision, as the committer runs it between two batches.
+enum DecisionChange<T> {
+    /// Nothing is to be written.
+    Nothing(T),
+    /// These rulings take the place of the rulings about the pair; without rulings the decision is deleted.
+    Put(RecordPair, Vec<Ruling>, T),
+}
+
+/// Writes a change of a decision under the number `change`.
+fn written<T>(collection: &Arc<Collection>, change: DecisionChange<T>, number: Seq) -> Result<Exclusive<T>> {
+    let (pair, rulings, value) = match change {
+        DecisionChange::Nothing(value) => return Ok(Exclusive::written(Vec::new(), value)),
+        DecisionChange::Put(pair, rulings, value) => (pair, rulings, value),
+    };
     let (id, other) = (pair.a().clone(), pair.b().clone());
-    let judgement = decision.rulings.last().map_or(Judgement::Withdrawn, |ruling| ruling.judgement);
-    let logged = LoggedChange { number: change, id, kind: LoggedKind::Decided { other, judgement } };
-    let ops = vec![
-        collection.numbers(collection.count.load(Ordering::Acquire)),
-        keys::logged(number, &logged)?,
-        Op::Put(Space::Decisions, keys::decision_key(number, pair), keys::encode_rulings(&decision.rulings)?),
-        Op::Put(Space::Decisions, keys::decision_backlink(number, pair), Vec::new()),
-    ];
+    let judgement = rulings.last().map_or(Judgement::Withdrawn, |ruling| ruling.judgement);
+    let logged = LoggedChange { number, id, kind: LoggedKind::Decided { other, judgement } };
+    let mut ops =
+        vec![collection.numbers(collection.count.load(Ordering::Acquire)), keys::logged(collection.number, &logged)?];
+    let (key, backlink) =
+        (keys::decision_key(collection.number, &pair), keys::decision_backlink(collection.number, &pair));
+    ops.extend(match rulings.is_empty() {
+        true => [Op::Delete(Space::Decisions, key), Op::Delete(Space::Decisions, backlink)],
+        false => [
+            Op::Put(Space::Decisions, key, keys::encode_rulings(&rulings)?),
+            Op::Put(Space::Decisions, backlink, Vec::new()),
+        ],
+    });
     let published = Arc::clone(collection);
     let on_published = move || {
-        published.published.send_replace(change);
+        published.published.send_replace(number);
     };
-    Ok(Exclusive { ops, on_published: Box::new(on_published), value: decision })
+    Ok(Exclusive { ops, on_published: Box::new(on_published), value })
+}
+
+/// The rulings about a pair in `view`; none if nothing is ruled.
+fn rulings(disk: &Disk, view: &Snapshot, number: CollectionNumber, pair: &RecordPair) -> Result<Vec<Ruling>> {
+    let stored = disk.get(view, Space::Decisions, &keys::decision_key(number, pair))?;
+    stored.map_or(Ok(Vec::new()), |bytes| keys::decode_rulings(&bytes))
+}
+
+/// A record of the pair that is not there in `view`.
+fn missing(disk: &Disk, view: &Snapshot, number: CollectionNumber, pair: &RecordPair) -> Result<Option<RecordId>> {
+    for id in [pair.a(), pair.b()] {
+        if disk.seq_of(view, number, id)?.is_none() {
+            return Ok(Some(id.clone()));
+        }
+    }
+    Ok(None)
+}
+
+/// All decisions in `view` that name `id`, ordered by the other id.
+pub(super) fn naming(
+    disk: &Disk,
+    view: &Arc<Snapshot>,
+    number: CollectionNumber,
+    id: &RecordId,
+) -> Result<Vec<Decision>> {
+    let [as_lower, as_higher] = keys::decisions_naming(number, id);
+    // Those in which it is the higher one come first: the other ids are below it.
+    let pairs = disk.prefix(view, Space::Decisions, &as_higher).chain(disk.prefix(view, Space::Decisions, &as_lower));
+    let decided = pairs.map(|entry| {
+        let pair = keys::pair_of_key(&entry?.0)?;
+        let rulings = rulings(disk, view, number, &pair)?;
+        Ok((!rulings.is_empty()).then_some(Decision { pair, rulings }))
+    });
+    decided.filter_map(Result::transpose).collect()
 }
 
 impl EmbeddedStore {
-    /// Runs a change of a decision, in its place among the changes of the collection.
-    async fn change_decision(
+    /// Runs a change of a decision, in its place among the changes of the collection. `change` is run when all changes before it are
+    /// published, and none behind it is begun: what it reads holds until its own change is written.
+    async fn change_decision<T: Send + 'static>(
         &self,
         name: &CollectionName,
-        change: impl FnOnce(&Disk, CollectionNumber) -> Result<Decision> + Send + 'static,
-    ) -> Result<Decision> {
+        reserve: Reserve,
+        change: impl FnOnce(&Disk, CollectionNumber) -> Result<DecisionChange<T>> + Send + 'static,
+    ) -> Result<T> {
         let place = |shared: &SharedState| {
             let collection = shared.collection(name)?;
             let place = sequencer::other(&collection, &shared.committer);
             let (ticket, number) = place.ok_or_else(|| StoreError::UnknownCollection(name.clone()))?;
-            let work = move |disk: &Disk| put(&collection, change(disk, collection.number)?, number);
+            let work = move |disk: &Disk| written(&collection, change(disk, collection.number)?, number);
             Ok((Some(ticket), work))
         };
-        self.exclusive_at(Reserve::Whole, place).await
+        self.exclusive_at(reserve, place).await
     }
 }
 
 impl SharedState {
-    /// What is ruled about a pair in `view`.
-    fn decided(&self, view: &fjall::Snapshot, number: CollectionNumber, pair: RecordPair) -> Result<Option<Decision>> {
-        let found = self.disk.get(view, Space::Decisions, &keys::decision_key(number, &pair))?;
-        found.map(|bytes| Ok(Decision { pair, rulings: keys::decode_rulings(&bytes)? })).transpose()
-    }
-
-    fn decisions_of(&self, collection: &Collection, id: &RecordId) -> Result<Vec<Decision>> {
-        let view = self.disk.view();
-        let [as_lower, as_higher] = keys::decisions_naming(collection.number, id);
-        // Those in which it is the higher one come first: the other ids are below it.
-        let pairs = self.disk.prefix(&view, Space::Decisions, &as_higher);
-        let pairs = pairs.chain(self.disk.prefix(&view, Space::Decisions, &as_lower));
-        let decided = pairs.map(|entry| self.decided(&view, collection.number, keys::pair_of_key(&entry?.0)?));
-        decided.filter_map(Result::transpose).collect()
-    }
-
     fn decisions_after(
         &self,
         collection: &Collection,
@@ -96,26 +134,59 @@ impl SharedState {
 
 #[async_trait]
 impl Decisions for EmbeddedStore {
-    async fn decide(&self, name: &CollectionName, pair: RecordPair, ruling: Ruling) -> Result<Decision> {
+    async fn decide(
+        &self,
+        name: &CollectionName,
+        pair: RecordPair,
+        ruling: Ruling,
+        seen: Option<usize>,
+    ) -> Result<Ruled> {
         let add = move |disk: &Disk, number| {
-            let stored = disk.get(&disk.view(), Space::Decisions, &keys::decision_key(number, &pair))?;
-            let mut rulings = stored.map(|bytes| keys::decode_rulings(&bytes)).transpose()?.unwrap_or_default();
-            check_rulings(rulings.len())?;
-            rulings.push(ruling);
-            Ok(Decision { pair, rulings })
+            let view = disk.view();
+            let mut rulings = rulings(disk, &view, number, &pair)?;
+            let planned = plan(&rulings, missing(disk, &view, number, &pair)?, &ruling, seen)?;
+            if planned == Plan::Add {
+                rulings.push(ruling);
+            }
+            let decision = Decision { pair, rulings };
+            Ok(match planned {
+                Plan::Add => {
+                    let Decision { pair, rulings } = decision.clone();
+                    DecisionChange::Put(pair, rulings, Ruled::Added(decision))
+                }
+                Plan::Repeated => DecisionChange::Nothing(Ruled::Repeated(decision)),
+                Plan::Refused => {
+                    DecisionChange::Nothing(Ruled::Refused((!decision.rulings.is_empty()).then_some(decision)))
+                }
+            })
         };
-        self.change_decision(name, add).await
+        self.change_decision(name, Reserve::Whole, add).await
+    }
+
+    async fn drop_orphaned_decision(&self, name: &CollectionName, pair: &RecordPair) -> Result<bool> {
+        let pair = pair.clone();
+        let drop = move |disk: &Disk, number| {
+            let view = disk.view();
+            let is_orphaned = missing(disk, &view, number, &pair)?.is_some();
+            let is_there = !rulings(disk, &view, number, &pair)?.is_empty();
+            Ok(match is_orphaned && is_there {
+                true => DecisionChange::Put(pair, Vec::new(), true),
+                false => DecisionChange::Nothing(false),
+            })
+        };
+        self.change_decision(name, Reserve::Last, drop).await
     }
 
     async fn decision(&self, name: &CollectionName, pair: &RecordPair) -> Result<Option<Decision>> {
         let shared = self.shared()?;
         let collection = shared.collection(name)?;
-        shared.decided(&shared.disk.view(), collection.number, pair.clone())
+        let rulings = rulings(&shared.disk, &shared.disk.view(), collection.number, pair)?;
+        Ok((!rulings.is_empty()).then_some(Decision { pair: pair.clone(), rulings }))
     }
 
     async fn decisions_of(&self, name: &CollectionName, id: &RecordId) -> Result<Vec<Decision>> {
         let shared = self.shared()?;
-        shared.decisions_of(&*shared.collection(name)?, id)
+        naming(&shared.disk, &shared.disk.view(), shared.collection(name)?.number, id)
     }
 
     async fn decisions(
@@ -130,6 +201,7 @@ impl Decisions for EmbeddedStore {
     }
 
     async fn put_decision(&self, name: &CollectionName, decision: Decision) -> Result<()> {
-        self.change_decision(name, move |_, _| Ok(decision)).await.map(drop)
+        let Decision { pair, rulings } = decision;
+        self.change_decision(name, Reserve::Whole, move |_, _| Ok(DecisionChange::Put(pair, rulings, ()))).await
     }
 }

@@ -102,6 +102,17 @@ impl SharedState {
         self.change_generations(&collection, state, Vec::new(), then).map(Some)
     }
 
+    fn complete_pairs(
+        &self,
+        name: &CollectionName,
+        id: GenerationId,
+        guard: DdlGuard,
+    ) -> Result<Option<AnswerReceiver>> {
+        let collection = self.collection(name)?;
+        let Some(state) = collection.state().complete_pairs(id)? else { return Ok(None) };
+        self.change_generations(&collection, state, Vec::new(), move || drop(guard)).map(Some)
+    }
+
     fn drop_generation(
         &self,
         name: &CollectionName,
@@ -266,6 +277,12 @@ impl Generations for EmbeddedStore {
         generation: GenerationId,
     ) -> Result<Arc<CollectionState>> {
         self.activate(name, generation).await
+    }
+
+    async fn complete_pairs(&self, name: &CollectionName, generation: GenerationId) -> Result<()> {
+        let guard = self.ddl_guard().await?;
+        let begun = self.writable(Reserve::Last)?.complete_pairs(name, generation, guard)?;
+        self.answered_if_begun(begun).await.map(drop)
     }
 
     async fn drop_generation(&self, name: &CollectionName, generation: GenerationId) -> Result<bool> {

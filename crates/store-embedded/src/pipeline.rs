@@ -36,7 +36,9 @@ use super::pending::{CommitOutcome, Condition, PendingRegistration, PendingRemov
 use doppel_core::index::{Proposal, Via};
 use doppel_core::record::RecordId;
 use doppel_core::verdict::{Match, Verdict};
-use doppel_store::{CollectionNumber, GenerationId, Judge, Mode, Registered, Result, Seq, StoreError, StoredRecord};
+use doppel_store::{
+    CollectionNumber, GenerationId, Judge, Mode, Registered, RemovalCondition, Result, Seq, StoreError, StoredRecord,
+};
 
 /// What is sent to the committer.
 pub(super) enum Message {
@@ -54,8 +56,22 @@ pub(super) enum Change {
     Cancelled(Rollback),
     /// Writes what it was given. It runs when all before it is published.
     Barrier(Barrier),
-    /// Reads before it writes: it has a batch of its own.
+    /// Reads before it writes: it has a batch to itself.
     Exclusive(ExclusiveWork),
+}
+
+impl Change {
+    /// True if the change reads what is published, and so needs all changes before it in an earlier batch.
+    pub(super) fn reads_published_state(&self) -> bool {
+        match self {
+            Self::Exclusive(_) => true,
+            Self::Record(change) => match &change.effect {
+                Effect::Remove(removal) => removal.condition.as_ref().is_some_and(|condition| condition.kept.is_some()),
+                Effect::Register(_) | Effect::Update(_) => false,
+            },
+            Self::Cancelled(_) | Self::Barrier(_) => false,
+        }
+    }
 }
 
 /// See [`Change::Barrier`].
@@ -96,11 +112,16 @@ pub(super) enum Effect {
     /// Gives a record other content under the same seq.
     Update(Update),
     /// Leaves nothing under the id.
-    Remove {
-        id: RecordId,
-        /// Of the change.
-        number: Seq,
-    },
+    Remove(Removal),
+}
+
+/// The removal of a record.
+pub(super) struct Removal {
+    pub(super) id: RecordId,
+    /// Of the change.
+    pub(super) number: Seq,
+    /// What must hold when the removal is settled, besides the version of the record, which its claim holds.
+    pub(super) condition: Option<Box<RemovalCondition>>,
 }
 
 /// Other content of a record.

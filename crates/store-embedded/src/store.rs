@@ -26,8 +26,8 @@ use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_store::stages::{Span, Stage};
 use doppel_store::{
-    CollectionSpec, CollectionState, Found, Judge, Query, Registered, Registration, Result, Seq, SnapshotReader, Store,
-    StoreError, StoredRecord, Until, Usage,
+    CollectionSpec, CollectionState, Found, Judge, Query, Registered, Registration, RemovalCondition, Result, Seq,
+    SnapshotReader, Store, StoreError, StoredRecord, Until, Usage,
 };
 
 /// A store in a directory of its own; see the module.
@@ -124,9 +124,14 @@ impl EmbeddedStore {
         }
     }
 
-    /// Removes a record, with a seq only the one that has it.
-    async fn remove_if(&self, collection: &CollectionName, id: &RecordId, only: Option<Seq>) -> Result<bool> {
-        match self.change(Request::Remove { collection, id, only }, Reserve::Last).await? {
+    /// Removes a record, where a condition is given only if it holds.
+    async fn remove_record(
+        &self,
+        collection: &CollectionName,
+        id: &RecordId,
+        condition: Option<&RemovalCondition>,
+    ) -> Result<bool> {
+        match self.change(Request::Remove { collection, id, condition }, Reserve::Last).await? {
             Answer::Removed(there) => Ok(there),
             _ => Err(unexpected()),
         }
@@ -276,11 +281,11 @@ impl Store for EmbeddedStore {
     }
 
     async fn remove(&self, collection: &CollectionName, id: &RecordId) -> Result<bool> {
-        self.remove_if(collection, id, None).await
+        self.remove_record(collection, id, None).await
     }
 
-    async fn remove_exactly(&self, collection: &CollectionName, id: &RecordId, seq: Seq) -> Result<bool> {
-        self.remove_if(collection, id, Some(seq)).await
+    async fn remove_if(&self, collection: &CollectionName, id: &RecordId, condition: RemovalCondition) -> Result<bool> {
+        self.remove_record(collection, id, Some(&condition)).await
     }
 
     async fn find(&self, query: Query, judge: Arc<dyn Judge>, until: Until) -> Result<Found> {

@@ -8,34 +8,55 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use async_trait::async_trait;
 use mongodb::ClientSession;
 use mongodb::bson::{Document, doc};
-use mongodb::options::ReturnDocument;
 
 use super::documents::{
-    CHANGES, COLLECTIONS, DECISIONS, Number, damaged, decision_key, decode_decision, encode_change, encode_ruling,
-    naming_first, naming_second, seq_value,
+    CHANGES, COLLECTIONS, DECISIONS, Number, RECORDS, RecordDocument, damaged, decision_key, decode_decision,
+    encode_change, encode_ruling, naming_first, naming_second, record_key, seq_value,
 };
+use super::read::among;
 use super::retry::{End, TxnError, Work, check_reply};
 use super::{MongoStore, Shared, server};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_store::changes::{LoggedChange, LoggedKind};
-use doppel_store::decisions::{Decision, Decisions, Judgement, RecordPair, Ruling, check_rulings};
-use doppel_store::{Registration, Result, Seq};
+use doppel_store::decisions::{Decision, Decisions, Judgement, RecordPair, Ruled, Ruling};
+use doppel_store::rules::ruling::{Plan, plan};
+use doppel_store::{KeptDuplicate, Registration, Result, Seq};
 
 #[async_trait]
 impl Decisions for MongoStore {
-    async fn decide(&self, name: &CollectionName, pair: RecordPair, ruling: Ruling) -> Result<Decision> {
+    async fn decide(
+        &self,
+        name: &CollectionName,
+        pair: RecordPair,
+        ruling: Ruling,
+        seen: Option<usize>,
+    ) -> Result<Ruled> {
         let (shared, name) = (self.shared.clone(), name.clone());
         let deciding = async move {
             let number = shared.known(&name).await?.number;
-            let mut work = Deciding { shared: &shared, name: &name, number, pair: &pair, ruling };
+            let mut work = Deciding { shared: &shared, name: &name, number, pair: &pair, ruling, seen };
             let done = shared.transact_queued(number, &mut work).await;
             shared.cache.forget(&name);
-            let (decision, last) = done?;
+            let (ruled, last) = done?;
             shared.counts.committed(number, last, 1, 0);
-            Ok(decision)
+            Ok(ruled)
         };
         self.detached(deciding).await
+    }
+
+    async fn drop_orphaned_decision(&self, name: &CollectionName, pair: &RecordPair) -> Result<bool> {
+        let (shared, name, pair) = (self.shared.clone(), name.clone(), pair.clone());
+        let dropping = async move {
+            let number = shared.known(&name).await?.number;
+            let mut work = DroppingOrphan { shared: &shared, name: &name, number, pair: &pair };
+            let done = shared.transact_queued(number, &mut work).await;
+            shared.cache.forget(&name);
+            let (dropped, last) = done?;
+            shared.counts.committed(number, last, 1, 0);
+            Ok(dropped)
+        };
+        self.detached(dropping).await
     }
 
     async fn decision(&self, name: &CollectionName, pair: &RecordPair) -> Result<Option<Decision>> {
@@ -135,21 +156,62 @@ impl Shared {
         Ok(overruled.map(|registration| registration.id.clone()).collect())
     }
 
-    /// Takes the latch for a change of a decision, notes that as the last one, and logs it; the number of
-    /// the commit.
-    async fn latch_decisions(
+    /// True if what a removal of the record `id` as a duplicate rests on holds: the record that stays, and what people decided. Two
+    /// round trips.
+    pub(super) async fn is_kept(
+        &self,
+        session: &mut ClientSession,
+        number: Number,
+        id: &RecordId,
+        kept: &KeptDuplicate,
+    ) -> std::result::Result<bool, TxnError> {
+        let key = doc! { "_id": record_key(number, &kept.id) };
+        let stored = self.in_session(RECORDS).find_one(key).session(&mut *session).await?;
+        let stored = stored.map(|raw| RecordDocument::decode(&raw)).transpose()?;
+        let about = doc! { "$or": [naming_second(number, id), naming_first(number, id)] };
+        let mut cursor = self.documents(DECISIONS).find(about).session(&mut *session).await?;
+        let mut decisions = Vec::new();
+        while cursor.advance(session).await? {
+            decisions.push(decode_decision(&cursor.deserialize_current()?)?);
+        }
+        Ok(kept.holds(stored.as_ref().map(|stored| &stored.record), id, &decisions))
+    }
+
+    /// The rulings about a pair, and a record of the pair that is not there. Two round trips.
+    async fn ruled(
+        &self,
+        session: &mut ClientSession,
+        number: Number,
+        pair: &RecordPair,
+    ) -> std::result::Result<(Vec<Ruling>, Option<RecordId>), TxnError> {
+        let key = doc! { "_id": decision_key(number, pair) };
+        let decision = self.documents(DECISIONS).find_one(key).session(&mut *session).await?;
+        let rulings = decision.as_ref().map(decode_decision).transpose()?.map_or_else(Vec::new, |found| found.rulings);
+        let ids = [pair.a(), pair.b()];
+        let records = self.documents(RECORDS);
+        let found = records.find(among(number, &ids.map(RecordId::as_str)));
+        let mut cursor = found.projection(doc! { "_id": 1 }).session(&mut *session).await?;
+        let mut there = HashSet::new();
+        while cursor.advance(session).await? {
+            let found: Document = cursor.deserialize_current()?;
+            let id = found.get_document("_id").and_then(|key| key.get_str("id")).map_err(damaged)?;
+            there.insert(id.to_owned());
+        }
+        Ok((rulings, ids.into_iter().find(|id| !there.contains(id.as_str())).cloned()))
+    }
+
+    /// Notes and logs a change of a decision by the commit `last`, whose latch is taken.
+    async fn log_decision(
         &self,
         session: &mut ClientSession,
         (name, number): (&CollectionName, Number),
-        pair: &RecordPair,
-        judgement: Judgement,
-    ) -> std::result::Result<Seq, TxnError> {
-        let last = self.latch(session, name, number).await?.commits;
+        (pair, judgement): (&RecordPair, Judgement),
+        last: Seq,
+    ) -> std::result::Result<(), TxnError> {
         self.note_decision(session, name, last).await?;
         let kind = LoggedKind::Decided { other: pair.b().clone(), judgement };
         let logged = encode_change(number, &LoggedChange { number: last, id: pair.a().clone(), kind })?;
-        self.insert(session, CHANGES, &[logged]).await?;
-        Ok(last)
+        self.insert(session, CHANGES, &[logged]).await
     }
 
     async fn note_decision(
@@ -190,27 +252,65 @@ struct Deciding<'a> {
     number: Number,
     pair: &'a RecordPair,
     ruling: Ruling,
+    /// How many rulings the caller had seen.
+    seen: Option<usize>,
 }
 
 #[async_trait]
 impl Work for Deciding<'_> {
     /// With the number of the commit.
-    type Answer = (Decision, Seq);
+    type Answer = (Ruled, Seq);
 
-    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<(Decision, Seq)>, TxnError> {
-        let Self { shared, name, number, pair, ruling } = self;
-        let last = shared.latch_decisions(session, (name, *number), pair, ruling.judgement).await?;
-        let key = doc! { "_id": decision_key(*number, pair) };
-        let decisions = shared.documents(DECISIONS);
-        let change = doc! { "$push": { "rulings": encode_ruling(ruling) } };
-        let changed = decisions.find_one_and_update(key, change).upsert(true).return_document(ReturnDocument::After);
-        let decided = match changed.session(&mut *session).await {
-            Ok(Some(document)) => decode_decision(&document)?,
-            Ok(None) => return Err(damaged("a ruling left no decision").into()),
-            Err(error) => return Err(error.into()),
+    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<(Ruled, Seq)>, TxnError> {
+        let Self { shared, name, number, pair, ruling, seen } = self;
+        // The latch first: no other change of the collection is committed between what is read and the commit.
+        let last = shared.latch(session, name, *number).await?.commits;
+        let (mut rulings, missing) = shared.ruled(session, *number, pair).await?;
+        let planned = plan(&rulings, missing, ruling, *seen)?;
+        if planned == Plan::Add {
+            shared.log_decision(session, (name, *number), (pair, ruling.judgement), last).await?;
+            let key = doc! { "_id": decision_key(*number, pair) };
+            let change = doc! { "$push": { "rulings": encode_ruling(ruling) } };
+            let decisions = shared.documents(DECISIONS);
+            let changed = decisions.update_one(key, change).upsert(true);
+            changed.session(&mut *session).await?;
+            rulings.push(ruling.clone());
+        }
+        let decision = Decision { pair: pair.clone(), rulings };
+        // Also where nothing is added: what was read is certain once a majority has confirmed a commit behind it.
+        let ruled = match planned {
+            Plan::Add => Ruled::Added(decision),
+            Plan::Repeated => Ruled::Repeated(decision),
+            Plan::Refused => Ruled::Refused((!decision.rulings.is_empty()).then_some(decision)),
         };
-        check_rulings(decided.rulings.len() - 1)?;
-        Ok(End::Commit((decided, last)))
+        Ok(End::Commit((ruled, last)))
+    }
+}
+
+/// Deletes a decision of which a record is not there.
+struct DroppingOrphan<'a> {
+    shared: &'a Shared,
+    name: &'a CollectionName,
+    number: Number,
+    pair: &'a RecordPair,
+}
+
+#[async_trait]
+impl Work for DroppingOrphan<'_> {
+    /// Whether a decision was deleted, and the number of the commit.
+    type Answer = (bool, Seq);
+
+    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<(bool, Seq)>, TxnError> {
+        let Self { shared, name, number, pair } = self;
+        let last = shared.latch(session, name, *number).await?.commits;
+        let (rulings, missing) = shared.ruled(session, *number, pair).await?;
+        let is_orphaned = !rulings.is_empty() && missing.is_some();
+        if is_orphaned {
+            shared.log_decision(session, (name, *number), (pair, Judgement::Withdrawn), last).await?;
+            let key = doc! { "_id": decision_key(*number, pair) };
+            shared.documents(DECISIONS).delete_one(key).session(&mut *session).await?;
+        }
+        Ok(End::Commit((is_orphaned, last)))
     }
 }
 
@@ -230,7 +330,8 @@ impl Work for Putting<'_> {
     async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<Seq>, TxnError> {
         let Self { shared, name, number, decision: Decision { pair, rulings } } = self;
         let judgement = rulings.last().map_or(Judgement::Withdrawn, |ruling| ruling.judgement);
-        let last = shared.latch_decisions(session, (name, *number), pair, judgement).await?;
+        let last = shared.latch(session, name, *number).await?.commits;
+        shared.log_decision(session, (name, *number), (pair, judgement), last).await?;
         let key = doc! { "_id": decision_key(*number, pair) };
         let decisions = shared.documents(DECISIONS);
         let rulings: Vec<Document> = rulings.iter().map(encode_ruling).collect();

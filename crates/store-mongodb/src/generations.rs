@@ -60,6 +60,11 @@ impl Generations for MongoStore {
         self.detached(async move { shared.activate_generation(&name, generation).await }).await
     }
 
+    async fn complete_pairs(&self, name: &CollectionName, generation: GenerationId) -> Result<()> {
+        let (shared, name) = (Arc::clone(&self.shared), name.clone());
+        self.detached(async move { shared.complete_pairs(&name, generation).await }).await
+    }
+
     async fn drop_generation(&self, name: &CollectionName, generation: GenerationId) -> Result<bool> {
         let (shared, name) = (Arc::clone(&self.shared), name.clone());
         self.detached(async move { drop_generation(shared, &name, generation).await }).await
@@ -148,10 +153,18 @@ impl Shared {
         generation: GenerationId,
     ) -> Result<Arc<CollectionState>> {
         let activated = self.change(name, |document| {
-            let put = document.show(document.state.activate(generation)?);
+            let put = document.show(document.state.activate(generation, document.commits.next())?);
             Ok(Change { answer: document.clone(), put, gone: Vec::new(), also: Vec::new() })
         });
         Ok(Arc::clone(&self.cache.put(activated.await?).state))
+    }
+
+    async fn complete_pairs(&self, name: &CollectionName, generation: GenerationId) -> Result<()> {
+        let completed = self.change(name, |document| {
+            let put = document.show(document.state.complete_pairs(generation)?);
+            Ok(Change { answer: (), put, gone: Vec::new(), also: Vec::new() })
+        });
+        completed.await
     }
 
     pub(super) async fn statistics(&self, number: Number, generation: GenerationId) -> Result<Option<Vec<u8>>> {

@@ -72,8 +72,8 @@ use self::server::Topology;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_store::{
-    Arrival, CollectionSpec, CollectionState, Found, Judge, Query, Registered, Registration, Result, Seq,
-    SnapshotReader, Store, StoreError, StoredRecord, Until, Usage, request,
+    Arrival, CollectionSpec, CollectionState, Found, Judge, Query, Registered, Registration, RemovalCondition, Result,
+    Seq, SnapshotReader, Store, StoreError, StoredRecord, Until, Usage, request,
 };
 
 pub use self::schema::{State, Status};
@@ -417,9 +417,9 @@ impl Store for MongoStore {
         self.detached(async move { shared.remove(&collection, &id, None).await }).await
     }
 
-    async fn remove_exactly(&self, collection: &CollectionName, id: &RecordId, seq: Seq) -> Result<bool> {
+    async fn remove_if(&self, collection: &CollectionName, id: &RecordId, condition: RemovalCondition) -> Result<bool> {
         let (shared, collection, id) = (Arc::clone(&self.shared), collection.clone(), id.clone());
-        self.detached(async move { shared.remove(&collection, &id, Some(seq)).await }).await
+        self.detached(async move { shared.remove(&collection, &id, Some(Arc::new(condition))).await }).await
     }
 
     async fn find(&self, query: Query, judge: Arc<dyn Judge>, until: Until) -> Result<Found> {

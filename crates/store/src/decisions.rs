@@ -1,14 +1,17 @@
-//! Decisions: people's judgements of pairs of records. A decision names ids and not contents, so that it survives a replacement, a reindex and an
-//! export. It is deleted with each of its records and with its collection.
+//! Decisions: what people said about pairs of records. A decision names ids, not contents, so it outlives replacement, reindexing
+//! and export. It is deleted with each of its two records, with all its notes, and with its collection.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use super::{Result, Seq, StoreError};
+use super::{Result, Seq, Store, StoreError};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 
-/// Largest number of rulings about one pair. An office with more changes of mind about a pair has a problem that the store cannot solve.
+/// Decisions read at a time when all decisions of a collection are looked through.
+const PAGE: usize = 1_000;
+
+/// Most rulings kept about one pair; the office that needs more has a process to mend first.
 pub const MAX_RULINGS: usize = 1000;
 
 /// Checks that a pair with `kept` rulings may get another one.
@@ -100,15 +103,52 @@ impl Decision {
     }
 }
 
-/// The decisions of a store.
+/// What came of a ruling.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ruled {
+    /// The ruling was added; the decision contains it.
+    Added(Decision),
+    /// The last ruling about the pair says the same: nothing was added.
+    Repeated(Decision),
+    /// The pair has other rulings than the caller had seen, or has none that could be withdrawn: nothing was added. `None`: nothing is
+    /// ruled about the pair.
+    Refused(Option<Decision>),
+}
+
+impl Ruled {
+    /// The decision as it is now; `None` if nothing is ruled about the pair.
+    pub fn decision(self) -> Option<Decision> {
+        match self {
+            Self::Added(decision) | Self::Repeated(decision) => Some(decision),
+            Self::Refused(decision) => decision,
+        }
+    }
+}
+
+/// Keeping decisions.
 #[async_trait]
 pub trait Decisions {
-    /// Adds a ruling about a pair, and returns all rulings about the pair, including rulings that other callers made at the same time. The records do not need to
-    /// exist. [`Store::remove`](super::Store::remove) deletes the rulings about a record; a replacement of the record keeps them.
+    /// Adds a ruling about a pair of records, in one atomic step with the look at what it rests on: both records must be there, and the
+    /// pair must have `seen` rulings where the caller says how many it has seen. A ruling that says what the last one says adds
+    /// nothing. `rules::ruling` is the rule. [`Store::remove`](super::Store::remove) deletes the rulings about a record; replacing a
+    /// record does not.
     ///
     /// # Errors
-    /// `UnknownCollection`; `TooManyRulings` at [`MAX_RULINGS`].
-    async fn decide(&self, name: &CollectionName, pair: RecordPair, ruling: Ruling) -> Result<Decision>;
+    /// `UnknownCollection`; `UnknownRecord` for a record that is not there; `TooManyRulings` at [`MAX_RULINGS`].
+    async fn decide(
+        &self,
+        name: &CollectionName,
+        pair: RecordPair,
+        ruling: Ruling,
+        seen: Option<usize>,
+    ) -> Result<Ruled>;
+
+    /// Deletes all rulings about a pair if at least one of its records is not there; true if rulings were deleted. For decisions that
+    /// [`Decisions::put_decision`] or an earlier build left without a record.
+    ///
+    /// # Errors
+    /// `UnknownCollection`.
+    async fn drop_orphaned_decision(&self, name: &CollectionName, pair: &RecordPair) -> Result<bool>;
 
     /// Returns the decision about a pair.
     ///
@@ -140,9 +180,33 @@ pub trait Decisions {
     async fn decisions(&self, name: &CollectionName, after: Option<&RecordPair>, limit: usize)
     -> Result<Vec<Decision>>;
 
-    /// Replaces the decision about a pair with a complete decision, to move a collection to another store.
+    /// Puts a whole decision in place of what was ruled about its pair: for moving collections between stores. The records need not be
+    /// there yet. Who puts decisions before records must call [`Decisions::drop_orphaned_decision`] at the end.
     ///
     /// # Errors
     /// `UnknownCollection`. The number of rulings is not checked.
     async fn put_decision(&self, name: &CollectionName, decision: Decision) -> Result<()>;
+}
+
+/// Returns the decisions of a collection that name a record that is not there: each pair, with the id of a record that is missing.
+/// Earlier builds left such decisions when a record was deleted while somebody decided about it. Memory: these pairs.
+///
+/// # Errors
+/// `UnknownCollection`.
+pub async fn orphaned_decisions(store: &dyn Store, name: &CollectionName) -> Result<Vec<(RecordPair, RecordId)>> {
+    let (mut after, mut orphaned) = (None, Vec::new());
+    loop {
+        let page = store.decisions(name, after.as_ref(), PAGE).await?;
+        let Some(last) = page.last() else { return Ok(orphaned) };
+        after = Some(last.pair.clone());
+        for Decision { pair, .. } in page {
+            for id in [pair.a(), pair.b()] {
+                // Read again: a record that was deleted since the page was read took its decisions along.
+                if store.record(name, id).await?.is_none() && store.decision(name, &pair).await?.is_some() {
+                    orphaned.push((pair.clone(), id.clone()));
+                    break;
+                }
+            }
+        }
+    }
 }

@@ -51,6 +51,16 @@ pub struct GenerationState {
     pub scan_end: Seq,
 }
 
+/// A generation whose pairs are part of the pairs of a collection. See [`CollectionState::pair_sources`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PairSource {
+    /// The generation.
+    pub generation: GenerationId,
+    /// The generation has all pairs of the records with this seq or a later one that were registered while the generation was live.
+    /// Pairs of earlier records do not count.
+    pub from: Seq,
+}
+
 /// A generation to begin.
 #[derive(Clone, Debug)]
 pub struct GenerationSpec {
@@ -58,7 +68,10 @@ pub struct GenerationSpec {
     pub collection: CollectionName,
     /// The validated settings.
     pub settings: Settings,
-    /// The digest of the profile, in hexadecimal.
+    /// The settings that the collection must have; `None` where the new settings do not rest on them. While the generation is built, a
+    /// collection takes no other settings, so that none are lost at the switch.
+    pub based_on: Option<Settings>,
+    /// Digest of its profile, in hexadecimal.
     pub profile: String,
     /// The statistics of the collection for this generation (`Statistics::encode`); empty if no channel needs them.
     pub statistics: Vec<u8>,
@@ -94,7 +107,8 @@ pub trait Generations {
     /// generation, and [`GenerationState::scan_end`] is higher than the seq of every other record.
     ///
     /// # Errors
-    /// `UnknownCollection`; `GenerationBuilding` while another generation is being built; `TooManyGenerations` if there are [`MAX_GENERATIONS`] already.
+    /// `UnknownCollection`; `GenerationBuilding` while one is being built; `TooManyGenerations` when there are
+    /// [`MAX_GENERATIONS`] already; `StaleGeneration` where the collection has other settings than [`GenerationSpec::based_on`].
     async fn begin_generation(&self, spec: GenerationSpec) -> Result<GenerationState>;
 
     /// Files records in a generation that is being built, and returns how many were filed. Leaves out records that were removed or have another seq, and
@@ -113,6 +127,9 @@ pub trait Generations {
     /// Makes a complete generation the live one, with its settings. The previous live generation becomes a complete standby generation. Lookups continue during the
     /// call; each uses only one of the two generations. Does nothing if the generation is live already.
     ///
+    /// The generation lacks the pairs of records that were registered while it was not live. So the pairs of the generation that was
+    /// live stay in force beside its own ([`CollectionState::pair_sources`]) until [`Generations::complete_pairs`].
+    ///
     /// # Errors
     /// `UnknownCollection`; `UnknownGeneration`; `GenerationBuilding`.
     async fn activate_generation(
@@ -121,7 +138,13 @@ pub trait Generations {
         generation: GenerationId,
     ) -> Result<Arc<CollectionState>>;
 
-    /// Removes a standby generation with all its data. Returns false if there was no such generation.
+    /// Says that the live generation has the pairs of all records: from now on no other generation's pairs are in force.
+    ///
+    /// # Errors
+    /// `UnknownCollection`; `UnknownGeneration` where `generation` is not the live one.
+    async fn complete_pairs(&self, name: &CollectionName, generation: GenerationId) -> Result<()>;
+
+    /// Removes a standby generation with everything in it; whether it was there.
     ///
     /// # Errors
     /// `UnknownCollection`; `GenerationLive`.

@@ -3,13 +3,16 @@
 //! A store keeps records and answers lookups. It does not decide which records match: it collects candidates and asks a [`Judge`]. One conformance suite
 //! checks these promises for every implementation:
 //!
-//! * **Atomic.** [`Store::register`] looks up and inserts in one step. If simultaneous registrations all match each other, exactly the first
-//!   committed one is not a duplicate, and the others name it.
-//! * **Durable.** After a call that changes something has returned `Ok`, the change survives a crash at any later moment.
-//! * **Complete.** After a crash a record exists with its content, verdict, id and index entries, or does not exist at all.
-//! * **Ordered.** Among records that match, `seq` follows the commit order. A record never names a record with a higher `seq`.
-//! * **Findable.** After `Ok` every lookup sees the change; before `Ok` no lookup sees it.
-//! * **Cancel-safe.** If the caller stops waiting, the change is still completed.
+//! * **Atomic.** [`Store::register`] looks up and inserts as one step. Among simultaneous registrations that pairwise
+//!   match, exactly the first committed is not a duplicate, and the others name it.
+//! * **Durable.** When a call that changes something returns `Ok`, the change survives a crash at any later instant.
+//! * **Whole.** A crash leaves a record wholly present or wholly absent: content, verdict, id, index entries.
+//! * **Ordered.** `seq` follows commit order among records that match; a record never names one with a higher `seq`.
+//! * **Guarded.** A change that rests on what its caller has read says what that was, and the store compares in the same atomic step:
+//!   a decision needs both records ([`Decisions::decide`]), a removal may need an unchanged record ([`Store::remove_if`]), a task, a
+//!   key ring, a checkpoint or document frequencies a version.
+//! * **Findable.** After `Ok` every lookup sees the change; before it, no lookup does.
+//! * **Cancel-safe.** A caller that stops waiting does not stop the change half-way.
 //!
 //! A store reads, orders and writes data. The decisions that follow from the data are the same for all stores; they are in [`rules`].
 //!
@@ -34,6 +37,7 @@ pub mod generations;
 pub mod keys;
 #[cfg(feature = "testkit")]
 pub mod model;
+pub mod removal;
 pub mod request;
 pub mod rules;
 pub mod snapshot;
@@ -53,11 +57,12 @@ pub use self::decisions::Decisions;
 pub use self::frequencies::Frequencies;
 pub use self::generations::Generations;
 pub use self::keys::Keys;
+pub use self::removal::{KeptDuplicate, RecordVersion, RemovalCondition};
 pub use self::snapshot::SnapshotReader;
 pub use self::tasks::Tasks;
 
 use self::content::{Content, HashKey};
-use self::generations::GenerationState;
+use self::generations::{GenerationState, PairSource};
 use self::stages::{Span, Stage};
 use doppel_core::collection::{CollectionName, Keep, Settings};
 use doppel_core::index::{Ball, IndexFull, Via};
@@ -109,7 +114,11 @@ pub struct CollectionState {
     /// [`GenerationState::scan_end`] of the live generation; 0 for the first generation.
     #[serde(default)]
     pub scan_end: Seq,
-    /// The version of the document frequencies; 0 if none were counted yet.
+    /// The generations whose pairs together are the pairs of the collection, while the live generation lacks pairs of records that
+    /// were registered under another one. Empty: the live generation has all pairs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pair_sources: Vec<PairSource>,
+    /// Version of its document frequencies in force; 0: none were counted yet.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub frequencies: u32,
     /// The key of the content hashes, if the collection keeps no text.
@@ -137,6 +146,7 @@ impl CollectionState {
             created_at: now,
             live_since: None,
             scan_end: Seq(0),
+            pair_sources: Vec::new(),
             frequencies: 0,
             hash_key,
             others: Vec::new(),
@@ -406,7 +416,10 @@ pub enum StoreError {
     /// The collection exists already.
     #[error("collection {0} exists already")]
     CollectionExists(CollectionName),
-    /// A registration with [`Registration::write_once`] uses the id of a record with other content.
+    /// A decision about a record that is not there.
+    #[error("no record has the id {0}")]
+    UnknownRecord(RecordId),
+    /// A [`Registration::write_once`] under an id that has other content.
     #[error("the id {0} is taken by a record with other content")]
     IdTaken(RecordId),
     /// The new settings would change the profile of a collection with records.
@@ -565,17 +578,18 @@ pub trait Store:
     /// the registration is `write_once` and a record with other content has the id; `IndexFull`.
     async fn register(&self, registration: Registration, judge: Arc<dyn Judge>) -> Result<Registered>;
 
-    /// Removes a record from all generations. Returns false if it did not exist.
+    /// Removes a record everywhere, with all decisions about it; whether it was there.
     ///
     /// # Errors
     /// `UnknownCollection`.
     async fn remove(&self, collection: &CollectionName, id: &RecordId) -> Result<bool>;
 
-    /// Removes a record from all generations if it has this seq, and therefore this content. Returns false if it has another seq or does not exist.
+    /// Removes a record everywhere if `condition` holds; true if the record was removed. The condition is compared with what is
+    /// stored in the same atomic step as the removal: a change that was acknowledged before the removal is never lost to it.
     ///
     /// # Errors
-    /// `UnknownCollection`.
-    async fn remove_exactly(&self, collection: &CollectionName, id: &RecordId, seq: Seq) -> Result<bool>;
+    /// `UnknownCollection`. A condition that does not hold, and an id that no record has, give `false`.
+    async fn remove_if(&self, collection: &CollectionName, id: &RecordId, condition: RemovalCondition) -> Result<bool>;
 
     /// Looks up without storing.
     ///

@@ -4,6 +4,7 @@
 //! entries. Data that cannot be read is skipped and reported, and [`salvage`] writes the readable data to files.
 
 mod examine;
+mod orphans;
 mod salvage;
 
 use std::io::Write;
@@ -38,7 +39,7 @@ pub struct Args {
     /// Directory of the embedded store [default: ./doppel-data]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Mend what is found (MongoDB)
+    /// Mend what is found; on the embedded store only decisions that name no record, which are deleted with their notes
     #[arg(long)]
     repair: bool,
     /// Write what can still be read of a damaged directory (embedded store) to FOLDER, one file a collection, to be imported with
@@ -62,18 +63,25 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         match config.kind {
             StoreKind::Mongodb => {
                 // Migrating would mend the schema before it is examined.
-                let store = store::mongodb(&config::Store { migrate: false, ..config.clone() }).await?;
-                anyhow::Ok(store.examine(args.repair, true).await?)
+                let mongodb = Arc::new(store::mongodb(&config::Store { migrate: false, ..config.clone() }).await?);
+                let mut report = mongodb.examine(args.repair, true).await?;
+                let store: Arc<dyn Store> = mongodb;
+                let orphans = orphans::find(store.as_ref(), &mut report).await?;
+                if args.repair {
+                    report.mended += orphans::drop_all(store.as_ref(), &orphans).await?;
+                }
+                anyhow::Ok(report)
             }
-            StoreKind::Embedded => embedded(&config, &progress).await,
+            StoreKind::Embedded => embedded(&config, args.repair, &progress).await,
         }
     })?;
     progress.finish();
     tell(&report)
 }
 
-/// Examines a data directory and skips data that cannot be read.
-async fn embedded(config: &config::Store, progress: &Progress) -> anyhow::Result<ExaminationReport> {
+/// Examines a data directory, past what cannot be read. With `repair` it deletes the decisions that name no record, if nothing else is
+/// wrong: a damaged directory is not changed.
+async fn embedded(config: &config::Store, repair: bool, progress: &Progress) -> anyhow::Result<ExaminationReport> {
     let opening = Opening::Existing;
     let damages = Some(Damages::default());
     let options = embedded::EmbeddedOptions { opening, damages, ..store::options(config) };
@@ -81,7 +89,16 @@ async fn embedded(config: &config::Store, progress: &Progress) -> anyhow::Result
     let store: Arc<dyn Store> = embedded.clone();
     let mut report = examine::examine(&store, progress).await?;
     embedded.examine_rest(&mut report).await?;
+    let others = report.faults.len();
+    let orphans = orphans::find(store.as_ref(), &mut report).await?;
     store.close().await?;
+    drop((store, embedded));
+    if repair && others == 0 && !orphans.is_empty() {
+        let options = embedded::EmbeddedOptions { opening, ..store::options(config) };
+        let store: Arc<dyn Store> = Arc::new(store::embedded(config, options)?);
+        report.mended += orphans::drop_all(store.as_ref(), &orphans).await?;
+        store.close().await?;
+    }
     Ok(report)
 }
 

@@ -19,7 +19,7 @@ use doppel_core::collection::CollectionName;
 use doppel_core::record::{RecordId, Row};
 use doppel_engine::answers::Outcome;
 use doppel_engine::{Engine, Error, IfDuplicate, Position, Series};
-use doppel_store::decisions::{Decision, RecordPair};
+use doppel_store::decisions::{Decision, RecordPair, orphaned_decisions};
 use doppel_store::{Store, StoreError};
 use doppel_store_embedded::Opening;
 
@@ -46,6 +46,8 @@ struct Sum {
     decisions: u64,
     /// Decisions about which people have said something else since.
     kept: u64,
+    /// Decisions that were left out because one of their records was not imported.
+    orphaned: u64,
 }
 
 /// Imports an exported collection.
@@ -61,11 +63,14 @@ pub(in crate::cli) fn restore(what: &Restore<'_>, config: config::Store) -> anyh
         let closed = store.close().await;
         ended.and_then(|()| Ok(closed?))
     });
-    let Sum { stored, unchanged, rejected, decisions, kept } = sum;
+    let Sum { stored, unchanged, rejected, decisions, kept, orphaned } = sum;
     let mut out = std::io::stdout().lock();
     writeln!(out, "{stored} records stored, {unchanged} unchanged, {rejected} rejected; {decisions} decisions")?;
     if kept > 0 {
         writeln!(out, "{kept} pairs were ruled about otherwise where they went; those rulings stay")?;
+    }
+    if orphaned > 0 {
+        writeln!(out, "{orphaned} decisions are left out: no record has one of their two ids")?;
     }
     ended?;
     Ok(if rejected == 0 { ExitCode::SUCCESS } else { ExitCode::from(PARTLY) })
@@ -99,6 +104,10 @@ async fn all(store: &Arc<dyn Store>, name: &CollectionName, input: &mut Input, s
     };
     window.finish().await?;
     progress.finish();
+    // The decisions come before the records, so that registering a record knows them.
+    for (pair, _) in orphaned_decisions(store.as_ref(), name).await? {
+        sum.orphaned += u64::from(store.drop_orphaned_decision(name, &pair).await?);
+    }
     // So that the answers are those of where the records came from.
     engine.refresh_frequencies(name).await?;
     match end {

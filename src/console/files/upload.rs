@@ -15,8 +15,9 @@ use tempfile::NamedTempFile;
 use tokio_util::sync::CancellationToken;
 
 use super::folder::failed;
-use super::{Files, Job, MOST_BYTES, Progress, SAMPLES, State, too_many};
+use super::{Files, Job, MOST_BYTES, Progress, SAMPLES, State, UPLOAD_TIME, too_many};
 use crate::console::tokens::Token;
+use crate::http::pace::Pace;
 use crate::http::problem::Problem;
 use crate::http::state::App;
 use doppel_core::collection::CollectionName;
@@ -112,10 +113,23 @@ async fn next<T>(
     }
 }
 
+fn too_slow(app: &App) -> Problem {
+    let least = app.limits().min_stream_bytes_per_s;
+    let detail =
+        format!("the file comes at less than {least} bytes a second (limits.min_stream_bytes_per_s); send it again");
+    Problem::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", detail)
+}
+
 /// Writes a file to disk as it comes; its hash.
 async fn receive(mut field: Field<'_>, file: NamedTempFile, app: &App) -> Result<(NamedTempFile, String), Problem> {
     let (mut file, mut hash, mut bytes) = (file, Sha256::new(), 0_u64);
-    while let Some(piece) = next(field.chunk(), app).await? {
+    // The request as a whole has its time.
+    let mut pace = Pace::begin(tokio::time::Instant::now(), UPLOAD_TIME);
+    loop {
+        let due = pace.due(app.limits().least_pace());
+        let piece = tokio::time::timeout_at(due, next(field.chunk(), app)).await;
+        let Some(piece) = piece.map_err(|_| too_slow(app))?? else { break };
+        pace.note(piece.len());
         bytes += piece.len() as u64;
         if bytes > MOST_BYTES {
             return Err(too_large());

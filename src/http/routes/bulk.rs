@@ -31,6 +31,7 @@ use crate::http::extract::{self, Idempotent, InCollection, Media, check_media};
 use crate::http::keys::no_longer;
 use crate::http::observe::{Permit, RequestId, next_permit, stream_place};
 use crate::http::origin::check_body;
+use crate::http::pace::Pace;
 use crate::http::problem::{Problem, ProblemBody};
 use crate::http::query::Params;
 use crate::http::routes::Timed;
@@ -81,9 +82,9 @@ pub enum LineAnswer<'a> {
 
 /// Register many records
 ///
-/// The body is newline-delimited JSON. The response has one line of JSON for each line of the body. Lines are registered and answered in
-/// order. A line with a mistake is answered with a problem, and the other lines are registered. The body may have any size. Read the answers
-/// while you send.
+/// Newline-delimited JSON in, one line of it out per line in, registered and answered in line order. A bad line gets its
+/// problem and the rest go on. The body may have any size; read the answers while sending. A body that comes too slowly, or for hours,
+/// ends with a line 408 (`limits.min_stream_bytes_per_s`, `limits.max_stream_s`).
 ///
 /// If every row has an `id`, the request can be repeated safely. A row without an `id` becomes a new record each time, unless the request
 /// has an `Idempotency-Key`. The key and the number of the line then replace the id: repeat the whole body without any change.
@@ -103,7 +104,7 @@ pub async fn bulk(
 ) -> Result<Response, Problem> {
     check_media(request.headers(), Media::Ndjson)?;
     check_body(request.headers(), u64::MAX)?;
-    let place = stream_place(&app)?;
+    let place = stream_place(&app, &writer.0)?;
     let (answers, ready) = mpsc::channel(MAX_READY);
     let pump = Pump {
         lines: Lines::new(app.limits().max_line_bytes),
@@ -117,6 +118,7 @@ pub async fn bulk(
         one_by_one: true,
         series: Series::default(),
         due: None,
+        pace: Pace::begin(Instant::now(), app.limits().stream_time()),
         answers,
         register: Register {
             app: app.clone(),
@@ -198,12 +200,23 @@ struct Pump {
     series: Series,
     /// The time by which the present line must be complete, and the number of lines before it. Blank lines do not extend the time.
     due: Option<(u64, Instant)>,
+    /// How fast the body comes as a whole.
+    pace: Pace,
     answers: mpsc::Sender<Bytes>,
     register: Register,
     request_id: RequestId,
 }
 
-/// The event that woke the loop.
+/// By when something must come.
+#[derive(Clone, Copy)]
+struct Due {
+    /// The rest of the line being received.
+    line: Instant,
+    /// Anything, so that the body as a whole is fast enough.
+    body: Instant,
+}
+
+/// What woke the pump.
 enum Event {
     Done(Done),
     Piece(Result<Option<Bytes>, Problem>),
@@ -221,7 +234,10 @@ impl Pump {
             }
             match self.next_event().await {
                 Event::Done(done) => self.note(done),
-                Event::Piece(Ok(Some(piece))) => self.lines.feed(&piece),
+                Event::Piece(Ok(Some(piece))) => {
+                    self.pace.note(piece.len());
+                    self.lines.feed(&piece);
+                }
                 Event::Piece(Ok(None)) => self.end(),
                 Event::Piece(Err(problem)) => self.stop(problem),
                 Event::Permit(permit) => self.begin_with(permit),
@@ -235,8 +251,9 @@ impl Pump {
     /// them.
     async fn next_event(&mut self) -> Event {
         let reading = self.has_room() && self.at_hand.is_none() && self.body.is_some();
-        let due = self.due_by(reading);
         let limits = self.register.app.limits();
+        self.pace.reading(Instant::now(), reading);
+        let due = Due { line: self.due_by(reading), body: self.pace.due(limits.least_pace()) };
         let next = self.ready.front().cloned();
         let event = tokio::select! {
             biased;
@@ -387,14 +404,22 @@ async fn wait_for(permit: Option<&mut BoxFuture<'static, Option<Permit>>>) -> Op
     permit?.await
 }
 
-/// Returns the next part of the body, or an error if the client is too slow or the service is stopping.
-async fn next_piece(app: &App, body: Option<&mut Body>, due: Instant) -> Result<Option<Bytes>, Problem> {
+/// The next piece of the body; an error when the client is too slow or the service is stopping.
+async fn next_piece(app: &App, body: Option<&mut Body>, due: Due) -> Result<Option<Bytes>, Problem> {
     let Some(body) = body else { return Ok(None) };
     tokio::select! {
         biased;
         () = app.shutdown.reached(Phase::Draining) => Err(Problem::shutting_down()),
-        piece = tokio::time::timeout_at(due, next_chunk(body)) => piece.unwrap_or_else(|_| {
-            let detail = format!("the line did not arrive within {} ms", app.limits().body_timeout_ms);
+        piece = tokio::time::timeout_at(due.line.min(due.body), next_chunk(body)) => piece.unwrap_or_else(|_| {
+            let limits = app.limits();
+            let detail = match due.line <= due.body {
+                true => format!("the line did not arrive within {} ms", limits.body_timeout_ms),
+                false => format!(
+                    "the body comes at less than {} bytes a second (limits.min_stream_bytes_per_s), or for longer than {} s \
+                     (limits.max_stream_s); send the rest in another request",
+                    limits.min_stream_bytes_per_s, limits.max_stream_s
+                ),
+            };
             Err(Problem::at(StatusCode::REQUEST_TIMEOUT, "body_timeout", "", detail))
         }),
     }

@@ -12,7 +12,7 @@ use crate::config::auth::Scope;
 use crate::http::auth::Reader;
 use crate::http::extract::InCollection;
 use crate::http::keys::no_longer;
-use crate::http::observe::{give_permit_back, stream_place};
+use crate::http::observe::{give_permit_back, watcher_place};
 use crate::http::problem::Problem;
 use crate::http::query::{Parameters, Params, Query};
 use crate::http::state::App;
@@ -36,7 +36,8 @@ pub struct ChangeParams {
     /// Largest number of changes in the answer, 1 to 1000. The default is 100.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
     pub limit: u64,
-    /// Seconds to wait for a change if there is none, 0 to 25. The default is 0.
+    /// Where there is no change yet, seconds to wait for one, 0 to 25; 0 unless given. The wait may be shorter, where more callers wait
+    /// than may (`limits.max_watchers`).
     #[param(value_type = Option<u8>, minimum = 0, maximum = 25)]
     pub wait_s: u64,
 }
@@ -73,8 +74,9 @@ pub async fn list(
     if !list.items.is_empty() || params.wait_s == 0 {
         return Ok(Json(list));
     }
-    let _place = stream_place(&app)?;
-    // A waiting request must not block others.
+    let place = watcher_place(&app, &reader.0);
+    let _held = place.clone().drop_guard();
+    // Whoever waits keeps nobody from being served.
     give_permit_back();
     let until =
         tokio::time::Instant::now() + Duration::from_secs(params.wait_s).min(app.limits().request_timeout() / 2);
@@ -83,6 +85,8 @@ pub async fn list(
         tokio::select! {
             changed = app.engine.changed(&collection, list.next_since) => changed?,
             () = tokio::time::sleep_until(until) => break,
+            // Another caller needs the place: nothing has changed so far.
+            () = place.cancelled() => break,
             () = app.shutdown.reached(Phase::Grace) => break,
         }
         list = app.engine.changes(&collection, list.next_since, limit).await?;

@@ -83,7 +83,7 @@ pub async fn stream(
     State(app): State<App>,
     _: Params<Nothing>,
 ) -> Result<Response, Problem> {
-    let place = stream_place(&app)?;
+    let place = stream_place(&app, &administrator.0)?;
     let streamed = app.snapshots.stream().await?;
     let pieces = stream::unfold(Some((app, streamed, place, administrator.0.key)), |state| async move {
         let (app, mut streamed, place, caller) = state?;

@@ -17,7 +17,7 @@ use crate::config::auth::Scope;
 use crate::http::auth::{AdministratorIn, ReaderIn, ShownKey};
 use crate::http::cursor;
 use crate::http::extract::InTask;
-use crate::http::observe::stream_place;
+use crate::http::observe::watcher_place;
 use crate::http::problem::Problem;
 use crate::http::query::{Nothing, Parameters, Params, Query};
 use crate::http::state::App;
@@ -132,8 +132,8 @@ pub async fn cancel(
 
 /// Follow a task
 ///
-/// Returns server-sent events named `task`. Each contains the task as JSON. The first is sent at once, and the others when the task
-/// changes, until it has ended.
+/// Server-sent events named `task`, each the task as JSON: one at once, one whenever it changes, until it has ended. The stream may end
+/// earlier, where more callers wait than may (`limits.max_watchers`): ask again.
 #[utoipa::path(get, path = "/v1/tasks/{task}/events", operation_id = "followTask", tag = "admin", params(("task" = String, Path)),
     responses((status = 200, description = "events", body = String, content_type = "text/event-stream"),
         (status = 404, description = "there is no such task")))]
@@ -145,15 +145,19 @@ pub async fn events(
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
     let first = app.engine.task(&id).await?;
     reader.reach().check(&first.collection)?;
-    let caller = reader.0.key;
-    let place = stream_place(&app)?;
-    let stream = stream::unfold(Some((app, first, None, place, caller)), |state| async move {
-        let (app, task, shown, place, caller) = state?;
-        let task = changed(&app, task, shown, caller.as_ref()).await?;
+    let place = watcher_place(&app, &reader.0);
+    let (caller, held) = (reader.0.key, place.clone().drop_guard());
+    let stream = stream::unfold(Some((app, first, None, (place, held), caller)), |state| async move {
+        let (app, task, shown, (place, held), caller) = state?;
+        // Another caller needs the place: the client sees the stream end, and follows the task again.
+        let task = tokio::select! {
+            biased;
+            task = changed(&app, task, shown, caller.as_ref()) => task?,
+            () = place.cancelled() => return None,
+        };
         let event = Event::default().event("task").json_data(&task).ok()?;
-        let ended = task.status.is_finished();
-        let shown = task.version;
-        Some((Ok(event), (!ended).then_some((app, task, Some(shown), place, caller))))
+        let (ended, shown) = (task.status.is_finished(), task.version);
+        Some((Ok(event), (!ended).then_some((app, task, Some(shown), (place, held), caller))))
     });
     Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(ALIVE_EVERY)))
 }

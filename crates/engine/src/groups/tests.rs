@@ -138,7 +138,7 @@ async fn a_purge_leaves_one_record_of_each_crowd() {
     let purge = Purge { keep: Survivor::First, near: true, dry_run: true, window: Window::default() };
     let found = desk.engine.find_superfluous(&desk.name, purge, |_| {}).await.unwrap();
     assert_eq!((found.groups, found.changed, found.delete.len()), (2, 0, 10));
-    assert!(found.delete.iter().all(|which| which.id.as_str()[..1] == which.kept.as_str()[..1]));
+    assert!(found.delete.iter().all(|which| which.id.as_str()[..1] == which.kept.id.as_str()[..1]));
 }
 
 /// Two matters: the first of three people, one of whom wrote twice, the second of one who wrote three times, long ago.

@@ -2,7 +2,6 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 
 use jiff::Timestamp;
 
@@ -11,12 +10,12 @@ use crate::tasks::{Purge, Survivor};
 use doppel_core::record::RecordId;
 use doppel_core::schemes::profile::{Digest, Profile};
 use doppel_store::decisions::RecordPair;
-use doppel_store::{Seq, StoredRecord};
+use doppel_store::{KeptDuplicate, RecordVersion, StoredRecord};
 
 /// What a purge needs to know of a record.
 pub(super) struct Member {
     pub(super) id: RecordId,
-    seq: Seq,
+    version: RecordVersion,
     time: Option<Timestamp>,
     /// As the live generation reads it: what is stored may be another generation's. `None` for a record without content,
     /// which is equal to no other.
@@ -26,15 +25,16 @@ pub(super) struct Member {
 impl Member {
     /// Reads a record as `profile` does. O(length).
     pub(super) fn read(profile: &Profile, record: StoredRecord) -> Self {
+        let version = record.version();
         if let Some(hashes) = record.content.hashes() {
             // Signed by the only generation that such a collection has ever had.
             let time = hashes.time.as_deref().and_then(|time| time.parse().ok());
-            return Self { id: record.id, seq: record.seq, time, digest: Some(record.digest) };
+            return Self { id: record.id, version, time, digest: Some(record.digest) };
         }
         let document = record.content.read().and_then(|row| profile.read(&row).ok());
         let digest = document.as_ref().filter(|document| !document.is_empty());
         let digest = digest.map(|document| profile.exact_digest(document));
-        Self { id: record.id, seq: record.seq, time: document.and_then(|document| document.time), digest }
+        Self { id: record.id, version, time: document.and_then(|document| document.time), digest }
     }
 }
 
@@ -74,21 +74,20 @@ impl Found {
         }
         // Equal times: the later registered stays. No time is older than any.
         let survivor = match request.keep {
-            Survivor::Latest => members.iter().max_by_key(|member| (member.time, member.seq)),
-            Survivor::Earliest => members.iter().min_by_key(|member| (member.time, Reverse(member.seq))),
-            Survivor::First => members.iter().min_by_key(|member| member.seq),
+            Survivor::Latest => members.iter().max_by_key(|member| (member.time, member.version.seq)),
+            Survivor::Earliest => members.iter().min_by_key(|member| (member.time, Reverse(member.version.seq))),
+            Survivor::First => members.iter().min_by_key(|member| member.version.seq),
         };
-        let Some((kept, kept_seq)) = survivor.map(|member| (member.id.clone(), member.seq)) else { return };
+        let Some((id, version)) = survivor.map(|member| (member.id.clone(), member.version)) else { return };
         let mut set: Vec<RecordId> = members.iter().map(|member| member.id.clone()).collect();
         set.sort_unstable();
-        let set: Arc<[RecordId]> = set.into();
+        let kept = KeptDuplicate { id, version, set: set.into() };
         self.groups += 1;
-        for Member { id, seq, .. } in members.into_iter().filter(|member| member.seq != kept_seq) {
-            if rejected.within(&id, &set) {
+        for Member { id, version, .. } in members.into_iter().filter(|member| member.id != kept.id) {
+            if rejected.within(&id, &kept.set) {
                 self.rejected += 1;
             } else {
-                let (kept, set) = (kept.clone(), Arc::clone(&set));
-                self.delete.push(Superfluous { id, seq, kept, kept_seq, set });
+                self.delete.push(Superfluous { id, version, kept: kept.clone() });
             }
         }
     }

@@ -126,7 +126,11 @@ async fn a_collection_made_anew_under_the_name_loses_nothing() {
     assert!(desk.delete(&found).await.is_empty(), "it is gone");
     desk.put("a", LETTER).await;
     desk.put("b", LETTER).await;
-    assert_eq!(desk.find().await.delete[0].seq, found.delete[0].seq, "the same places in another collection");
+    assert_eq!(
+        desk.find().await.delete[0].version.seq,
+        found.delete[0].version.seq,
+        "the same places in another collection"
+    );
     assert!(desk.delete(&found).await.is_empty());
     assert_eq!(desk.engine.count(&desk.name).await.unwrap(), 2);
 }

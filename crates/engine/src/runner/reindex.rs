@@ -4,11 +4,12 @@
 //! 2. *announce*: from here on registrations bring their signatures for the new generation too;
 //! 3. *index*: every earlier record is signed, filed, and its matches found, in seq order; the checkpoint is the last seq done;
 //! 4. *activate* (unless told not to): the new generation answers; the old one is kept beside it;
-//! 5. *catch up*: the matches, in the new generation, of what was registered during the work; then the older generations are dropped.
-//!    The generation that was live before is kept, unless the request says otherwise.
+//! 5. *catch up*: the matches, in the new generation, of what was registered during the work; the checkpoint is the last seq done.
+//!    Until the end of this phase groups are made of the pairs of the old generation too, so that no group shrinks. Then the older
+//!    generations are dropped. The generation that was live before is kept, unless the request says otherwise.
 //!
 //! Failpoints: `reindex::announced`, `reindex::filed` (after each piece, before its checkpoint), `reindex::complete`,
-//! `reindex::activated`.
+//! `reindex::activated`, `reindex::caught_up` (after each piece of the last phase), `reindex::paired` (after the last piece).
 
 use std::time::{Duration, Instant};
 
@@ -18,10 +19,10 @@ use serde_json::{Value, json};
 use super::handle::Handle;
 use super::{Stop, point};
 use crate::Error;
-use crate::rebuild::Rebuild;
+use crate::rebuild::{Rebuild, Step};
 use crate::tasks::Reindex;
 use doppel_core::collection::Settings;
-use doppel_store::{GenerationId, Seq};
+use doppel_store::{GenerationId, Seq, StoreError};
 
 /// How often the checkpoint is stored: what a crash costs at most, apart from loading the index again.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
@@ -38,6 +39,9 @@ struct Checkpoint {
     scan_end: Seq,
     /// Those up to this one are.
     filed_to: Seq,
+    /// The matches of records up to this seq are found; see [`catch_up`].
+    #[serde(default)]
+    paired_to: Seq,
     records: u64,
     pairs: u64,
     unreadable: u64,
@@ -51,7 +55,8 @@ pub(super) async fn run(handle: &Handle, request: Reindex) -> Result<Value, Stop
         None => announce(handle, &request, &mut at).await?,
     };
     handle.phase("load", at.records);
-    let mut rebuild = engine.rebuild(&collection, generation, at.filed_to, |loaded| handle.done(loaded)).await?;
+    let done_to = at.filed_to.max(at.paired_to);
+    let mut rebuild = engine.rebuild(&collection, generation, done_to, |loaded| handle.done(loaded)).await?;
     rebuild.check_rules()?;
     // Live before its checkpoint said so: the process was killed in between.
     if !engine.is_live(&collection, generation).await? {
@@ -65,7 +70,16 @@ pub(super) async fn run(handle: &Handle, request: Reindex) -> Result<Value, Stop
         handle.check_collection().await?;
         engine.activate_generation(&collection, generation).await?;
         point("reindex::activated");
-        at.pairs += catch_up(handle, &mut rebuild).await?;
+        let mut catch_up = CatchUp::begin(handle).await?;
+        while let Some(step) = catch_up.step(handle, &mut rebuild).await? {
+            at.pairs += step.pairs;
+            at.paired_to = step.to;
+            if catch_up.is_checkpoint_due() {
+                handle.checkpoint(&at).await?;
+            }
+        }
+        engine.complete_pairs(&collection, generation).await?;
+        point("reindex::paired");
         drop_previous(handle, &request, &at).await?;
     }
     Ok(json!({
@@ -91,19 +105,36 @@ async fn drop_previous(handle: &Handle, request: &Reindex, at: &Checkpoint) -> R
     Ok(())
 }
 
+/// Most times that a generation is announced, because somebody gave the collection other settings meanwhile.
+const ANNOUNCEMENTS: usize = 8;
+
 async fn announce(handle: &Handle, request: &Reindex, at: &mut Checkpoint) -> Result<GenerationId, Stop> {
+    for _ in 1..ANNOUNCEMENTS {
+        match try_announce(handle, request, at).await {
+            Err(Stop::Error(Error::Store(StoreError::StaleGeneration { .. }))) => {}
+            announced => return announced,
+        }
+    }
+    try_announce(handle, request, at).await
+}
+
+async fn try_announce(handle: &Handle, request: &Reindex, at: &mut Checkpoint) -> Result<GenerationId, Stop> {
     let (engine, collection) = (handle.engine(), handle.collection());
     let total = engine.count(&collection).await?;
     handle.phase("count", total);
-    let settings = match &request.settings {
-        Some(settings) => Settings::clone(settings),
-        None => engine.settings(&collection).await?,
+    // Given settings take the place of whatever settings the collection has. Those that it has must still be its own when the work begins.
+    let (settings, based_on) = match &request.settings {
+        Some(settings) => (Settings::clone(settings), None),
+        None => {
+            let present = engine.settings(&collection).await?;
+            (present.clone(), Some(present))
+        }
     };
     let statistics = engine.count_words(&collection, &settings, |read| handle.done(read)).await?;
     handle.phase("announce", 0);
     handle.check_collection().await?;
     at.previous = Some(engine.live_generation(&collection).await?);
-    let begun = engine.begin_generation(&collection, &settings, statistics).await?;
+    let begun = engine.begin_generation(&collection, &settings, based_on, statistics).await?;
     point("reindex::announced");
     (at.generation, at.scan_end) = (Some(begun.id), begun.scan_end);
     handle.checkpoint(at).await?;
@@ -147,19 +178,44 @@ pub(super) async fn is_live(handle: &Handle) -> Result<bool, Error> {
     handle.engine().is_live(&handle.collection(), generation).await
 }
 
-/// Finds the matches of what was registered while another generation was live; how many pairs.
-pub(super) async fn catch_up(handle: &Handle, rebuild: &mut Rebuild) -> Result<u64, Stop> {
-    handle.phase("catch up", 0);
-    let engine = handle.engine();
-    let collection = handle.collection();
-    // Until nothing more comes that was judged under the generation before: from here on it has an end.
-    engine.wait_until_settled(&collection).await?;
-    let end = engine.store().last_change(&collection).await.map_err(Error::from)?.next();
-    let (mut done, mut pairs) = (0, 0);
-    while let Some(step) = rebuild.catch_up(end).await? {
-        done += step.records;
-        pairs += step.pairs;
-        handle.done(done);
+/// Finds the matches of the records that were registered while another generation was live.
+pub(super) struct CatchUp {
+    /// The matches of records below this seq are to be found. Later records were judged under the live generation.
+    end: Seq,
+    /// Records done in this run.
+    done: u64,
+    /// When a checkpoint was due last.
+    stored: Instant,
+}
+
+impl CatchUp {
+    /// Begins the phase.
+    pub(super) async fn begin(handle: &Handle) -> Result<Self, Stop> {
+        handle.phase("catch up", 0);
+        let (engine, collection) = (handle.engine(), handle.collection());
+        // Until nothing more comes that was judged under the generation before: from here on it has an end.
+        engine.wait_until_settled(&collection).await?;
+        let end = engine.store().last_change(&collection).await.map_err(Error::from)?.next();
+        Ok(Self { end, done: 0, stored: Instant::now() })
     }
-    Ok(pairs)
+
+    /// Finds the matches of the next records; `None` when all are done.
+    pub(super) async fn step(&mut self, handle: &Handle, rebuild: &mut Rebuild) -> Result<Option<Step>, Stop> {
+        let step = rebuild.catch_up(self.end).await?;
+        if let Some(step) = &step {
+            point("reindex::caught_up");
+            self.done += step.records;
+            handle.done(self.done);
+        }
+        Ok(step)
+    }
+
+    /// True if the last checkpoint is [`CHECKPOINT_EVERY`] old. Then the next one is due after that time again.
+    pub(super) fn is_checkpoint_due(&mut self) -> bool {
+        let is_due = self.stored.elapsed() >= CHECKPOINT_EVERY;
+        if is_due {
+            self.stored = Instant::now();
+        }
+        is_due
+    }
 }

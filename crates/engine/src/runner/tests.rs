@@ -21,6 +21,7 @@ use doppel_store::tasks::TaskStatus;
 use tokio_util::sync::CancellationToken;
 
 mod erase;
+mod groups;
 mod trouble;
 
 fn now() -> String {
@@ -86,6 +87,11 @@ impl Office {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         panic!("the task did not end within 30 s");
+    }
+
+    /// The collection as the store keeps it.
+    async fn store_state(&self) -> Arc<doppel_store::CollectionState> {
+        self.engine.store().collection(&self.name).await.unwrap().unwrap()
     }
 
     /// What is similar to each record, by id.

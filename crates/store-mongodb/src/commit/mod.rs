@@ -28,7 +28,7 @@ use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_store::rules::plan::Moment;
 use doppel_store::stages::{Span, Stage};
-use doppel_store::{Judge, Registered, Registration, Result, Seq, StoreError};
+use doppel_store::{Judge, Registered, Registration, RemovalCondition, Result, Seq, StoreError};
 
 /// Changes of one transaction. What a transaction costs by itself is spread thin by then, and one that is longer holds the latch
 /// longer than others like to wait.
@@ -45,10 +45,10 @@ enum Change {
         registration: Arc<Registration>,
         judge: Arc<dyn Judge>,
     },
-    /// With a seq only the record that has it.
+    /// With a condition only if it holds.
     Remove {
         id: RecordId,
-        only: Option<Seq>,
+        condition: Option<Arc<RemovalCondition>>,
     },
 }
 
@@ -86,6 +86,20 @@ impl Member {
 
     fn keys(&self) -> usize {
         self.registration().map_or(0, |registration| registration.signed.keys.len())
+    }
+
+    /// What must hold for the record to be removed, where the change is a removal under a condition.
+    fn condition(&self) -> Option<&RemovalCondition> {
+        match &self.change {
+            Change::Register { .. } => None,
+            Change::Remove { condition, .. } => condition.as_deref(),
+        }
+    }
+
+    /// True if the change rests on another record than its own. It needs a transaction to itself, so that no member before it changes
+    /// that record.
+    fn rests_on_others(&self) -> bool {
+        self.condition().is_some_and(|condition| condition.kept.is_some())
     }
 
     /// Tells its judge how long the stages took, those of the batch that it was in: as long it has waited for them.
@@ -153,7 +167,8 @@ impl Commits {
         waiting.map(|waiting| Arc::clone(&waiting.member)).collect()
     }
 
-    /// The changes of the next transaction, no two of them of one record; with `None` nobody commits any more.
+    /// The changes of the next transaction, no two of them of one record, and one that rests on other records alone; with `None` nobody
+    /// commits any more.
     fn next(&self, number: Number) -> Option<Vec<Waiting>> {
         let mut all = self.0.lock();
         let waiting = all.get_mut(&number)?;
@@ -161,12 +176,18 @@ impl Commits {
         while let Some(first) = waiting.front()
             && batch.len() < MAX_BATCH_MEMBERS
             && (batch.is_empty()
-                || (bytes + first.member.bytes() <= MAX_BATCH_BYTES && keys + first.member.keys() <= MAX_BATCH_KEYS))
+                || (!first.member.rests_on_others()
+                    && bytes + first.member.bytes() <= MAX_BATCH_BYTES
+                    && keys + first.member.keys() <= MAX_BATCH_KEYS))
             && ids.insert(first.member.id().clone())
         {
             bytes += first.member.bytes();
             keys += first.member.keys();
+            let is_alone = first.member.rests_on_others();
             batch.extend(waiting.pop_front());
+            if is_alone {
+                break;
+            }
         }
         if batch.is_empty() {
             all.remove(&number);
@@ -201,14 +222,14 @@ impl Shared {
         }
     }
 
-    /// Removes a record; where `only` is given, only if that is its seq.
+    /// Removes a record, where a condition is given only if it holds.
     pub(super) async fn remove(
         self: &Arc<Self>,
         name: &CollectionName,
         id: &RecordId,
-        only: Option<Seq>,
+        condition: Option<Arc<RemovalCondition>>,
     ) -> Result<bool> {
-        let change = Change::Remove { id: id.clone(), only };
+        let change = Change::Remove { id: id.clone(), condition };
         let known = self.known(name).await?;
         let member = Member { known, change, deadline: self.deadline(), joined: Instant::now() };
         match self.change_record(name, member, || ()).await? {

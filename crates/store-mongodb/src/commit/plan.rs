@@ -26,16 +26,21 @@ pub(super) enum Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// `now` is what the collection's document says, `old` what stands under the id.
-    pub(super) fn of(member: &'a Member, now: Moment<'_>, old: Option<StoredVersion>) -> Self {
+    /// `now` is what the collection's document says, `old` is what is stored under the id. `is_forbidden` says whether what a removal
+    /// rests on, apart from the version of its record, holds no more.
+    pub(super) fn of(member: &'a Member, now: Moment<'_>, old: Option<StoredVersion>, is_forbidden: bool) -> Self {
         match &member.change {
             Change::Register { registration, .. } => {
                 Self::of_registration(registration, now, old).unwrap_or_else(|error| Self::Settled(Err(error)))
             }
-            Change::Remove { only, .. } => match old {
-                Some(old) if only.is_none_or(|seq| seq == old.record.record.seq) => Self::Remove(old),
-                _ => Self::Settled(Ok(super::Changed::Removed(false))),
-            },
+            Change::Remove { condition, .. } => {
+                let is_meant = |old: &StoredVersion| {
+                    !is_forbidden
+                        && condition.as_ref().is_none_or(|condition| old.record.record.version() == condition.version)
+                };
+                let old = old.filter(is_meant);
+                old.map_or_else(|| Self::Settled(Ok(super::Changed::Removed(false))), Self::Remove)
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, deserialize_from_bs
 use super::{Number, binary, damaged, generation_of, seq_of, seq_value};
 use doppel_core::collection::{CollectionName, Keep, Settings};
 use doppel_store::content::HashKey;
-use doppel_store::generations::{GenerationState, Phase};
+use doppel_store::generations::{GenerationState, PairSource, Phase};
 use doppel_store::{CollectionNumber, CollectionState, GenerationId, Result, Seq};
 
 /// A collection as stored.
@@ -43,6 +43,7 @@ impl CollectionDocument {
             created_at,
             live_since,
             scan_end,
+            pair_sources,
             frequencies,
             hash_key,
             others,
@@ -55,6 +56,9 @@ impl CollectionDocument {
         };
         if let Some(live_since) = live_since {
             document.insert("live_since", live_since);
+        }
+        if !pair_sources.is_empty() {
+            document.insert("pair_sources", pair_sources.iter().map(encode_source).collect::<Vec<_>>());
         }
         if *decided > Seq(0) {
             document.insert("decided", seq_value(*decided));
@@ -74,6 +78,7 @@ impl CollectionDocument {
     pub(in super::super) fn decode(document: &Document) -> Result<Self> {
         let text = |key: &str| document.get_str(key).map_err(damaged);
         let others = document.get_array("others").map(Vec::as_slice).unwrap_or_default();
+        let sources = document.get_array("pair_sources").map(Vec::as_slice).unwrap_or_default();
         let number = document.get_i32("number").map_err(damaged)?;
         let state = CollectionState {
             number: CollectionNumber(number as u32),
@@ -84,6 +89,7 @@ impl CollectionDocument {
             created_at: text("created_at")?.to_owned(),
             live_since: document.get_str("live_since").ok().map(str::to_owned),
             scan_end: seq_of(document.get_i64("scan_end").unwrap_or(0)),
+            pair_sources: sources.iter().map(decode_source).collect::<Result<_>>()?,
             frequencies: document.get_i32("frequencies").unwrap_or(0) as u32,
             hash_key: hash_key_of(document)?,
             others: others.iter().map(decode_other).collect::<Result<_>>()?,
@@ -125,6 +131,16 @@ fn settings_value(settings: &Settings) -> Result<Bson> {
 fn settings_of(document: &Document) -> Result<Settings> {
     let settings = document.get("settings").cloned().unwrap_or(Bson::Null);
     deserialize_from_bson(settings).map_err(damaged)
+}
+
+fn encode_source(source: &PairSource) -> Bson {
+    Bson::from(doc! { "generation": source.generation.0 as i32, "from": seq_value(source.from) })
+}
+
+fn decode_source(source: &Bson) -> Result<PairSource> {
+    let source = source.as_document().ok_or_else(|| damaged("a source of pairs is not a document"))?;
+    let generation = generation_of(source.get_i32("generation").map_err(damaged)?);
+    Ok(PairSource { generation, from: seq_of(source.get_i64("from").map_err(damaged)?) })
 }
 
 fn encode_other(other: &GenerationState) -> Result<Document> {

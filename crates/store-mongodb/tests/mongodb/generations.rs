@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use doppel_core::schemes::statistics::Statistics;
 use doppel_core::verdict::VerdictKind;
 use doppel_store::conformance::{Desk, Sample, Signing, id};
-use doppel_store::decisions::{Judgement, RecordPair, Ruling};
+use doppel_store::decisions::{Decision, Judgement, RecordPair, Ruling};
 use doppel_store::generations::{Filing, GenerationSpec, GenerationState, Pairs};
 use doppel_store::tasks::{TaskPut, TaskState, TaskStatus, Tasks as _};
 use doppel_store::{GenerationId, Mode, Registered, Seq, Store, StoreError, StoredRecord};
@@ -298,7 +298,9 @@ async fn records_confirmed_to_match_are_one_original_though_they_share_nothing()
         let (a, b) = (lone(format!("a{round}"), round * 2), lone(format!("b{round}"), round * 2 + 1));
         let pair = RecordPair::new(id(&a.id), id(&b.id)).expect("two ids");
         let ruling = Ruling { judgement: Judgement::Same, by: None, note: None, at: "2026-01-01T00:00:00Z".into() };
-        there.store.decide(&there.name, pair.clone(), ruling).await.expect("a ruling");
+        // As an import does, which puts decisions before records.
+        let decision = Decision { pair: pair.clone(), rulings: vec![ruling] };
+        there.store.put_decision(&there.name, decision).await.expect("a ruling");
         let (of_a, of_b) = ([b.id.as_str()], [a.id.as_str()]);
         let (first, second) = tokio::join!(put(here, &a, &of_a), put(there, &b, &of_b));
         let (first, second) = (record_of(first), record_of(second));
@@ -319,17 +321,20 @@ async fn records_confirmed_to_match_are_one_original_though_they_share_nothing()
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn rulings_from_two_instances_at_once_are_all_kept() {
     let office = Office::open("rulings").await;
+    for (at, name) in (0..).zip(["x", "y"]) {
+        record_of(put(&office.desks[0], &lone(name.to_owned(), at), &[]).await);
+    }
     let pair = RecordPair::new(id("x"), id("y")).expect("two ids");
     let rulings = (0..40).map(|number: usize| {
         let (desk, pair) = (office.desks[number % 2].clone(), pair.clone());
         tokio::spawn(async move {
             let note = Some(format!("note {number}"));
             let ruling = Ruling { judgement: Judgement::NotSame, by: None, note, at: "2026-01-01T00:00:00Z".into() };
-            patiently(|| desk.store.decide(&desk.name, pair.clone(), ruling.clone())).await
+            patiently(|| desk.store.decide(&desk.name, pair.clone(), ruling.clone(), None)).await
         })
     });
     for ruling in rulings.collect::<Vec<_>>() {
-        assert!(!ruling.await.expect("no ruling fails").rulings.is_empty());
+        assert!(ruling.await.expect("no ruling fails").decision().is_some());
     }
     let [here, there] = &office.desks;
     let decided = there.store.decision(&there.name, &pair).await.expect("a look").expect("it was decided");

@@ -491,7 +491,7 @@ async fn a_decision_holds_up_those_registrations_alone_that_it_is_about() {
     let rule = |judgement: Judgement| {
         let (a, b) = (RecordId::new("a").expect("an id"), RecordId::new("b").expect("an id"));
         let ruling = Ruling { judgement, by: None, note: None, at: "2026-01-01T00:00:00Z".into() };
-        other.store.decide(&other.name, RecordPair::new(a, b).expect("two ids"), ruling)
+        other.store.decide(&other.name, RecordPair::new(a, b).expect("two ids"), ruling, None)
     };
     // What the registrations know, and whether that holds.
     let rounds: [(Judgement, &[&str], &[&str], bool); 5] = [

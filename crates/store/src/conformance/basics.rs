@@ -93,21 +93,6 @@ pub(super) async fn a_removed_record_is_gone_from_every_lookup(store: Shared) {
     assert_eq!(again.verdict.kind, VerdictKind::Original, "what is removed is no duplicate's original");
 }
 
-pub(super) async fn a_record_is_removed_exactly_while_it_is_the_one_meant(store: Shared) {
-    let desk = Desk::new(&store, "a_record_is_removed_exactly").await;
-    let exactly = async |seq| store.remove_exactly(&desk.name, &id("a"), seq).await.expect("a removal");
-    assert!(!exactly(Seq(1)).await, "it was never there");
-    let first = stored(desk.put(&Sample::with_keys("a", [1, 2])).await).seq;
-    let second = stored(desk.put(&Sample::with_keys("a", [3, 4])).await).seq;
-    assert!(!exactly(first).await && desk.get("a").await.is_some(), "it is another by now");
-    assert!(exactly(second).await && desk.get("a").await.is_none());
-    assert!(desk.find(&Sample::with_keys("x", [3, 4])).await.is_empty());
-    assert!(!exactly(second).await, "it is gone already");
-    let nowhere = Desk::existing(&store, "never-made");
-    let refused = store.remove_exactly(&nowhere.name, &id("a"), Seq(1)).await;
-    assert!(matches!(refused, Err(StoreError::UnknownCollection(_))));
-}
-
 pub(super) async fn skip_stores_nothing_when_there_is_a_duplicate(store: Shared) {
     let desk = Desk::new(&store, "skip_stores_nothing").await;
     stored(desk.put_unless_duplicate(&Sample::with_keys("a", [1, 2, 3])).await);

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{Desk, Sample, id, stored};
-use crate::decisions::{Decision, Judgement, MAX_RULINGS, RecordPair, Ruling};
-use crate::{Mode, Registered, Store, StoreError};
+use crate::decisions::{Decision, Judgement, MAX_RULINGS, RecordPair, Ruled, Ruling, orphaned_decisions};
+use crate::{Mode, Registered, Result, Store, StoreError};
 use doppel_core::verdict::VerdictKind;
 
 type Shared = Arc<dyn Store>;
@@ -19,7 +19,19 @@ pub(super) fn ruling(judgement: Judgement, note: &str) -> Ruling {
 
 impl Desk {
     pub(super) async fn decide(&self, a: &str, b: &str, judgement: Judgement, note: &str) -> Decision {
-        self.store.decide(&self.name, pair(a, b), ruling(judgement, note)).await.expect("a decision")
+        let ruled = self.try_decide(a, b, ruling(judgement, note), None).await.expect("a decision");
+        ruled.decision().expect("something is ruled")
+    }
+
+    pub(super) async fn try_decide(&self, a: &str, b: &str, ruling: Ruling, seen: Option<usize>) -> Result<Ruled> {
+        self.store.decide(&self.name, pair(a, b), ruling, seen).await
+    }
+
+    /// Registers records that match no other record.
+    pub(super) async fn put_each(&self, ids: &[&str]) {
+        for (at, text) in (0u64..).zip(ids) {
+            self.put(&Sample::with_keys(*text, [1_000_000 + at * 10, 1_000_001 + at * 10])).await;
+        }
     }
 
     async fn decision(&self, a: &str, b: &str) -> Option<Decision> {
@@ -48,6 +60,7 @@ impl Desk {
 
 pub(super) async fn rulings_add_up_and_the_last_one_holds(store: Shared) {
     let desk = Desk::new(&store, "rulings_add_up").await;
+    desk.put_each(&["a", "b", "c", "d"]).await;
     assert_eq!(desk.decision("a", "b").await, None);
     let first = desk.decide("b", "a", Judgement::Same, "alike").await;
     assert_eq!((first.pair.a(), first.same(), first.rulings.len()), (&id("a"), Some(true), 1));
@@ -57,12 +70,13 @@ pub(super) async fn rulings_add_up_and_the_last_one_holds(store: Shared) {
     assert_eq!(last.rulings, notes.map(|(judgement, note)| ruling(judgement, note)));
     assert_eq!((last.same(), desk.decision("b", "a").await), (None, Some(last)));
     let bare = Ruling { by: None, note: None, ..ruling(Judgement::Same, "") };
-    store.decide(&desk.name, pair("c", "d"), bare.clone()).await.expect("a decision");
+    desk.try_decide("c", "d", bare.clone(), None).await.expect("a decision");
     assert_eq!(desk.decision("c", "d").await.expect("it is there").rulings, [bare]);
 }
 
 pub(super) async fn decisions_are_listed_by_pair_and_by_record(store: Shared) {
     let desk = Desk::new(&store, "decisions_are_listed").await;
+    desk.put_each(&["a", "b", "m", "m a", "ma", "z", "编"]).await;
     // Some ids have the same beginning, and one is not ASCII. The order is that of the bytes.
     for (a, b) in [("m", "b"), ("m", "z"), ("a", "m"), ("m", "编"), ("ma", "z"), ("m a", "m"), ("a", "z")] {
         desk.decide(a, b, Judgement::Same, "").await;
@@ -77,17 +91,19 @@ pub(super) async fn decisions_are_listed_by_pair_and_by_record(store: Shared) {
 
 pub(super) async fn a_pair_has_room_for_so_many_rulings(store: Shared) {
     let desk = Desk::new(&store, "a_pair_has_room").await;
+    desk.put_each(&["a", "b"]).await;
     let rulings = vec![ruling(Judgement::Same, "again"); MAX_RULINGS - 1];
     let decision = Decision { pair: pair("a", "b"), rulings };
     store.put_decision(&desk.name, decision).await.expect("a decision");
     assert_eq!(desk.decide("a", "b", Judgement::NotSame, "").await.rulings.len(), MAX_RULINGS);
-    let refused = store.decide(&desk.name, pair("a", "b"), ruling(Judgement::Same, "")).await;
+    let refused = desk.try_decide("a", "b", ruling(Judgement::Same, ""), None).await;
     assert!(matches!(refused, Err(StoreError::TooManyRulings { most: MAX_RULINGS })), "{refused:?}");
     assert_eq!(desk.decision("a", "b").await.expect("it is there").same(), Some(false));
 }
 
 pub(super) async fn a_whole_decision_takes_the_place_of_what_was_ruled(store: Shared) {
     let desk = Desk::new(&store, "a_whole_decision").await;
+    desk.put_each(&["a", "b"]).await;
     desk.decide("a", "b", Judgement::Same, "before").await;
     let moved = Decision { pair: pair("a", "b"), rulings: vec![ruling(Judgement::NotSame, "moved")] };
     store.put_decision(&desk.name, moved.clone()).await.expect("a decision");
@@ -97,6 +113,7 @@ pub(super) async fn a_whole_decision_takes_the_place_of_what_was_ruled(store: Sh
 
 pub(super) async fn decisions_outlive_a_replacement_and_go_with_the_record_and_the_collection(store: Shared) {
     let desk = Desk::new(&store, "decisions_outlive").await;
+    desk.put_each(&["a", "z"]).await;
     desk.put(&Sample::with_keys("m", [1, 2])).await;
     for (a, b) in [("a", "m"), ("m", "z"), ("a", "z")] {
         desk.decide(a, b, Judgement::NotSame, "").await;
@@ -107,6 +124,8 @@ pub(super) async fn decisions_outlive_a_replacement_and_go_with_the_record_and_t
     assert_eq!(desk.decided().await, ["a-z"]);
     assert_eq!(desk.decision("a", "m").await, None);
     assert!(desk.partners("m").await.is_empty() && desk.partners("a").await == ["z"]);
+    desk.put(&Sample::with_keys("m", [5, 6])).await;
+    assert!(desk.partners("m").await.is_empty(), "another record under the id has nothing of before");
     desk.decide("a", "m", Judgement::Same, "anew").await;
     assert_eq!(desk.decision("a", "m").await.expect("it is there").rulings.len(), 1, "nothing of before is left");
     assert!(store.drop_collection(&desk.name).await.expect("a drop"));
@@ -116,6 +135,7 @@ pub(super) async fn decisions_outlive_a_replacement_and_go_with_the_record_and_t
 
 pub(super) async fn rulings_at_once_are_all_kept(store: Shared) {
     let desk = Desk::new(&store, "rulings_at_once").await;
+    desk.put_each(&["a", "b"]).await;
     let callers = (0..12).map(|caller| {
         let desk = desk.clone();
         tokio::spawn(async move { desk.decide("a", "b", Judgement::Same, &caller.to_string()).await.rulings.len() })
@@ -132,13 +152,116 @@ pub(super) async fn rulings_at_once_are_all_kept(store: Shared) {
     assert_eq!(notes, (0..12).collect::<Vec<_>>());
 }
 
+pub(super) async fn a_ruling_needs_both_records(store: Shared) {
+    let desk = Desk::new(&store, "a_ruling_needs_both").await;
+    desk.put_each(&["a", "b"]).await;
+    let (same, withdrawn) = (ruling(Judgement::Same, ""), ruling(Judgement::Withdrawn, ""));
+    for (a, b) in [("a", "x"), ("0", "a"), ("x", "y")] {
+        let refused = desk.try_decide(a, b, same.clone(), None).await;
+        assert!(matches!(refused, Err(StoreError::UnknownRecord(_))), "{a} {b}: {refused:?}");
+        assert_eq!(desk.decision(a, b).await, None);
+    }
+    let refused = desk.try_decide("a", "b", withdrawn.clone(), None).await.expect("a look");
+    assert_eq!(refused, Ruled::Refused(None), "nothing to withdraw");
+    desk.decide("a", "b", Judgement::Same, "").await;
+    assert!(desk.remove("b").await);
+    let refused = desk.try_decide("a", "b", withdrawn, None).await.expect("a look");
+    assert_eq!(refused, Ruled::Refused(None), "the decision went with the record");
+    let last = store.last_change(&desk.name).await.expect("a number");
+    assert!(matches!(desk.try_decide("a", "b", same, None).await, Err(StoreError::UnknownRecord(_))));
+    assert_eq!(store.last_change(&desk.name).await.expect("a number"), last, "a refusal is no change");
+}
+
+pub(super) async fn a_ruling_rests_on_the_rulings_that_were_seen(store: Shared) {
+    let desk = Desk::new(&store, "a_ruling_rests_on").await;
+    desk.put_each(&["a", "b"]).await;
+    let try_decide = |judgement, note, seen| desk.try_decide("a", "b", ruling(judgement, note), seen);
+    assert!(matches!(try_decide(Judgement::Same, "first", Some(1)).await, Ok(Ruled::Refused(None))));
+    let Ok(Ruled::Added(first)) = try_decide(Judgement::Same, "first", Some(0)).await else { panic!("none was seen") };
+    let refused = try_decide(Judgement::NotSame, "second", Some(0)).await.expect("a look");
+    assert_eq!(refused, Ruled::Refused(Some(first.clone())));
+    let repeated = try_decide(Judgement::Same, "first", Some(0)).await.expect("a look");
+    assert_eq!(repeated, Ruled::Repeated(first.clone()), "the same caller, who got no answer");
+    assert_eq!(desk.decision("a", "b").await, Some(first));
+    let Ok(Ruled::Added(second)) = try_decide(Judgement::Withdrawn, "", Some(1)).await else { panic!("one was seen") };
+    assert_eq!(second.rulings.len(), 2);
+    let callers = (0..8).map(|caller| {
+        let desk = desk.clone();
+        tokio::spawn(async move {
+            let ruling = ruling(Judgement::Same, &caller.to_string());
+            desk.try_decide("a", "b", ruling, Some(2)).await.expect("a ruling")
+        })
+    });
+    let mut added = 0;
+    for caller in callers.collect::<Vec<_>>() {
+        added += u32::from(matches!(caller.await.expect("no panic"), Ruled::Added(_)));
+    }
+    assert_eq!((added, desk.decision("a", "b").await.expect("it is there").rulings.len()), (1, 3));
+}
+
+pub(super) async fn decisions_that_name_no_record_are_found_and_dropped(store: Shared) {
+    let desk = Desk::new(&store, "decisions_that_name_no").await;
+    desk.put_each(&["a", "b"]).await;
+    let left_over = |a, b| Decision { pair: pair(a, b), rulings: vec![ruling(Judgement::Same, "left over")] };
+    for (a, b) in [("a", "x"), ("0", "b"), ("x", "y"), ("a", "b")] {
+        store.put_decision(&desk.name, left_over(a, b)).await.expect("a decision");
+    }
+    let orphaned = orphaned_decisions(store.as_ref(), &desk.name).await.expect("a list");
+    assert_eq!(orphaned, [(pair("0", "b"), id("0")), (pair("a", "x"), id("x")), (pair("x", "y"), id("x"))]);
+    assert!(!store.drop_orphaned_decision(&desk.name, &pair("a", "b")).await.expect("a look"), "both are there");
+    assert!(!store.drop_orphaned_decision(&desk.name, &pair("p", "q")).await.expect("a look"), "nothing is ruled");
+    for (pair, _) in orphaned {
+        assert!(store.drop_orphaned_decision(&desk.name, &pair).await.expect("a change"));
+        assert!(!store.drop_orphaned_decision(&desk.name, &pair).await.expect("a look"));
+    }
+    assert_eq!(desk.decided().await, ["a-b"]);
+    assert!(desk.partners("x").await.is_empty() && desk.partners("b").await == ["a"]);
+    assert!(orphaned_decisions(store.as_ref(), &desk.name).await.expect("a list").is_empty());
+}
+
+pub(super) async fn no_decision_outlives_a_record_that_is_removed_meanwhile(store: Shared) {
+    const ROUNDS: u64 = 60;
+    let desk = Desk::new(&store, "no_decision_outlives").await;
+    desk.put_each(&["a"]).await;
+    let (mut before, mut after) = (0, 0);
+    for round in 0..ROUNDS {
+        let name = format!("b{round}");
+        desk.put(&Sample::with_keys(name.as_str(), [round * 10, round * 10 + 1])).await;
+        // Half of the rounds rule again about a pair that has a ruling.
+        if round % 2 == 1 {
+            desk.decide("a", &name, Judgement::Same, "before").await;
+        }
+        let decision = tokio::spawn({
+            let (desk, name) = (desk.clone(), name.clone());
+            async move {
+                let judgement = if round % 4 == 1 { Judgement::Withdrawn } else { Judgement::NotSame };
+                desk.try_decide("a", &name, ruling(judgement, "a note"), None).await
+            }
+        });
+        // Who is first varies with the round.
+        for _ in 0..round % 5 {
+            tokio::task::yield_now().await;
+        }
+        assert!(desk.remove(&name).await);
+        match decision.await.expect("no panic") {
+            Ok(Ruled::Added(_)) => before += 1,
+            Ok(Ruled::Refused(None)) | Err(StoreError::UnknownRecord(_)) => after += 1,
+            other => panic!("round {round}: {other:?}"),
+        }
+        assert_eq!(desk.decision("a", &name).await, None, "round {round}");
+    }
+    assert!(desk.partners("a").await.is_empty(), "{before} came before the removal, {after} after it");
+}
+
 pub(super) async fn decisions_of_unknown_collections_are_refused(store: Shared) {
     let name = Desk::existing(&store, "never-made").name;
-    let decide = store.decide(&name, pair("a", "b"), ruling(Judgement::Same, "")).await;
+    let decide = store.decide(&name, pair("a", "b"), ruling(Judgement::Same, ""), None).await;
     assert!(matches!(decide, Err(StoreError::UnknownCollection(_))));
     assert!(matches!(store.decision(&name, &pair("a", "b")).await, Err(StoreError::UnknownCollection(_))));
     assert!(matches!(store.decisions_of(&name, &id("a")).await, Err(StoreError::UnknownCollection(_))));
     assert!(matches!(store.decisions(&name, None, 1).await, Err(StoreError::UnknownCollection(_))));
+    let drop = store.drop_orphaned_decision(&name, &pair("a", "b")).await;
+    assert!(matches!(drop, Err(StoreError::UnknownCollection(_))));
     let decision = Decision { pair: pair("a", "b"), rulings: vec![ruling(Judgement::Same, "")] };
     assert!(matches!(store.put_decision(&name, decision).await, Err(StoreError::UnknownCollection(_))));
 }

@@ -213,7 +213,7 @@ impl Desk {
         let CollectionSpec { name, mut settings, profile, hash_key: _, now } = self.spec(profile);
         // The settings must differ from those of the first generation.
         settings.verify = None;
-        GenerationSpec { collection: name, settings, profile, statistics: Vec::new(), now }
+        GenerationSpec { collection: name, settings, based_on: None, profile, statistics: Vec::new(), now }
     }
 
     /// Announces a generation.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{Desk, Sample, SampleJudge, id, stored};
 use crate::generations::{Filing, GenerationSpec, MAX_GENERATIONS, Pairs, Phase};
-use crate::{GenerationId, Mode, Registered, Registration, Result, Seq, Store, StoreError};
-use doppel_core::collection::CollectionName;
+use crate::{CollectionSpec, GenerationId, Mode, Registered, Registration, Result, Seq, Store, StoreError};
+use doppel_core::collection::{CollectionName, Retention};
 use doppel_core::verdict::VERDICT_SIMILAR;
 
 type Shared = Arc<dyn Store>;
@@ -311,4 +311,42 @@ pub(super) async fn pairs_are_replaced_paged_and_go_with_their_record(store: Sha
     assert!(all_pairs(&desk, second).await.is_empty());
     let refused = store.put_pairs(&desk.name, second.next(), vec![pairs(1, &[])]).await;
     assert!(is_missing(&refused, &desk, second.next()));
+}
+
+pub(super) async fn settings_are_not_lost_to_a_generation_that_is_begun_meanwhile(store: Shared) {
+    let desk = Desk::new(&store, "settings_are_not_lost").await;
+    desk.put(&Sample::with_keys("a", [1, 2])).await;
+    let zone = |zone: &str| {
+        let mut spec = desk.spec("p1");
+        spec.settings.time_zone = zone.into();
+        spec
+    };
+    for round in 0..30_u32 {
+        let before = desk.state().await.settings.clone();
+        let given = zone(if round % 2 == 0 { "Asia/Urumqi" } else { "Asia/Shanghai" });
+        let changing = tokio::spawn({
+            let (store, given) = (Arc::clone(&store), given.clone());
+            async move { store.update_collection(given).await }
+        });
+        for _ in 0..round % 5 {
+            tokio::task::yield_now().await;
+        }
+        let spec =
+            GenerationSpec { based_on: Some(before), settings: given.settings.clone(), ..desk.generation_spec("p2") };
+        let begun = store.begin_generation(spec).await;
+        let changed = changing.await.expect("no panic");
+        match (begun, changed) {
+            (Ok(begun), Err(StoreError::GenerationBuilding(building))) => assert_eq!(begun.id, building),
+            (Err(StoreError::StaleGeneration { .. }), Ok(state)) => assert_eq!(state.settings, given.settings),
+            other => panic!("round {round}: one of the two is the first, and the other hears of it: {other:?}"),
+        }
+        let building = desk.state().await.others.first().map(|building| building.id);
+        if let Some(building) = building {
+            let mut kept = CollectionSpec { settings: desk.state().await.settings.clone(), ..zone("") };
+            kept.settings.retention = Some(Retention { days: 400 + round });
+            store.update_collection(kept).await.expect("how long records are kept can be changed");
+            assert!(store.drop_generation(&desk.name, building).await.expect("a drop"));
+            store.update_collection(given).await.expect("nothing is built");
+        }
+    }
 }

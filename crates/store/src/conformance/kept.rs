@@ -162,7 +162,7 @@ pub(super) async fn what_a_collection_keeps_is_decided_when_it_is_made(store: Sh
         let refused = store.update_collection(other.clone()).await.map(drop);
         assert!(matches!(refused, Err(StoreError::KeepConflict { .. })), "without a record, too: {refused:?}");
         let CollectionSpec { name: collection, settings, profile, now, .. } = other;
-        let generation = GenerationSpec { collection, settings, profile, statistics: Vec::new(), now };
+        let generation = GenerationSpec { collection, settings, based_on: None, profile, statistics: Vec::new(), now };
         let refused = store.begin_generation(generation).await.map(drop);
         assert!(matches!(refused, Err(StoreError::KeepConflict { .. })), "{refused:?}");
         assert_eq!(desk.state().await, before);

@@ -16,6 +16,7 @@ mod generations;
 mod kept;
 mod keys;
 mod races;
+mod removals;
 mod samples;
 mod schemes;
 mod stages;
@@ -73,6 +74,12 @@ checks! {
     races::replacements_beside_lookups_are_always_found,
     races::a_caller_that_gives_up_leaves_a_whole_record_or_none,
     races::who_goes_on_from_the_last_seq_misses_no_record,
+    removals::a_record_is_removed_only_in_the_version_that_was_seen,
+    removals::a_record_is_removed_only_under_the_retention_that_asks_for_it,
+    removals::a_duplicate_is_removed_only_beside_the_record_that_stays,
+    removals::an_acknowledged_update_is_never_lost_to_a_removal_under_a_condition,
+    removals::a_duplicate_about_which_somebody_decides_meanwhile_stays_or_takes_the_decision_along,
+    removals::a_duplicate_is_never_removed_after_the_record_that_stays,
 }
 
 checks! {
@@ -83,10 +90,8 @@ checks! {
 }
 
 checks! {
-    /// The checks of [`Generations`](super::Generations), of what registrations do for them, and of removals that mean one
-    /// content.
+    /// The checks of [`Generations`](super::Generations), and of what registrations do for them.
     GENERATIONS:
-    basics::a_record_is_removed_exactly_while_it_is_the_one_meant,
     generations::one_generation_is_built_at_a_time_and_few_are_kept,
     generations::registrations_name_every_generation_and_are_filed_in_each,
     generations::filing_leaves_out_what_is_gone_or_filed_already,
@@ -95,6 +100,7 @@ checks! {
     generations::a_dropped_generation_is_gone_and_its_number_is_not_given_again,
     generations::statistics_come_back_as_they_went_in,
     generations::a_new_profile_of_an_empty_collection_ends_all_other_generations,
+    generations::settings_are_not_lost_to_a_generation_that_is_begun_meanwhile,
     generations::a_collection_made_again_has_nothing_of_the_one_before,
     generations::registrations_record_all_their_matches_as_pairs,
     generations::pairs_are_replaced_paged_and_go_with_their_record,
@@ -106,6 +112,7 @@ checks! {
     switching::an_update_under_another_generation_is_known_after_going_back,
     switching::lookups_beside_an_activation_miss_nothing_and_mix_nothing,
     switching::registrations_beside_a_whole_reindex_are_all_filed,
+    switching::the_pairs_of_the_generation_before_stay_in_force_until_all_are_found,
 }
 
 checks! {
@@ -128,6 +135,10 @@ checks! {
     decisions::a_whole_decision_takes_the_place_of_what_was_ruled,
     decisions::decisions_outlive_a_replacement_and_go_with_the_record_and_the_collection,
     decisions::rulings_at_once_are_all_kept,
+    decisions::a_ruling_needs_both_records,
+    decisions::a_ruling_rests_on_the_rulings_that_were_seen,
+    decisions::decisions_that_name_no_record_are_found_and_dropped,
+    decisions::no_decision_outlives_a_record_that_is_removed_meanwhile,
     decisions::decisions_of_unknown_collections_are_refused,
     decisions::a_confirmed_record_is_a_candidate_whatever_the_index_says,
     decisions::confirmed_records_that_are_not_there_are_left_out,

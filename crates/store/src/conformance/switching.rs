@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::{Desk, Sample, SampleJudge, Signing, stored};
 use crate::content::Content;
 use crate::generations::Phase;
-use crate::{GenerationId, Mode, Registered, Registration, Store, StoreError, Until};
+use crate::{GenerationId, Mode, Registered, Registration, Seq, Store, StoreError, Until};
 use doppel_core::record::Row;
 use doppel_core::verdict::VerdictKind;
 
@@ -267,4 +267,33 @@ pub(super) async fn registrations_beside_a_whole_reindex_are_all_filed(store: Sh
         let found = desk.find_live(&Sample::of_record(&record)).await;
         assert!(found.contains(&record.id.to_string()), "{} does not find itself", record.id);
     }
+}
+
+pub(super) async fn the_pairs_of_the_generation_before_stay_in_force_until_all_are_found(store: Shared) {
+    let (desk, ..) = families(&store, "the_pairs_of_the_generation").await;
+    let sources = async || desk.state().await.pair_sources.clone();
+    let second = desk.build("noted").await;
+    let during = stored(desk.put_in_all(&Sample::with_keys("during", [1, 3, 5])).await);
+    assert!(sources().await.is_empty(), "the live generation has all pairs");
+    desk.activate(second).await;
+    let after = stored(desk.put_in_all(&Sample::with_keys("after", [1, 3, 7])).await);
+    let found = sources().await;
+    let [first, live] = found[..] else { panic!("two generations: {found:?}") };
+    assert_eq!((first.generation, first.from, live.generation), (GenerationId(1), Seq(0), second));
+    assert!(during.seq < live.from && live.from <= after.seq, "{live:?}");
+    for (generation, from, expected) in
+        [(first.generation, Seq(0), during.seq), (live.generation, live.from.before(1), after.seq)]
+    {
+        let pairs = store.pairs(&desk.name, generation, from, 100).await.expect("a page");
+        assert_eq!(pairs.last().map(|pairs| pairs.seq), Some(expected), "each was judged under one of them");
+    }
+    let refused = store.complete_pairs(&desk.name, GenerationId(1)).await;
+    assert!(matches!(refused, Err(StoreError::UnknownGeneration { .. })), "it is not live: {refused:?}");
+    for _ in 0..2 {
+        store.complete_pairs(&desk.name, second).await.expect("a completion");
+        assert!(sources().await.is_empty());
+    }
+    let nowhere = Desk::existing(&store, "never-made");
+    let refused = store.complete_pairs(&nowhere.name, GenerationId(1)).await;
+    assert!(matches!(refused, Err(StoreError::UnknownCollection(_))));
 }

@@ -4,23 +4,55 @@ use std::ops::Bound;
 
 use async_trait::async_trait;
 
-use super::ModelStore;
+use super::{Collection, ModelStore};
 use crate::Result;
-use crate::decisions::{Decision, Decisions, RecordPair, Ruling, check_rulings};
+use crate::decisions::{Decision, Decisions, Judgement, RecordPair, Ruled, Ruling};
+use crate::rules::ruling::{Plan, plan};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 
+impl Collection {
+    /// A record of the pair that is not there.
+    fn missing_of(&self, pair: &RecordPair) -> Option<RecordId> {
+        [pair.a(), pair.b()].into_iter().find(|id| self.position(id).is_none()).cloned()
+    }
+}
+
 #[async_trait]
 impl Decisions for ModelStore {
-    async fn decide(&self, name: &CollectionName, pair: RecordPair, ruling: Ruling) -> Result<Decision> {
+    async fn decide(
+        &self,
+        name: &CollectionName,
+        pair: RecordPair,
+        ruling: Ruling,
+        seen: Option<usize>,
+    ) -> Result<Ruled> {
         self.with(name, |collection| {
-            let rulings = collection.decisions.entry(pair.clone()).or_default();
-            check_rulings(rulings.len())?;
+            let mut rulings = collection.decisions.get(&pair).cloned().unwrap_or_default();
+            let planned = plan(&rulings, collection.missing_of(&pair), &ruling, seen)?;
             let judgement = ruling.judgement;
-            rulings.push(ruling);
-            let decision = Decision { pair, rulings: rulings.clone() };
-            collection.log_decision(&decision.pair, judgement);
-            Ok(decision)
+            if planned == Plan::Add {
+                rulings.push(ruling);
+                collection.decisions.insert(pair.clone(), rulings.clone());
+                collection.log_decision(&pair, judgement);
+            }
+            let decision = Decision { pair, rulings };
+            Ok(match planned {
+                Plan::Add => Ruled::Added(decision),
+                Plan::Repeated => Ruled::Repeated(decision),
+                Plan::Refused => Ruled::Refused((!decision.rulings.is_empty()).then_some(decision)),
+            })
+        })
+    }
+
+    async fn drop_orphaned_decision(&self, name: &CollectionName, pair: &RecordPair) -> Result<bool> {
+        self.with(name, |collection| {
+            let is_orphaned = collection.missing_of(pair).is_some();
+            let dropped = is_orphaned && collection.decisions.remove(pair).is_some();
+            if dropped {
+                collection.log_decision(pair, Judgement::Withdrawn);
+            }
+            Ok(dropped)
         })
     }
 

@@ -75,8 +75,15 @@ impl Generations for ModelStore {
         generation: GenerationId,
     ) -> Result<Arc<CollectionState>> {
         self.with(name, |collection| {
-            collection.show(collection.state.activate(generation)?);
+            collection.show(collection.state.activate(generation, collection.next_seq)?);
             Ok(Arc::clone(&collection.state))
+        })
+    }
+
+    async fn complete_pairs(&self, name: &CollectionName, generation: GenerationId) -> Result<()> {
+        self.with(name, |collection| {
+            collection.show(collection.state.complete_pairs(generation)?);
+            Ok(())
         })
     }
 

@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 
 use crate::changes::{LoggedChange, LoggedKind};
 use crate::checkpoints::Checkpoint;
-use crate::decisions::{RecordPair, Ruling};
+use crate::decisions::{Decision, RecordPair, Ruling};
 use crate::keys::KeyRing;
 use crate::rules::conclude::{Conclusion, conclude};
 use crate::rules::plan::{self, FiledDigest, FiledText, Moment, Plan, check_live, plan};
@@ -31,7 +31,7 @@ use crate::stages::{Span, Stage};
 use crate::tasks::TaskState;
 use crate::{
     Candidate, CollectionNumber, CollectionSpec, CollectionState, Found, GenerationId, Judge, Query, Registered,
-    Registration, Result, Seq, SnapshotReader, Store, StoreError, StoredRecord, Until, Usage,
+    Registration, RemovalCondition, Result, Seq, SnapshotReader, Store, StoreError, StoredRecord, Until, Usage,
 };
 use doppel_core::collection::CollectionName;
 use doppel_core::index::{Ball, Via};
@@ -139,7 +139,27 @@ impl Collection {
         }
     }
 
-    /// Returns the record that exists under `id`.
+    /// Removes the record `id` and all decisions about it; true if it was there.
+    fn remove(&mut self, id: &RecordId) -> bool {
+        let Some(at) = self.position(id) else { return false };
+        self.take_out(at);
+        self.log(id.clone(), LoggedKind::Removed);
+        self.decisions.retain(|pair, _| pair.other(id).is_none());
+        true
+    }
+
+    /// True if `condition` for removing the record `id` holds.
+    fn allows(&self, id: &RecordId, condition: &RemovalCondition) -> bool {
+        let record = |id: &RecordId| self.position(id).map(|at| &self.records[at]);
+        let about = self.decisions.iter().filter(|(pair, _)| pair.other(id).is_some());
+        let about: Vec<Decision> =
+            about.map(|(pair, rulings)| Decision { pair: pair.clone(), rulings: rulings.clone() }).collect();
+        condition.allows(&self.state)
+            && record(id).is_some_and(|record| record.version() == condition.version)
+            && condition.kept.as_ref().is_none_or(|kept| kept.holds(record(&kept.id), id, &about))
+    }
+
+    /// What stands under `id`.
     fn standing(&self, id: &RecordId) -> Option<Standing> {
         let at = self.position(id)?;
         let record = self.records[at].clone();
@@ -316,18 +336,11 @@ impl Store for ModelStore {
     }
 
     async fn remove(&self, name: &CollectionName, id: &RecordId) -> Result<bool> {
-        self.with(name, |collection| {
-            let Some(at) = collection.position(id) else { return Ok(false) };
-            collection.take_out(at);
-            collection.log(id.clone(), LoggedKind::Removed);
-            collection.decisions.retain(|pair, _| pair.other(id).is_none());
-            Ok(true)
-        })
+        self.with(name, |collection| Ok(collection.remove(id)))
     }
 
-    async fn remove_exactly(&self, name: &CollectionName, id: &RecordId, seq: Seq) -> Result<bool> {
-        let there = self.record(name, id).await?.is_some_and(|record| record.seq == seq);
-        if there { self.remove(name, id).await } else { Ok(false) }
+    async fn remove_if(&self, name: &CollectionName, id: &RecordId, condition: RemovalCondition) -> Result<bool> {
+        self.with(name, |collection| Ok(collection.allows(id, &condition) && collection.remove(id)))
     }
 
     async fn find(&self, query: Query, judge: Arc<dyn Judge>, until: Until) -> Result<Found> {

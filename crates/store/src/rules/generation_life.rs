@@ -3,7 +3,7 @@
 //! Each transition takes the state of a collection and returns the new state, or an error if the transition is not allowed. It returns `None` if
 //! nothing changes.
 
-use crate::generations::{GenerationSpec, GenerationState, Phase};
+use crate::generations::{GenerationSpec, GenerationState, PairSource, Phase};
 use crate::{CollectionSpec, CollectionState, GenerationId, Result, Seq, StoreError};
 use doppel_core::collection::Settings;
 
@@ -24,10 +24,13 @@ impl CollectionState {
     /// Begins the generation `id`, a number that no generation of the collection has had. See [`GenerationState::scan_end`].
     ///
     /// # Errors
-    /// `KeepConflict` if the new settings keep other content; `GenerationBuilding` while another generation is being built; `TooManyGenerations` if there are
-    /// [`MAX_GENERATIONS`].
+    /// `KeepConflict` where its settings keep something else; `GenerationBuilding` while one is being built; `TooManyGenerations` when
+    /// there are [`MAX_GENERATIONS`]; `StaleGeneration` where the collection has other settings than [`GenerationSpec::based_on`].
     pub fn begin(&self, id: GenerationId, spec: &GenerationSpec, scan_end: Seq) -> Result<(GenerationState, Self)> {
         self.check_keep(&spec.settings)?;
+        if spec.based_on.as_ref().is_some_and(|settings| *settings != self.settings) {
+            return Err(StoreError::StaleGeneration { given: self.generation, live: self.generation });
+        }
         if let Some(building) = self.others.iter().find(|other| other.phase == Phase::Building) {
             return Err(StoreError::GenerationBuilding(building.id));
         }
@@ -73,12 +76,44 @@ impl CollectionState {
         Ok(Some(completed))
     }
 
-    /// Makes a complete standby generation the live one. The previous live generation becomes a standby generation.
+    /// Makes a complete standby generation the live one, and the live one a standby one. Records that are registered under the new live
+    /// generation have the seq `from` or a later one. The pairs of the generations so far stay in force: see
+    /// [`CollectionState::pair_sources`].
     ///
     /// # Errors
     /// As [`CollectionState::ready`].
-    pub fn activate(&self, id: GenerationId) -> Result<Option<Self>> {
-        if self.generation == id { Ok(None) } else { self.ready(id).map(|other| Some(self.seen_from(other))) }
+    pub fn activate(&self, id: GenerationId, from: Seq) -> Result<Option<Self>> {
+        if self.generation == id {
+            return Ok(None);
+        }
+        let mut activated = self.seen_from(self.ready(id)?);
+        if activated.pair_sources.is_empty() {
+            activated.pair_sources.push(PairSource { generation: self.generation, from: Seq(0) });
+        }
+        // A generation that went live before, and is live again, has pairs from its first time on.
+        if activated.pair_sources.iter().all(|source| source.generation != id) {
+            activated.pair_sources.push(PairSource { generation: id, from });
+        }
+        Ok(Some(activated))
+    }
+
+    /// Says that the live generation has all pairs.
+    ///
+    /// # Errors
+    /// `UnknownGeneration` where `id` is not the live one.
+    pub fn complete_pairs(&self, id: GenerationId) -> Result<Option<Self>> {
+        if self.generation != id {
+            return Err(self.lacks(id));
+        }
+        Ok((!self.pair_sources.is_empty()).then(|| Self { pair_sources: Vec::new(), ..self.clone() }))
+    }
+
+    /// The generations whose pairs are in force: at least one.
+    pub fn sources_of_pairs(&self) -> Vec<PairSource> {
+        match self.pair_sources.is_empty() {
+            true => vec![PairSource { generation: self.generation, from: Seq(0) }],
+            false => self.pair_sources.clone(),
+        }
     }
 
     /// Drops a standby generation.
@@ -88,14 +123,22 @@ impl CollectionState {
     pub fn without(&self, id: GenerationId) -> Result<Option<Self>> {
         self.check_not_live(id)?;
         let others: Vec<_> = self.others.iter().filter(|other| other.id != id).cloned().collect();
-        Ok((others.len() < self.others.len()).then(|| Self { others, ..self.clone() }))
+        let mut pair_sources = self.pair_sources.clone();
+        pair_sources.retain(|source| source.generation != id);
+        if pair_sources.iter().all(|source| source.generation == self.generation) {
+            // No other generation's pairs are left: the pairs of the live generation are all there are.
+            pair_sources.clear();
+        }
+        Ok((others.len() < self.others.len()).then(|| Self { others, pair_sources, ..self.clone() }))
     }
 
     /// Gives the collection new settings. With another profile it starts the generation `next`, a number that no generation of the collection has had, and all
     /// other generations are dropped; their ids are returned. (They contain no records.)
     ///
     /// # Errors
-    /// `KeepConflict` if the settings keep other content; `ProfileConflict` if the profile changes and the collection has records.
+    /// `KeepConflict` where they keep something else; `ProfileConflict` where the profile is another and it has records;
+    /// `GenerationBuilding` while a generation is being built with settings of its own, which would take the place of these. How long
+    /// records are kept is no setting of a generation, and can be changed at any time.
     pub fn with_settings(
         &self,
         spec: CollectionSpec,
@@ -106,13 +149,27 @@ impl CollectionState {
         self.check_keep(&settings)?;
         let kept = Self { settings, profile, ..self.clone() };
         if kept.profile == self.profile {
-            return Ok((kept, Vec::new()));
+            let is_same = Settings { retention: self.settings.retention, ..kept.settings.clone() } == self.settings;
+            return match self.others.iter().find(|other| other.phase == Phase::Building) {
+                Some(building) if !is_same => Err(StoreError::GenerationBuilding(building.id)),
+                _ => Ok((kept, Vec::new())),
+            };
         }
         if has_records {
             return Err(StoreError::ProfileConflict(name));
         }
         let gone = std::iter::once(self.generation).chain(self.standby_ids()).collect();
-        Ok((Self { generation: next, live_since: None, scan_end: Seq(0), others: Vec::new(), ..kept }, gone))
+        Ok((
+            Self {
+                generation: next,
+                live_since: None,
+                scan_end: Seq(0),
+                others: Vec::new(),
+                pair_sources: Vec::new(),
+                ..kept
+            },
+            gone,
+        ))
     }
 
     /// Checks that `settings` keep the same content of a record as the collection. This also holds for an empty collection, because the files of a store may
@@ -238,7 +295,7 @@ mod tests {
     fn each_transition_returns_the_new_state_or_an_error() {
         let begin = |phases: &[Phase]| {
             let CollectionSpec { name: collection, settings, profile, now, .. } = spec("r");
-            let spec = GenerationSpec { collection, settings, profile, statistics: Vec::new(), now };
+            let spec = GenerationSpec { collection, settings, based_on: None, profile, statistics: Vec::new(), now };
             with(phases).begin(GenerationId(7), &spec, Seq(12)).map(|(begun, state)| {
                 assert_eq!(
                     (begun.id, begun.phase, begun.scan_end, begun.profile.as_str()),
@@ -259,10 +316,10 @@ mod tests {
             (both().complete(GenerationId(3)), "as it was"),
             (both().complete(GenerationId(2)), "UnknownGeneration"),
             (both().complete(GenerationId(7)), "UnknownGeneration"),
-            (both().activate(GenerationId(3)), "3 live 2 Ready 4 Building"),
-            (both().activate(GenerationId(2)), "as it was"),
-            (both().activate(GenerationId(4)), "GenerationBuilding(4)"),
-            (both().activate(GenerationId(1)), "UnknownGeneration"),
+            (both().activate(GenerationId(3), Seq(20)), "3 live 2 Ready 4 Building"),
+            (both().activate(GenerationId(2), Seq(20)), "as it was"),
+            (both().activate(GenerationId(4), Seq(20)), "GenerationBuilding(4)"),
+            (both().activate(GenerationId(1), Seq(20)), "UnknownGeneration"),
             (both().without(GenerationId(3)), "2 live 4 Building"),
             (both().without(GenerationId(4)), "2 live 3 Ready"),
             (both().without(GenerationId(7)), "as it was"),
@@ -289,13 +346,35 @@ mod tests {
     #[test]
     fn activating_the_previous_generation_restores_the_state_except_for_the_time() {
         let before = with(&[Ready]);
-        let there = before.activate(GenerationId(3)).unwrap().unwrap();
+        let there = before.activate(GenerationId(3), Seq(20)).unwrap().unwrap();
         assert_eq!(
             (there.profile.as_str(), there.scan_end, there.generation_created_at()),
             ("q", Seq(9), "2026-01-02")
         );
-        let back = there.activate(GenerationId(2)).unwrap().unwrap();
-        assert_eq!(back, CollectionState { live_since: Some("2026-01-01".into()), ..before });
+        let back = there.activate(GenerationId(2), Seq(20)).unwrap().unwrap();
+        let pair_sources = there.pair_sources.clone();
+        assert_eq!(back, CollectionState { live_since: Some("2026-01-01".into()), pair_sources, ..before });
+    }
+
+    #[test]
+    fn the_pairs_of_the_generations_before_stay_in_force_until_the_live_one_has_all() {
+        let sources = |state: &CollectionState| -> Vec<(u32, u64)> {
+            state.sources_of_pairs().iter().map(|source| (source.generation.0, source.from.0)).collect()
+        };
+        let before = with(&[Ready, Ready]);
+        assert_eq!(sources(&before), [(2, 0)]);
+        let next = before.activate(GenerationId(3), Seq(20)).unwrap().unwrap();
+        assert_eq!(sources(&next), [(2, 0), (3, 20)]);
+        let back = next.activate(GenerationId(2), Seq(30)).unwrap().unwrap();
+        assert_eq!(sources(&back), [(2, 0), (3, 20)], "it lacks what came while 3 was live");
+        let third = next.activate(GenerationId(4), Seq(40)).unwrap().unwrap();
+        assert_eq!(sources(&third), [(2, 0), (3, 20), (4, 40)]);
+        assert_eq!(sources(&third.without(GenerationId(2)).unwrap().unwrap()), [(3, 20), (4, 40)]);
+        assert_eq!(sources(&next.without(GenerationId(2)).unwrap().unwrap()), [(3, 0)]);
+        let complete = third.complete_pairs(GenerationId(4)).unwrap().unwrap();
+        assert_eq!(sources(&complete), [(4, 0)]);
+        assert_eq!(complete.complete_pairs(GenerationId(4)).unwrap(), None, "said twice");
+        assert!(matches!(complete.complete_pairs(GenerationId(3)), Err(StoreError::UnknownGeneration { .. })));
     }
 
     #[test]
@@ -309,10 +388,15 @@ mod tests {
                 assert!(matches!(changed, Err(StoreError::KeepConflict { .. })));
             }
             assert!(state.with_settings(spec(&state.settings), GenerationId(5), true).is_ok());
-            let collection = state.name.clone();
-            let now = String::new();
-            let begun =
-                GenerationSpec { collection, settings: other, profile: "q".into(), statistics: Vec::new(), now };
+            let (collection, now) = (state.name.clone(), String::new());
+            let begun = GenerationSpec {
+                collection,
+                settings: other,
+                based_on: None,
+                profile: "q".into(),
+                statistics: Vec::new(),
+                now,
+            };
             assert!(matches!(state.begin(GenerationId(7), &begun, Seq(1)), Err(StoreError::KeepConflict { .. })));
         }
     }

@@ -5,3 +5,4 @@ pub mod feed;
 pub mod generation_life;
 pub mod plan;
 pub mod proposals;
+pub mod ruling;

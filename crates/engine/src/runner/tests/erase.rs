@@ -79,6 +79,33 @@ async fn a_petitioner_is_forgotten_with_what_was_decided_and_in_the_task() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_record_that_is_given_another_petitioner_while_the_task_runs_is_not_lost() {
+    const RECORDS: usize = 300;
+    let office = Office::new().await;
+    for round in 0..3 {
+        for number in 0..RECORDS {
+            office.put(&format!("r{number}"), &letter(number, 0), json!({ "user": "李某" })).await;
+        }
+        let task = office.engine.begin_task(&office.name, of("李某", false)).await.unwrap();
+        let writers = (0..4).map(|writer| {
+            let (engine, name) = (office.engine.clone(), office.name.clone());
+            tokio::spawn(async move {
+                for number in (writer..RECORDS).step_by(4) {
+                    let row = json!({ "content": letter(number, 0), "user": "王某" }).to_string();
+                    let row = Row::parse(row.as_bytes()).unwrap();
+                    engine.register(&name, Some(id_of(&format!("r{number}"))), row, IfDuplicate::Keep).await.unwrap();
+                }
+            })
+        });
+        for writer in writers.collect::<Vec<_>>() {
+            writer.await.unwrap();
+        }
+        assert_eq!(office.ended(&task.id).await.status, TaskStatus::Succeeded);
+        assert_eq!(office.ids().await.len(), RECORDS, "round {round}: each was acknowledged as that of another person");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn retention_deletes_by_itself_and_stays_with_the_collection() {
     let office = with_old_records().await;

@@ -124,10 +124,12 @@ impl<'a> Batch<'a> {
             old = self.old(session, place, &pointer.others, &ids).await?;
         }
         let overruled = self.overruled(session, pointer).await?;
+        let forbidden = self.forbidden(session, pointer).await?;
         let mut plans: Vec<Plan<'_>> = Vec::with_capacity(self.members.len());
         for member in self.members {
             let now = pointer.moment(overruled.contains(member.id()));
-            plans.push(Plan::of(member, now, old.remove(member.id().as_str())));
+            let is_forbidden = forbidden.contains(member.id());
+            plans.push(Plan::of(member, now, old.remove(member.id().as_str()), is_forbidden));
         }
         let signed: Vec<Option<&Signed>> = plans.iter().map(Plan::to_be_judged).collect();
         if !is_small {

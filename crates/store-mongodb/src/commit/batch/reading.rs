@@ -12,13 +12,16 @@ use super::{Batch, Result, ranked};
 use crate::commit::plan::{Plan, StoredVersion};
 use crate::commit::preceding::Preceding;
 use crate::commit::{Change, ahead};
-use crate::documents::{RECORDS, RecordDocument, SIGNATURES, SignatureDocument, signature_key};
+use crate::documents::{
+    COLLECTIONS, CollectionDocument, RECORDS, RecordDocument, SIGNATURES, SignatureDocument, signature_key,
+};
 use crate::finds::Find;
 use crate::full_lists::Known;
 use crate::posting_cache::Behind;
 use crate::postings::{Answer, PostingQuery};
 use crate::propose::{dismiss, judge_together, on_all_cores};
 use crate::read::{BucketQuery, Buckets, GenerationKey, Pointer, among, next};
+use doppel_core::collection::Retention;
 use doppel_core::record::{MAX_ID_BYTES, RecordId};
 use doppel_core::schemes::profile::Signed;
 use doppel_store::{GenerationId, Registration};
@@ -65,6 +68,42 @@ impl Batch<'_> {
             true => Ok(HashSet::new()),
             false => self.shared.overruled(session, pointer.number, &outdated).await,
         }
+    }
+
+    /// The records that must not be removed because what their removal rests on, apart from their own version, holds no more. No round
+    /// trip where no removal has a condition; one for a retention, and two for a duplicate that stays.
+    pub(super) async fn forbidden(&self, session: &mut ClientSession, pointer: &Pointer) -> Result<HashSet<RecordId>> {
+        let removals = self.members.iter().filter_map(|member| Some((member.id(), member.condition()?)));
+        let (mut forbidden, mut retention) = (HashSet::new(), None);
+        for (id, condition) in removals {
+            if condition.collection.0 != pointer.number as u32 {
+                forbidden.insert(id.clone());
+                continue;
+            }
+            if condition.retention.is_some() {
+                if retention.is_none() {
+                    retention = Some(self.retention(session).await?);
+                }
+                if retention != Some(condition.retention) {
+                    forbidden.insert(id.clone());
+                    continue;
+                }
+            }
+            if let Some(kept) = &condition.kept
+                && !self.shared.is_kept(session, pointer.number, id, kept).await?
+            {
+                forbidden.insert(id.clone());
+            }
+        }
+        Ok(forbidden)
+    }
+
+    /// The retention of the collection.
+    async fn retention(&self, session: &mut ClientSession) -> Result<Option<Retention>> {
+        let collections = self.shared.documents(COLLECTIONS);
+        let collection = collections.find_one(doc! { "_id": self.name.as_str() }).session(&mut *session).await?;
+        let decoded = collection.map(|document| CollectionDocument::decode(&document)).transpose()?;
+        Ok(decoded.and_then(|collection| collection.state.settings.retention))
     }
 
     /// Whether any of `ids` is there, and what is filed beside those that are signed so. One round trip for a small batch, one for each kind

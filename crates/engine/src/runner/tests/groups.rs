@@ -1,0 +1,121 @@
+//! Groups while another generation is built and goes live: a group that was shown never shrinks.
+
+use super::*;
+use tokio::task::JoinHandle;
+
+/// Groups that were shown, each with all members that it ever had.
+#[derive(Default)]
+struct Shown(BTreeSet<BTreeSet<String>>);
+
+impl Shown {
+    /// Looks at the groups, and fails if the members of a group that was shown before are not in one group any more.
+    async fn look(&mut self, office: &Office, when: &str) {
+        let now = office.groups().await;
+        for before in &self.0 {
+            assert!(now.iter().any(|group| group.is_superset(before)), "{when}: {before:?} is not one group any more");
+        }
+        self.0 = now;
+    }
+}
+
+/// An office whose tasks run only when a test says so.
+fn without_runner(store: &Arc<ModelStore>) -> Office {
+    let (engine, draining) = (instance(Arc::clone(store), now), CancellationToken::new());
+    Office { engine, name: CollectionName::new("letters").unwrap(), draining }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn groups_keep_the_pairs_of_the_generation_before_until_the_live_one_has_all() {
+    let store = Arc::new(ModelStore::default());
+    let office = without_runner(&store);
+    filled(&office, 20, 2).await;
+    let (engine, name) = (&office.engine, &office.name);
+    let mut shown = Shown::default();
+    shown.look(&office, "before").await;
+    assert!(shown.0.len() >= 15, "the letters form groups: {}", shown.0.len());
+    let settings = engine.settings(name).await.unwrap();
+    let begun = engine.begin_generation(name, &settings, None, Vec::new()).await.unwrap();
+    for matter in 0..20 {
+        office.put(&format!("{matter}-during"), &letter(matter, 3), json!({})).await;
+    }
+    shown.look(&office, "records came during the reindex").await;
+    let mut rebuild = engine.rebuild(name, begun.id, doppel_store::Seq(0), |_| ()).await.unwrap();
+    while rebuild.step(begun.scan_end).await.unwrap().is_some() {}
+    engine.complete_generation(name, begun.id).await.unwrap();
+    engine.activate_generation(name, begun.id).await.unwrap();
+    shown.look(&office, "the new generation is live").await;
+    for matter in 0..5 {
+        office.put(&format!("{matter}-after"), &letter(matter, 2), json!({})).await;
+    }
+    shown.look(&office, "records came after the switch").await;
+    let group = shown.0.iter().find(|group| group.contains("3-0")).unwrap();
+    assert_eq!(*group, set(&["3-0", "3-1", "3-during", "3-after"]));
+    // Another process begins with nothing in memory.
+    let another = without_runner(&store);
+    shown.look(&another, "seen by another process").await;
+    let end = engine.store().last_change(name).await.unwrap().next();
+    while rebuild.catch_up(end).await.unwrap().is_some() {}
+    shown.look(&office, "the pairs are found").await;
+    engine.complete_pairs(name, begun.id).await.unwrap();
+    shown.look(&office, "the live generation has all pairs").await;
+    shown.look(&another, "seen by another process at the end").await;
+    assert_eq!(engine.collection(name).await.unwrap().generation, begun.id);
+    engine.drop_generation(name, GenerationId(1)).await.unwrap();
+    shown.look(&office, "the former generation is dropped").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn groups_never_shrink_through_reindexes_that_are_killed_and_taken_up_again() {
+    let seed = std::env::var("DOPPEL_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(38_u64);
+    println!("DOPPEL_TEST_SEED={seed}");
+    let mut state = seed;
+    let mut draw = move |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let store = Arc::new(ModelStore::default());
+    let office = without_runner(&store);
+    filled(&office, 30, 2).await;
+    let mut shown = Shown::default();
+    let mut number = 0;
+    for round in 0..4 {
+        let work = Work::Reindex(Reindex {
+            settings: None,
+            activate: true,
+            keep_previous: false,
+            records_per_second: Some(2_000),
+        });
+        let task = office.engine.begin_task(&office.name, work).await.unwrap();
+        let mut runner: Option<(JoinHandle<()>, Office)> = None;
+        loop {
+            let is_finished = office.engine.task(&task.id).await.unwrap().status.is_finished();
+            shown.look(&office, &format!("round {round}, {number} records came")).await;
+            if is_finished {
+                break;
+            }
+            match draw(4) {
+                // Killed: what the process had in memory is gone.
+                0 => {
+                    if let Some((running, _)) = runner.take() {
+                        running.abort();
+                        let _ = running.await;
+                    }
+                }
+                1 | 2 => {
+                    let matter = draw(30) as usize;
+                    office.put(&format!("r{number}"), &letter(matter, number % 4), json!({})).await;
+                    number += 1;
+                }
+                _ => tokio::time::sleep(Duration::from_millis(draw(20))).await,
+            }
+            if runner.is_none() {
+                let process = without_runner(&store);
+                let running = tokio::spawn(super::super::run(process.engine.clone(), process.draining.clone()));
+                runner = Some((running, process));
+            }
+        }
+        let task = office.engine.task(&task.id).await.unwrap();
+        assert_eq!((task.status, &task.error), (TaskStatus::Succeeded, &None), "round {round}");
+    }
+    assert!(office.store_state().await.pair_sources.is_empty(), "at the end the live generation has all pairs");
+}

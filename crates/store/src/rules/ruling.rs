@@ -1,0 +1,70 @@
+//! What becomes of a ruling about a pair, given what is ruled about the pair and which of its records are there.
+
+use crate::decisions::{Judgement, Ruling, check_rulings};
+use crate::{Result, StoreError};
+use doppel_core::record::RecordId;
+
+/// What is to be done for a ruling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plan {
+    /// Add the ruling.
+    Add,
+    /// The last ruling says the same: add nothing.
+    Repeated,
+    /// The pair has other rulings than the caller had seen, or none that could be withdrawn: add nothing.
+    Refused,
+}
+
+/// Decides what is to be done for `ruling` about a pair with the rulings `kept`. `missing` is a record of the pair that is not there;
+/// `seen` is how many rulings the caller had seen, where the caller says so.
+///
+/// # Errors
+/// `UnknownRecord`, `TooManyRulings`.
+pub fn plan(kept: &[Ruling], missing: Option<RecordId>, ruling: &Ruling, seen: Option<usize>) -> Result<Plan> {
+    if kept.is_empty() && ruling.judgement == Judgement::Withdrawn {
+        return Ok(Plan::Refused);
+    }
+    if let Some(id) = missing {
+        return Err(StoreError::UnknownRecord(id));
+    }
+    if kept.last().is_some_and(|last| says_the_same(last, ruling)) {
+        return Ok(Plan::Repeated);
+    }
+    if seen.is_some_and(|seen| seen != kept.len()) {
+        return Ok(Plan::Refused);
+    }
+    check_rulings(kept.len()).map(|()| Plan::Add)
+}
+
+/// True if two rulings differ in nothing but their time: a caller that got no answer sends the same ruling again.
+fn says_the_same(one: &Ruling, other: &Ruling) -> bool {
+    one.judgement == other.judgement && one.by == other.by && one.note == other.note
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decisions::MAX_RULINGS;
+
+    fn ruling(judgement: Judgement, note: &str, at: &str) -> Ruling {
+        Ruling { judgement, by: None, note: Some(note.into()), at: at.into() }
+    }
+
+    #[test]
+    fn a_ruling_needs_both_records_and_the_rulings_that_its_caller_has_seen() {
+        let same = |note| ruling(Judgement::Same, note, "2026-01-01");
+        let withdrawn = ruling(Judgement::Withdrawn, "", "2026-01-01");
+        let gone = || RecordId::new("gone").ok();
+        let plan = |kept: &[Ruling], missing, ruling: &Ruling, seen| plan(kept, missing, ruling, seen).ok();
+        assert_eq!(plan(&[], None, &same(""), None), Some(Plan::Add));
+        assert_eq!(plan(&[], None, &same(""), Some(0)), Some(Plan::Add));
+        assert_eq!(plan(&[], gone(), &same(""), None), None, "a record is not there");
+        assert_eq!(plan(&[same("")], gone(), &withdrawn, None), None);
+        assert_eq!(plan(&[], None, &withdrawn, Some(0)), Some(Plan::Refused), "nothing to withdraw");
+        assert_eq!(plan(&[same("")], None, &withdrawn, None), Some(Plan::Add));
+        assert_eq!(plan(&[same("")], None, &same("other"), Some(0)), Some(Plan::Refused), "somebody else ruled");
+        let later = ruling(Judgement::Same, "", "2026-01-02");
+        assert_eq!(plan(&[same("")], None, &later, Some(0)), Some(Plan::Repeated), "the same caller again");
+        assert_eq!(plan(&vec![same(""); MAX_RULINGS], None, &withdrawn, None), None, "there is no room");
+    }
+}

@@ -1,0 +1,40 @@
+//! Decisions that name a record that is not there. Earlier builds left them when a record was deleted while somebody decided about it.
+//! They do harm: a later record under the same id would inherit the decision.
+
+use doppel_core::collection::CollectionName;
+use doppel_store::decisions::{RecordPair, orphaned_decisions};
+use doppel_store::{ExaminationReport, Store};
+
+/// Decisions that name no record, with their collections.
+pub(super) type Orphans = Vec<(CollectionName, RecordPair)>;
+
+/// Finds the decisions of all collections that name a record that is not there, and adds each to the faults.
+///
+/// # Errors
+/// When the store cannot be read.
+pub(super) async fn find(store: &dyn Store, report: &mut ExaminationReport) -> anyhow::Result<Orphans> {
+    let mut orphans = Orphans::new();
+    for state in store.collections().await? {
+        for (pair, missing) in orphaned_decisions(store, &state.name).await? {
+            let other = pair.other(&missing).map_or_else(String::new, ToString::to_string);
+            let fault = format!(
+                "a decision names this id and {other}, but no record has this id; delete the decision with doppel doctor --repair"
+            );
+            report.faults.push((state.name.to_string(), missing.to_string(), fault));
+            orphans.push((state.name.clone(), pair));
+        }
+    }
+    Ok(orphans)
+}
+
+/// Deletes these decisions, unless their records are there by now; how many.
+///
+/// # Errors
+/// When the store refuses.
+pub(super) async fn drop_all(store: &dyn Store, orphans: &Orphans) -> anyhow::Result<u64> {
+    let mut dropped = 0;
+    for (collection, pair) in orphans {
+        dropped += u64::from(store.drop_orphaned_decision(collection, pair).await?);
+    }
+    Ok(dropped)
+}

@@ -1,0 +1,255 @@
+//! The open connections, and which one is closed when there are too many.
+//!
+//! At the limit a new connection takes the place of an idle one: one without a request under way. So a host that opens connections and
+//! sends nothing keeps nobody out. Which idle connection is closed: first those on which nobody has authenticated; of these, those of
+//! the address with the most connections; of these, the one that has been idle for the longest time.
+//!
+//! Where there are keys, connections on which nobody has authenticated may take seven eighths of the places. The rest is a reserve for
+//! clients that have authenticated.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::body::{Body, HttpBody};
+use bytes::Bytes;
+use hyper::body::{Frame, SizeHint};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// The part of the places that is kept for clients that have authenticated: one in so many.
+const RESERVE: usize = 8;
+
+/// The connections.
+#[derive(Debug)]
+pub struct OpenConnections(Mutex<Table>);
+
+#[derive(Debug)]
+struct Table {
+    most: usize,
+    /// The number of the next connection.
+    next: u64,
+    open: HashMap<u64, Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    peer: Option<IpAddr>,
+    /// Cancelled when another connection takes the place.
+    lost: CancellationToken,
+    /// Requests under way: from their heads to the ends of their answers.
+    requests: usize,
+    /// When the last request ended, or the connection was opened.
+    idle_since: Instant,
+    is_authenticated: bool,
+}
+
+impl OpenConnections {
+    /// At most so many, at least one.
+    pub fn new(most: usize) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Table { most: most.max(1), next: 0, open: HashMap::new() })))
+    }
+
+    /// Changes how many. Of fewer, those that are open go on until they end or another one takes their place.
+    pub fn set_most(&self, most: usize) {
+        self.0.lock().most = most.max(1);
+    }
+
+    /// Takes a place for a new connection, from an idle connection if all are taken. `None` if all connections are busy. `are_keys_there`
+    /// says whether clients can authenticate. O(connections) at the limit.
+    pub fn enter(self: &Arc<Self>, peer: Option<IpAddr>, are_keys_there: bool) -> Option<ConnectionPlace> {
+        let mut table = self.0.lock();
+        let is_full = table.open.len() >= table.most;
+        let reserve = if are_keys_there { table.most / RESERVE } else { 0 };
+        let strangers = table.open.values().filter(|entry| !entry.is_authenticated).count();
+        if is_full || strangers >= table.most - reserve {
+            let strangers_alone = !is_full;
+            let idle = table.longest_idle(strangers_alone)?;
+            if let Some(entry) = table.open.remove(&idle) {
+                entry.lost.cancel();
+            }
+        }
+        let (number, lost) = (table.next, CancellationToken::new());
+        table.next += 1;
+        let entry =
+            Entry { peer, lost: lost.clone(), requests: 0, idle_since: Instant::now(), is_authenticated: false };
+        table.open.insert(number, entry);
+        let mark = ConnectionMark { connections: Arc::clone(self), number };
+        Some(ConnectionPlace { mark, lost })
+    }
+
+    /// How many are open.
+    pub fn count(&self) -> usize {
+        self.0.lock().open.len()
+    }
+}
+
+impl Table {
+    /// The idle connection that is closed next; with `strangers_alone` only of those on which nobody has authenticated.
+    fn longest_idle(&self, strangers_alone: bool) -> Option<u64> {
+        let mut of_peer: HashMap<Option<IpAddr>, usize> = HashMap::new();
+        self.open.values().for_each(|entry| *of_peer.entry(entry.peer).or_default() += 1);
+        let idle = self.open.iter().filter(|(_, entry)| entry.requests == 0);
+        let idle = idle.filter(|(_, entry)| !(strangers_alone && entry.is_authenticated));
+        let order = |(number, entry): &(&u64, &Entry)| {
+            let of_peer = of_peer.get(&entry.peer).copied().unwrap_or(0);
+            // The number tells two of the same instant apart.
+            (entry.is_authenticated, usize::MAX - of_peer, entry.idle_since, **number)
+        };
+        idle.min_by_key(order).map(|(number, _)| *number)
+    }
+}
+
+/// The place of a connection. Dropping it gives it back.
+#[derive(Debug)]
+pub struct ConnectionPlace {
+    mark: ConnectionMark,
+    lost: CancellationToken,
+}
+
+impl ConnectionPlace {
+    /// What its requests carry.
+    pub fn mark(&self) -> ConnectionMark {
+        self.mark.clone()
+    }
+
+    /// Waits until another connection takes the place.
+    pub async fn lost(&self) {
+        self.lost.cancelled().await;
+    }
+}
+
+impl Drop for ConnectionPlace {
+    fn drop(&mut self) {
+        self.mark.connections.0.lock().open.remove(&self.mark.number);
+    }
+}
+
+/// The connection of a request, in the extensions of the request.
+#[derive(Clone, Debug)]
+pub struct ConnectionMark {
+    connections: Arc<OpenConnections>,
+    number: u64,
+}
+
+impl ConnectionMark {
+    fn change(&self, change: impl FnOnce(&mut Entry)) {
+        self.connections.0.lock().open.get_mut(&self.number).map_or((), change);
+    }
+
+    /// Notes that the client has authenticated.
+    pub fn authenticated(&self) {
+        self.change(|entry| entry.is_authenticated = true);
+    }
+
+    /// Notes that a request is under way, until the value is dropped.
+    pub fn begin_request(&self) -> Busy {
+        self.change(|entry| entry.requests += 1);
+        Busy(self.clone())
+    }
+}
+
+/// A request that is under way.
+#[derive(Debug)]
+pub struct Busy(ConnectionMark);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.change(|entry| {
+            entry.requests -= 1;
+            entry.idle_since = Instant::now();
+        });
+    }
+}
+
+/// The body of an answer whose request is under way until the body has been sent.
+pub struct BusyBody {
+    body: Body,
+    _busy: Option<Busy>,
+}
+
+impl BusyBody {
+    /// Keeps `busy` until the end of `body`.
+    pub fn new(body: Body, busy: Option<Busy>) -> Self {
+        Self { body, _busy: busy }
+    }
+}
+
+impl HttpBody for BusyBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(last: u8) -> Option<IpAddr> {
+        Some(IpAddr::from([10, 0, 0, last]))
+    }
+
+    fn is_lost(place: &ConnectionPlace) -> bool {
+        place.lost.is_cancelled()
+    }
+
+    #[test]
+    fn at_the_limit_the_longest_idle_connection_of_the_busiest_address_is_closed() {
+        let connections = OpenConnections::new(4);
+        let enter = |last| connections.enter(address(last), false);
+        let first = enter(1).unwrap();
+        let mut others = Vec::new();
+        for _ in 0..3 {
+            others.push(enter(2).unwrap());
+        }
+        let busy = others[0].mark().begin_request();
+        let new = enter(3).unwrap();
+        assert!(!is_lost(&first) && !is_lost(&others[0]) && is_lost(&others[1]) && !is_lost(&new));
+        assert_eq!(connections.count(), 4);
+        drop(busy);
+        drop(others.remove(1));
+        assert_eq!(connections.count(), 4, "a place that was lost is not given back twice");
+        others.remove(0);
+        assert_eq!(connections.count(), 3);
+    }
+
+    #[test]
+    fn who_has_authenticated_is_closed_last_and_has_a_reserve() {
+        let connections = OpenConnections::new(8);
+        let enter = |last| connections.enter(address(last), true);
+        let clerk = enter(1).unwrap();
+        clerk.mark().authenticated();
+        let strangers: Vec<_> = (0..20).filter_map(|_| enter(2)).collect();
+        assert_eq!((connections.count(), strangers.iter().filter(|place| !is_lost(place)).count()), (8, 7));
+        assert!(!is_lost(&clerk));
+        let busy: Vec<_> = strangers.iter().map(|place| place.mark().begin_request()).collect();
+        let late = enter(3);
+        assert!(late.is_some() && is_lost(&clerk), "where all strangers are busy an idle connection must do");
+        let _late = late.unwrap().mark().begin_request();
+        drop(busy);
+    }
+
+    #[test]
+    fn where_all_are_busy_there_is_no_place() {
+        let connections = OpenConnections::new(1);
+        let only = connections.enter(None, false).unwrap();
+        let busy = only.mark().begin_request();
+        assert!(connections.enter(None, false).is_none());
+        drop(busy);
+        assert!(connections.enter(None, false).is_some() && is_lost(&only));
+    }
+}

@@ -1,0 +1,142 @@
+//! Who holds a place, and places of which no caller may hold more than a share.
+//!
+//! Places last as long as their client likes. So one caller could take them all and keep everybody else out. Each caller gets at most
+//! three quarters of the places: a busy importer hardly notices, and the last quarter is left for the others.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::http::room::Room;
+
+/// The address of the client of a connection, in the extensions of its requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer(pub IpAddr);
+
+/// The one who holds a place: the key of the request, or the address of the client where there is no key.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Holder {
+    /// Nobody is known. All requests without a connection share this holder.
+    #[default]
+    Unknown,
+    /// A client without a key.
+    Address(IpAddr),
+    /// The name of a key.
+    Key(Arc<str>),
+}
+
+impl Holder {
+    /// The holder of a request with the key `name`, which is empty where there are no keys, from the client `peer`.
+    pub fn of(name: &Arc<str>, peer: Option<Peer>) -> Self {
+        match (name.is_empty(), peer) {
+            (false, _) => Self::Key(Arc::clone(name)),
+            (true, Some(Peer(address))) => Self::Address(address),
+            (true, None) => Self::Unknown,
+        }
+    }
+}
+
+/// Why there is no place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoPlace {
+    /// All places are held.
+    Full,
+    /// The caller holds its share.
+    Share,
+}
+
+/// Places, and how many of them each caller holds.
+#[derive(Debug)]
+pub struct SharedRoom {
+    room: Arc<Room>,
+    /// Callers that hold at least one place: at most as many as there are places.
+    held: Arc<Mutex<HashMap<Holder, usize>>>,
+}
+
+impl SharedRoom {
+    /// So many places, at least one.
+    pub fn new(most: usize) -> Self {
+        Self { room: Arc::new(Room::new(most)), held: Arc::default() }
+    }
+
+    /// Changes the number of places. A caller that holds more than its new share keeps what it holds.
+    pub fn set_most(&self, most: usize) {
+        self.room.set_most(most);
+    }
+
+    /// Places that nobody holds now.
+    pub fn free(&self) -> usize {
+        self.room.free()
+    }
+
+    /// Takes a place that is free now.
+    ///
+    /// # Errors
+    /// [`NoPlace`] if there is none for this caller.
+    pub fn try_enter(&self, holder: &Holder) -> Result<SharedPlace, NoPlace> {
+        let mut held = self.held.lock();
+        let own = held.get(holder).copied().unwrap_or(0);
+        if own >= share(self.room.most()) {
+            return Err(NoPlace::Share);
+        }
+        let permit = self.room.try_enter().map_err(|_| NoPlace::Full)?;
+        held.insert(holder.clone(), own + 1);
+        Ok(SharedPlace { held: Arc::clone(&self.held), holder: holder.clone(), _permit: permit })
+    }
+}
+
+/// The most places of one caller: three quarters, rounded up.
+fn share(most: usize) -> usize {
+    most - most / 4
+}
+
+/// A place of a [`SharedRoom`]. Dropping it gives it back.
+#[derive(Debug)]
+pub struct SharedPlace {
+    held: Arc<Mutex<HashMap<Holder, usize>>>,
+    holder: Holder,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for SharedPlace {
+    fn drop(&mut self) {
+        let mut held = self.held.lock();
+        match held.get_mut(&self.holder) {
+            Some(own) if *own > 1 => *own -= 1,
+            _ => drop(held.remove(&self.holder)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn no_caller_gets_more_than_its_share_and_what_is_given_back_counts_no_more() {
+        let room = SharedRoom::new(8);
+        let (one, other) = (Holder::Key("one".into()), Holder::Key("other".into()));
+        let mut places: Vec<SharedPlace> = (0..6).map(|_| room.try_enter(&one).unwrap()).collect();
+        assert_eq!(room.try_enter(&one).unwrap_err(), NoPlace::Share);
+        let others = [room.try_enter(&other).unwrap(), room.try_enter(&other).unwrap()];
+        assert_eq!(room.try_enter(&other).unwrap_err(), NoPlace::Full);
+        places.pop();
+        drop(others);
+        places.push(room.try_enter(&one).unwrap());
+        assert_eq!(room.try_enter(&one).unwrap_err(), NoPlace::Share);
+        drop(places);
+        assert!(room.held.lock().is_empty());
+        assert!(SharedRoom::new(1).try_enter(&one).is_ok(), "of one place the share is that place");
+    }
+
+    #[test]
+    fn a_caller_is_its_key_or_else_its_address() {
+        let peer = Peer(IpAddr::from([127, 0, 0, 1]));
+        assert_eq!(Holder::of(&"desk".into(), Some(peer)), Holder::Key("desk".into()));
+        assert_eq!(Holder::of(&"".into(), Some(peer)), Holder::Address(peer.0));
+        assert_eq!(Holder::of(&"".into(), None), Holder::Unknown);
+    }
+}
