@@ -164,6 +164,10 @@ pub(crate) fn decode(chunk: &[u8]) -> Result<(Entries, u64), String> {
     if length > MOST_BYTES {
         return Err(wrong("it says to be larger than any chunk"));
     }
+    // The compression makes one byte of 255 at most, so that memory follows what is there and not what is said.
+    if length > (compressed.len() as u64).saturating_mul(255) {
+        return Err(wrong("it says to be larger than its bytes can be"));
+    }
     let content =
         lz4_flex::block::decompress(compressed, length as usize).map_err(|_| wrong("it cannot be unpacked"))?;
     if content.len() as u64 != length {

@@ -17,6 +17,7 @@
 //! Reads no clock and knows no store: whoever calls gives the time and what is read.
 
 mod chunk;
+mod files;
 mod lock;
 mod manifest;
 mod repository;

@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use tempfile::Builder;
 
 use crate::chunk::{self, ChunkId};
+use crate::files::{open_regular, read_regular};
 use crate::lock::Lock;
 use crate::manifest::{ChunkEntry, FORMAT, Manifest, SnapshotId};
 use crate::take::Sink;
@@ -36,6 +37,10 @@ const SNAPSHOTS: &str = "snapshots";
 const JSON: &str = ".json";
 /// Files that are being written begin with this.
 const PART: &str = ".part-";
+/// The largest file that says that a directory is a repository.
+const MOST_MARK: u64 = 4 << 10;
+/// The largest manifest: some 1.7 million chunks, which hold more than a terabyte.
+pub(crate) const MOST_MANIFEST: u64 = 256 << 20;
 /// How often to look for a name: as many may be written at the same moment.
 const MOST_AT_ONCE: u32 = 1_000;
 
@@ -83,7 +88,7 @@ impl Repository {
     /// [`Error::Refused`] where there is none, or one of a newer format.
     pub fn open(dir: &Path) -> Result<Self> {
         let path = dir.join(MARK);
-        let bytes = match fs::read(&path) {
+        let bytes = match read_regular(&path, MOST_MARK) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let what = format!("{} is no repository of snapshots: it has no file {MARK}", dir.display());
@@ -186,7 +191,7 @@ impl Repository {
     /// [`Error::Refused`] where there is none of that name, [`Error::Damaged`].
     pub fn manifest(&self, id: &SnapshotId) -> Result<Manifest> {
         let path = self.manifest_path(id);
-        let bytes = match fs::read(&path) {
+        let bytes = match read_regular(&path, MOST_MANIFEST) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return Err(Error::Refused(format!("{} has no snapshot {id}", self.dir.display())));
             }
@@ -288,7 +293,7 @@ impl Repository {
                 format!("{how}; delete it, and the next snapshot writes what it still needs"),
             )
         };
-        let file = match File::open(&path) {
+        let file = match open_regular(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return Err(Error::damaged(path.display(), "it is missing"));
             }

@@ -6,7 +6,7 @@ use crate::chunk::{self, ChunkId};
 use crate::manifest::{Manifest, SnapshotId};
 use crate::repository::{Listed, Repository};
 use crate::{Error, Result, Snapshot};
-use doppel_store::snapshot::Entries;
+use doppel_store::snapshot::{Entries, Piece};
 
 /// What was read of a snapshot that is whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,6 +32,9 @@ impl Order {
         }
         let mut last = self.last.as_deref();
         for (key, _) in entries {
+            if key.is_empty() {
+                return Err("it has an empty key".into());
+            }
             if last.is_some_and(|last| last >= key.as_slice()) {
                 return Err("its keys are not in order".into());
             }
@@ -44,14 +47,15 @@ impl Order {
     }
 }
 
-/// Reads a snapshot to its end.
+/// Reads a snapshot to its end, and hands each piece to `check`.
 ///
 /// # Errors
-/// The first thing that is not as it was written, by the name of its file.
-pub fn verify(mut snapshot: impl Snapshot) -> Result<Verified> {
+/// The first thing that is not as it was written, by the name of its file; an error of `check`.
+pub fn verify(mut snapshot: impl Snapshot, check: &mut dyn FnMut(&Piece) -> Result<()>) -> Result<Verified> {
     let mut verified = Verified::default();
     for piece in snapshot.by_ref() {
         let piece = piece?;
+        check(&piece)?;
         verified.entries += piece.entries.len() as u64;
         verified.bytes += piece.entries.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum::<u64>();
     }
