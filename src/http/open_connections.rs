@@ -137,7 +137,9 @@ pub struct ConnectionMark {
 
 impl ConnectionMark {
     fn change(&self, change: impl FnOnce(&mut Entry)) {
-        self.connections.0.lock().open.get_mut(&self.number).map_or((), change);
+        if let Some(connection) = self.connections.0.lock().open.get_mut(&self.number) {
+            change(connection);
+        }
     }
 
     /// Notes that the client has authenticated.

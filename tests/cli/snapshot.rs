@@ -246,6 +246,97 @@ fn a_damaged_snapshot_is_refused_by_the_name_of_the_file_and_restores_to_nothing
     done(&["restore", path(&kept), "--data", path(&to)]);
 }
 
+/// Changes the body of the only manifest in `kept`, and gives it the checksum of the new body.
+fn forge(kept: &Path, change: &dyn Fn(&mut Value)) {
+    let mut manifests = fs::read_dir(kept.join("snapshots")).expect("a folder");
+    let manifest = manifests.next().expect("a manifest").expect("an entry").path();
+    let text = fs::read_to_string(&manifest).expect("text");
+    let digits = |text: &str| text.len() >= 64 && text.bytes().take(64).all(|byte| byte.is_ascii_hexdigit());
+    let hash = (0..text.len()).find(|at| text.get(*at..).is_some_and(digits)).expect("a checksum");
+    let body = hash + 64 + text[hash + 64..].find('{').expect("a body");
+    let end = text.trim_end().len() - 1;
+    let mut json: Value = serde_json::from_str(&text[body..end]).expect("JSON");
+    change(&mut json);
+    let forged = json.to_string();
+    let sum = doppel_snapshot::ChunkId::of(forged.as_bytes());
+    fs::write(&manifest, [&text[..hash], &sum.to_string(), &text[hash + 64..body], &forged, &text[end..]].concat())
+        .expect("a write");
+}
+
+#[test]
+fn verify_refuses_what_restore_refuses() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = some_records(folder.path());
+    let position = |json: &Value, name: &str| {
+        json["spaces"].as_array().expect("a list").iter().position(|space| space["name"] == name).expect("a keyspace")
+    };
+    let forgeries: [(&str, &dyn Fn(&mut Value)); 7] = [
+        ("of a store of the kind", &|json| json["store"]["kind"] = json!("other")),
+        ("newer program", &|json| json["store"]["format"] = json!(99)),
+        ("a keyspace", &|json| {
+            let at = position(json, "records");
+            json["spaces"][at]["name"] = json!("strange");
+        }),
+        ("keyspaces in another order", &|json| json["spaces"].as_array_mut().expect("a list").reverse()),
+        ("lacks what says its format", &|json| {
+            let at = position(json, "meta");
+            json["spaces"].as_array_mut().expect("a list").remove(at);
+        }),
+        ("a part of it was removed", &|json| {
+            let at = position(json, "records");
+            json["spaces"].as_array_mut().expect("a list").remove(at);
+        }),
+        ("twice|in another order", &|json| {
+            let space = json["spaces"][position(json, "records")].clone();
+            json["spaces"].as_array_mut().expect("a list").push(space);
+        }),
+    ];
+    for (number, (because, change)) in forgeries.into_iter().enumerate() {
+        let (kept, to) = (folder.path().join(format!("kept-{number}")), folder.path().join(format!("to-{number}")));
+        done(&["create", "--data", path(&data), "--to", path(&kept)]);
+        done(&["verify", path(&kept)]);
+        forge(&kept, change);
+        let name = fs::read_dir(kept.join("snapshots")).expect("a folder").next().expect("one").expect("an entry");
+        let name = name.file_name().into_string().expect("text");
+        let id = name.trim_end_matches(".json");
+        for arguments in [
+            &["restore", path(&kept), "--data", path(&to)][..],
+            &["verify", path(&kept), "--id", id],
+            &["verify", path(&kept)],
+        ] {
+            let (text, code) = snapshot(arguments);
+            let is_said = because.split('|').any(|because| text.contains(because));
+            assert!(code == Some(1) && is_said, "{because}: {arguments:?}: {code:?} {text}");
+        }
+    }
+}
+
+#[test]
+fn files_that_have_no_end_are_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = some_records(folder.path());
+    let kept = folder.path().join("kept");
+    done(&["create", "--data", path(&data), "--to", path(&kept)]);
+    let first = |below: &Path| fs::read_dir(below).expect("a folder").next().expect("one").expect("an entry").path();
+    let manifest = first(&kept.join("snapshots"));
+    let chunk = first(&first(&kept.join("chunks")));
+    for file in [&chunk, &manifest, &kept.join("doppel.repository")] {
+        let before = fs::read(file).expect("a file");
+        fs::remove_file(file).expect("it is ours");
+        let made = Command::new("mkfifo").arg(file).status().expect("mkfifo");
+        assert!(made.success());
+        refused(&["verify", path(&kept)], "no regular file");
+        fs::remove_file(file).expect("it is ours");
+        std::os::unix::fs::symlink("/dev/zero", file).expect("a link");
+        refused(&["verify", path(&kept)], "no regular file");
+        fs::remove_file(file).expect("it is ours");
+        fs::write(file, before).expect("a write");
+    }
+    let huge = fs::File::options().write(true).open(&manifest).expect("a file");
+    huge.set_len(1 << 40).expect("a file with a hole");
+    refused(&["verify", path(&kept)], "bytes, which no such file has");
+}
+
 #[test]
 fn a_restore_that_is_killed_leaves_no_data_directory_and_can_be_done_again() {
     let folder = tempfile::tempdir().expect("a temporary folder");

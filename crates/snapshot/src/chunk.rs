@@ -168,7 +168,12 @@ pub(crate) fn decode(chunk: &[u8]) -> Result<(Entries, u64), &'static str> {
     if length > MAX_STATED_BYTES {
         return Err("it states a length that no chunk has");
     }
-    let content = lz4_flex::block::decompress(compressed, length as usize).map_err(|_| "it cannot be unpacked")?;
+    // The compression makes one byte of 255 at most, so that memory follows what is there and not what is said.
+    if length > (compressed.len() as u64).saturating_mul(255) {
+        return Err(wrong("it says to be larger than its bytes can be"));
+    }
+    let content =
+        lz4_flex::block::decompress(compressed, length as usize).map_err(|_| wrong("it cannot be unpacked"))?;
     if content.len() as u64 != length {
         return Err("its length is not the one that it states");
     }

@@ -18,6 +18,7 @@
 //! The crate reads no clock and knows no store: the caller passes the time and the reader.
 
 mod chunk;
+mod files;
 mod lock;
 mod manifest;
 mod repository;

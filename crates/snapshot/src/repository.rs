@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use tempfile::Builder;
 
 use crate::chunk::{self, ChunkId};
+use crate::files::{open_regular, read_regular};
 use crate::lock::RepositoryLock;
 use crate::manifest::{ChunkEntry, FORMAT, Manifest, SnapshotId};
 use crate::take::SnapshotSink;
@@ -37,6 +38,10 @@ const SNAPSHOT_FOLDER: &str = "snapshots";
 const MANIFEST_ENDING: &str = ".json";
 /// Prefix of the names of files that are being written.
 const PART_PREFIX: &str = ".part-";
+/// Largest size in bytes of the file that marks a directory as a repository.
+const MOST_MARK: u64 = 4 << 10;
+/// Largest size in bytes of a manifest: some 1.7 million chunks, which hold more than a terabyte.
+pub(crate) const MOST_MANIFEST: u64 = 256 << 20;
 /// Attempts to find a free name for a snapshot. An attempt fails only if another writer takes the name at the same moment.
 const MAX_NAME_ATTEMPTS: u32 = 1_000;
 
@@ -83,7 +88,7 @@ impl Repository {
     /// [`Error::Refused`] if `dir` contains no repository, or one of a newer format.
     pub fn open(dir: &Path) -> Result<Self> {
         let path = dir.join(MARK_FILE);
-        let bytes = match fs::read(&path) {
+        let bytes = match read_regular(&path, MOST_MARK) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return Err(Error::Refused(format!(
@@ -189,7 +194,7 @@ impl Repository {
     /// [`Error::Refused`] if there is no snapshot of this name; [`Error::Damaged`].
     pub fn manifest(&self, id: &SnapshotId) -> Result<Manifest> {
         let path = self.manifest_path(id);
-        let bytes = match fs::read(&path) {
+        let bytes = match read_regular(&path, MOST_MANIFEST) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return Err(Error::Refused(format!("{} has no snapshot {id}", self.dir.display())));
             }
@@ -291,7 +296,13 @@ impl Repository {
     /// Reads the file of a chunk, which must have `stored` bytes, and checks its hash.
     pub(crate) fn read_chunk(&self, id: ChunkId, stored: u64) -> Result<Vec<u8>> {
         let path = self.chunk_path(id);
-        let file = match File::open(&path) {
+        let damaged = |how: &str| {
+            Error::damaged(
+                path.display(),
+                format!("{how}; delete it, and the next snapshot writes what it still needs"),
+            )
+        };
+        let file = match open_regular(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return Err(Error::damaged(path.display(), "it is missing"));
             }

@@ -6,7 +6,7 @@ use crate::chunk::{self, ChunkId};
 use crate::manifest::{ChunkEntry, Manifest, SnapshotId};
 use crate::repository::{ListedSnapshot, Repository};
 use crate::{Error, Result, Snapshot};
-use doppel_store::snapshot::Entries;
+use doppel_store::snapshot::{Entries, Piece};
 
 /// The size of an undamaged snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,6 +33,9 @@ impl KeyOrder {
         }
         let mut last = self.last.as_deref();
         for (key, _) in entries {
+            if key.is_empty() {
+                return Err("it has an empty key".into());
+            }
             if last.is_some_and(|last| last >= key.as_slice()) {
                 return Err("its keys are not in order");
             }
@@ -45,14 +48,15 @@ impl KeyOrder {
     }
 }
 
-/// Reads a snapshot to its end and checks all of it.
+/// Reads a snapshot to its end and gives each piece to `check`.
 ///
 /// # Errors
-/// The first damage that was found, with the name of the file.
-pub fn verify(mut snapshot: impl Snapshot) -> Result<VerifiedTotals> {
+/// The first damage that was found, with the name of the file, or an error of `check`.
+pub fn verify(mut snapshot: impl Snapshot, check: &mut dyn FnMut(&Piece) -> Result<()>) -> Result<VerifiedTotals> {
     let mut verified = VerifiedTotals::default();
     for piece in snapshot.by_ref() {
         let piece = piece?;
+        check(&piece)?;
         verified.entries += piece.entries.len() as u64;
         verified.bytes += piece.entries.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum::<u64>();
     }

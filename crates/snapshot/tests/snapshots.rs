@@ -122,7 +122,7 @@ proptest! {
         prop_assert_eq!(&read(&repository, &taken.manifest.id).expect("whole"), &spaces);
         prop_assert_eq!(&spaces_of(StreamReader::new(&stream(&spaces)[..], "memory").expect("a stream")).expect("whole"), &spaces);
         let all: usize = spaces.values().map(BTreeMap::len).sum();
-        let verified = verify(repository.reader(&taken.manifest.id).expect("it is there")).expect("whole");
+        let verified = verify(repository.reader(&taken.manifest.id).expect("it is there"), &mut |_| Ok(())).expect("whole");
         prop_assert_eq!(verified.entries, all as u64);
         let listed = verify_all(&repository, &mut |_| {}).expect("a folder");
         prop_assert_eq!(listed[0].1.as_ref().expect("whole"), &verified);

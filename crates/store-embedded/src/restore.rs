@@ -42,10 +42,16 @@ pub fn restore<E: From<StoreError>>(
     moment: &Moment,
     pieces: impl Iterator<Item = std::result::Result<Piece, E>>,
 ) -> std::result::Result<(), E> {
-    check(moment)?;
+    let mut check = RestoreCheck::new(moment)?;
     let before = prepare(dir)?;
     let folder = dir.join(FOLDER);
-    let restored = fill(&folder, pieces).and_then(|()| publish(dir, &folder).map_err(E::from));
+    let checked = pieces.map(|piece| {
+        let piece = piece?;
+        check.piece(&piece)?;
+        Ok(piece)
+    });
+    let filled = fill(&folder, checked).and_then(|()| Ok(check.end()?));
+    let restored = filled.and_then(|()| publish(dir, &folder).map_err(E::from));
     if restored.is_err() {
         // What cannot be removed is no data directory all the same, and the next call removes it: nothing else was there.
         let _ = take_back(dir, &folder);
@@ -76,19 +82,90 @@ fn is_key_ring(piece: &Piece, (key, _): &(Vec<u8>, Vec<u8>)) -> bool {
     piece.space == NAMES[Space::Meta as usize] && key == layout::KEY_RING
 }
 
-/// Whether this program can make a directory of it.
-fn check(moment: &Moment) -> Result<()> {
-    if moment.kind != KIND {
-        let what = format!("the snapshot is of a store of the kind {:?}, a directory holds {KIND:?}", moment.kind);
-        return Err(StoreError::Internal(what));
+/// Checks that a data directory can be made of a snapshot. [`restore`] and whoever verifies a snapshot use the same check.
+///
+/// Takes the pieces of the snapshot in their order, and writes nothing.
+#[derive(Debug)]
+pub struct RestoreCheck {
+    has_records: bool,
+    /// The keyspace of the last piece, and its last key.
+    space: Option<Space>,
+    last: Vec<u8>,
+    says_format: bool,
+}
+
+impl RestoreCheck {
+    /// Begins a check of the snapshot of `moment`.
+    ///
+    /// # Errors
+    /// If the snapshot is of another kind of store, or of a newer format.
+    pub fn new(moment: &Moment) -> Result<Self> {
+        if moment.kind != KIND {
+            let what = format!("the snapshot is of a store of the kind {:?}, a directory holds {KIND:?}", moment.kind);
+            return Err(StoreError::Internal(what));
+        }
+        if moment.format > FORMAT {
+            return Err(StoreError::Internal(format!(
+                "the snapshot has format {}, this program knows up to {FORMAT}; restore it with the newer program version",
+                moment.format
+            )));
+        }
+        let has_records = moment.collections.iter().any(|collection| collection.records > 0);
+        Ok(Self { has_records, space: None, last: Vec::new(), says_format: false })
     }
-    if moment.format > FORMAT {
-        return Err(StoreError::Internal(format!(
-            "the snapshot has format {}, this program knows up to {FORMAT}; restore it with the newer program version",
-            moment.format
-        )));
+
+    /// Checks the keyspace of the next piece.
+    ///
+    /// # Errors
+    /// If it is unknown, or should have come earlier.
+    pub fn space(&mut self, name: &str) -> Result<()> {
+        let space = space(name)?;
+        if self.space.is_some_and(|before| before > space) {
+            return Err(StoreError::Internal("the snapshot has its keyspaces in another order".into()));
+        }
+        if self.space != Some(space) {
+            self.last.clear();
+        }
+        self.space = Some(space);
+        self.has_records &= space != Space::Records;
+        Ok(())
     }
-    Ok(())
+
+    /// Checks the next piece.
+    ///
+    /// # Errors
+    /// As [`RestoreCheck::space`], or if its keys are not in order.
+    pub fn piece(&mut self, piece: &Piece) -> Result<()> {
+        self.space(&piece.space)?;
+        for (key, _) in &piece.entries {
+            // No key is empty; the engine ends the process where the order is another.
+            if *key <= self.last {
+                return Err(StoreError::Internal("the snapshot has its keys in another order".into()));
+            }
+            self.says_format |= self.space == Some(Space::Meta) && key == layout::KEY_FORMAT;
+            self.last.clone_from(key);
+        }
+        Ok(())
+    }
+
+    /// Ends the check, behind the last piece.
+    ///
+    /// # Errors
+    /// If the snapshot lacks what every store has.
+    pub fn end(self) -> Result<()> {
+        if !self.says_format {
+            let what = "the snapshot lacks what says its format: it is none of a store";
+            return Err(StoreError::Internal(what.into()));
+        }
+        if self.has_records {
+            let what = "the snapshot says that it has records, and has none: a part of it was removed";
+            return Err(StoreError::Internal(what.into()));
+        }
+        Ok(())
+    }
+
+    /// The keyspace in which a store says its format. It comes first, and is small.
+    pub const FORMAT_SPACE: &'static str = NAMES[Space::Meta as usize];
 }
 
 /// What the directory was.
@@ -164,7 +241,6 @@ fn fill<E: From<StoreError>>(
     let options = EmbeddedOptions::default();
     let disk = Disk::open(folder, &options, (Opening::CreateIfEmpty, Workers::Running))?;
     let mut pieces = pieces.peekable();
-    let (mut filled, mut says_format) = (None, false);
     while let Some(next) = pieces.peek() {
         let Ok(piece) = next else {
             // It is there, and an error.
@@ -172,18 +248,8 @@ fn fill<E: From<StoreError>>(
             break;
         };
         let space = space(&piece.space)?;
-        if filled.is_some_and(|before| before >= space) {
-            return Err(StoreError::Internal("the snapshot has its keyspaces in another order".into()).into());
-        }
-        filled = Some(space);
-        says_format |= fill_space(&disk, space, &mut pieces)?;
+        fill_space(&disk, space, &mut pieces)?;
         point("restore::filling");
-    }
-    // The fresh directory has one of its own.
-    if !says_format {
-        return Err(
-            StoreError::Internal("the snapshot lacks what says its format: it is none of a store".into()).into()
-        );
     }
     disk.check_ingested()?;
     drop(disk);
@@ -196,15 +262,14 @@ fn space(name: &str) -> Result<Space> {
     at.map(|at| ALL[at]).ok_or_else(|| StoreError::Internal(format!("the snapshot has a keyspace {name:?}")))
 }
 
-/// Takes the pieces of a keyspace; whether among them is what says the format of the directory.
+/// Writes the pieces of a keyspace, whose order has been checked.
 fn fill_space<E: From<StoreError>>(
     disk: &Disk,
     space: Space,
     pieces: &mut std::iter::Peekable<impl Iterator<Item = std::result::Result<Piece, E>>>,
-) -> std::result::Result<bool, E> {
-    let (mut failed, mut says_format) = (None, false);
+) -> std::result::Result<(), E> {
+    let mut failed = None;
     let filled = disk.ingest(space, |write| {
-        let mut last: Vec<u8> = Vec::new();
         let is_of_space = |piece: &std::result::Result<Piece, E>| {
             piece.as_ref().map_or(true, |piece| piece.space == NAMES[space as usize])
         };
@@ -217,12 +282,6 @@ fn fill_space<E: From<StoreError>>(
                 }
             };
             for (key, value) in piece.entries {
-                // No key is empty; the engine ends the process where the order is another.
-                if key <= last {
-                    return Err(StoreError::Internal("the snapshot has its keys in another order".into()));
-                }
-                says_format |= space == Space::Meta && key == layout::KEY_FORMAT;
-                last.clone_from(&key);
                 write(key, value)?;
             }
         }
@@ -230,7 +289,7 @@ fn fill_space<E: From<StoreError>>(
     });
     match failed {
         Some(error) => Err(error),
-        None => Ok(filled.map(|()| says_format)?),
+        None => Ok(filled?),
     }
 }
 

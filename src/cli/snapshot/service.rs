@@ -13,7 +13,8 @@ use serde_json::json;
 use super::{say, size};
 use crate::cli::client::{self, Service, Trust};
 use crate::cli::progress::Progress;
-use doppel_snapshot::{StreamReader, VerifiedTotals, verify};
+use doppel_snapshot::{Snapshot as _, StreamReader, VerifiedTotals, verify};
+use doppel_store_embedded::RestoreCheck;
 
 /// Time in which the service must send the next piece of a stream.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -67,7 +68,12 @@ impl Asking {
     pub(super) fn stream(&self, out: &mut dyn Write, progress: &Progress) -> anyhow::Result<VerifiedTotals> {
         let (sender, receiver) = sync_channel(AHEAD);
         let verifying = std::thread::Builder::new().name("verify".into()).spawn(move || {
-            verify(StreamReader::new(Receiving { receiver, piece: Vec::new(), at: 0 }, "the stream of the service")?)
+            let receiving = Receiving { receiver, piece: Vec::new(), at: 0 };
+            let snapshot = StreamReader::new(receiving, "the stream of the service")?;
+            let mut check = RestoreCheck::new(snapshot.moment())?;
+            let verified = verify(snapshot, &mut |piece| Ok(check.piece(piece)?))?;
+            check.end()?;
+            Ok(verified)
         })?;
         let received = self.service.runtime().block_on(self.receive(out, sender, progress));
         let verified = joined(verifying);
