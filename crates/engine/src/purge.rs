@@ -19,7 +19,7 @@ use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_core::text::time;
 use doppel_core::violation::Violation;
-use doppel_store::{CollectionNumber, KeptDuplicate, RecordVersion, RemovalCondition, Seq};
+use doppel_store::{CollectionNumber, KeptDuplicate, RecordVersion, RemovalCondition, Seq, StoreError};
 
 /// Filed entries or decisions read at once.
 const PIECE: usize = 5_000;
@@ -141,7 +141,7 @@ impl Engine {
     /// stays have the versions that were looked at, in the same collection, and nobody has decided that they are not the same matter.
     ///
     /// # Errors
-    /// [`Error::UnknownCollection`] if the collection is deleted meanwhile.
+    /// What the store gives; of a collection that is deleted meanwhile nothing is deleted.
     pub async fn delete_superfluous(
         &self,
         collection: &CollectionName,
@@ -150,7 +150,11 @@ impl Engine {
     ) -> Result<bool> {
         let (version, kept) = (which.version, Some(which.kept.clone()));
         let condition = RemovalCondition { collection: found.collection, version, retention: None, kept };
-        Ok(self.store.remove_if(collection, &which.id, condition).await?)
+        match self.store.remove_if(collection, &which.id, condition).await {
+            // With the collection went the record.
+            Err(StoreError::UnknownCollection(_)) => Ok(false),
+            removed => Ok(removed?),
+        }
     }
 
     /// Seqs of records whose digests agree in their keys as the live generation reads them, in groups of at least two.

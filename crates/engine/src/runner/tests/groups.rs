@@ -78,7 +78,7 @@ async fn groups_never_shrink_through_reindexes_that_are_killed_and_taken_up_agai
     filled(&office, 30, 2).await;
     let mut shown = Shown::default();
     let mut number = 0;
-    for round in 0..4 {
+    for round in 0..2 {
         let work = Work::Reindex(Reindex {
             settings: None,
             activate: true,
@@ -93,7 +93,8 @@ async fn groups_never_shrink_through_reindexes_that_are_killed_and_taken_up_agai
             if is_finished {
                 break;
             }
-            match draw(4) {
+            // A process takes up a task within two seconds: most live longer than that.
+            match draw(300) {
                 // Killed: what the process had in memory is gone.
                 0 => {
                     if let Some((running, _)) = runner.take() {
@@ -101,7 +102,7 @@ async fn groups_never_shrink_through_reindexes_that_are_killed_and_taken_up_agai
                         let _ = running.await;
                     }
                 }
-                1 | 2 => {
+                1..150 => {
                     let matter = draw(30) as usize;
                     office.put(&format!("r{number}"), &letter(matter, number % 4), json!({})).await;
                     number += 1;
