@@ -168,12 +168,11 @@ pub(crate) fn decode(chunk: &[u8]) -> Result<(Entries, u64), &'static str> {
     if length > MAX_STATED_BYTES {
         return Err("it states a length that no chunk has");
     }
-    // The compression makes one byte of 255 at most, so that memory follows what is there and not what is said.
+    // One compressed byte gives at most 255 bytes, so that memory follows the bytes that exist and not the length that is stated.
     if length > (compressed.len() as u64).saturating_mul(255) {
-        return Err(wrong("it says to be larger than its bytes can be"));
+        return Err("it states a length that its bytes cannot give");
     }
-    let content =
-        lz4_flex::block::decompress(compressed, length as usize).map_err(|_| wrong("it cannot be unpacked"))?;
+    let content = lz4_flex::block::decompress(compressed, length as usize).map_err(|_| "it cannot be unpacked")?;
     if content.len() as u64 != length {
         return Err("its length is not the one that it states");
     }

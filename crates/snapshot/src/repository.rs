@@ -296,12 +296,6 @@ impl Repository {
     /// Reads the file of a chunk, which must have `stored` bytes, and checks its hash.
     pub(crate) fn read_chunk(&self, id: ChunkId, stored: u64) -> Result<Vec<u8>> {
         let path = self.chunk_path(id);
-        let damaged = |how: &str| {
-            Error::damaged(
-                path.display(),
-                format!("{how}; delete it, and the next snapshot writes what it still needs"),
-            )
-        };
         let file = match open_regular(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return Err(Error::damaged(path.display(), "it is missing"));
