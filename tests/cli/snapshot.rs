@@ -258,7 +258,7 @@ fn forge(kept: &Path, change: &dyn Fn(&mut Value)) {
     let mut json: Value = serde_json::from_str(&text[body..end]).expect("JSON");
     change(&mut json);
     let forged = json.to_string();
-    let sum = doppel_snapshot::ChunkId::of(forged.as_bytes());
+    let sum = doppel_snapshot::ChunkId::of_bytes(forged.as_bytes());
     fs::write(&manifest, [&text[..hash], &sum.to_string(), &text[hash + 64..body], &forged, &text[end..]].concat())
         .expect("a write");
 }
