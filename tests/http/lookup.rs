@@ -47,13 +47,13 @@ fn similar_lists_every_match_best_first_up_to_the_limit() {
     let found: BTreeSet<&str> = ids(&all["similar"]).into_iter().collect();
     assert_eq!(found, variants().iter().map(|(id, _)| *id).collect());
     assert_eq!((&all["similar"][0]["id"], &all["truncated"]), (&json!("same"), &json!(false)));
-    let likeness: Vec<f64> = all["similar"]
+    let probabilities: Vec<f64> = all["similar"]
         .as_array()
         .expect("a list")
         .iter()
-        .map(|m| m["similarity"].as_f64().expect("a number"))
+        .map(|m| m["probability"].as_f64().expect("a number"))
         .collect();
-    assert!(likeness.is_sorted_by(|a, b| a >= b), "{likeness:?}");
+    assert!(probabilities.is_sorted_by(|a, b| a >= b), "{probabilities:?}");
     for limit in [1, 2, 6, 256] {
         let some = desk.ask("POST", &format!("/similar?limit={limit}"), &row(LAMPS));
         let expected: Vec<Value> = all["similar"].as_array().expect("a list").iter().take(limit).cloned().collect();

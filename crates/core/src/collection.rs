@@ -209,8 +209,7 @@ pub struct TextSettings {
     /// Whether traditional characters are read as simplified ones.
     pub simplify: bool,
     /// Whether contacts, links, file names, hashtags, signatures, greetings and closing phrases are removed before texts are compared,
-    /// and records that are equal but for these match however short or common they are. Preset `default`: yes.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    /// and records that are equal but for these match however short or common they are. Not where a channel reads lines. Preset `default`: yes.
     #[cfg_attr(feature = "openapi", schema(required = false))]
     pub remove_noise: bool,
 }
@@ -455,7 +454,12 @@ impl Settings {
             self;
         let mut source =
             serde_json::json!({ "fields": fields, "text": text, "channels": channels, "min_features": min_features });
-        // Left out while there are none, as before there could be any.
+        // Left out while there is none, as before there could be any.
+        if !text.remove_noise
+            && let Some(text) = source["text"].as_object_mut()
+        {
+            text.remove("remove_noise");
+        }
         if !host_aliases.is_empty() {
             source["host_aliases"] = serde_json::json!(host_aliases);
         }

@@ -11,10 +11,11 @@ use tokio::sync::Mutex;
 use crate::answers::InactiveChannel;
 use crate::frequencies::Counted;
 use crate::growth::Growth;
+use crate::judge::contrasted;
 use crate::read_records::ReadRecords;
 use crate::stages::{Labels, StageHistograms};
 use crate::{Error, Result, off_thread};
-use doppel_core::collection::{CollectionName, Keep, SegmenterKind, Settings, TextSettings};
+use doppel_core::collection::{Channel, CollectionName, Keep, SegmenterKind, Settings, TextSettings};
 use doppel_core::index::{Ball, Lookup};
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::frequencies::Frequencies;
@@ -158,6 +159,16 @@ impl Context {
     /// Version of the document frequencies it verifies by; 0 where it does not, or none were counted yet.
     pub(super) fn statistics(&self) -> u32 {
         self.verifier.as_ref().map_or(0, |_| self.frequencies.version())
+    }
+
+    /// Whether two records are copies: equal but for punctuation, white space, contacts and noise, with titles that do not name different
+    /// things. A collection that does not verify finds exactly what its channels find, so that it has no copies. O(length).
+    pub(super) fn are_copies(&self, a: &Document, b: &Document) -> bool {
+        let Some(verifier) = &self.verifier else { return false };
+        self.profile.are_copies(a, b) && {
+            let [ours, theirs] = [a, b].map(|document| self.profile.title(document));
+            ours == theirs || !contrasted(verifier, &self.named(&ours), &self.named(&theirs)).is_contradicting()
+        }
     }
 
     /// What a normalised text names.
@@ -323,6 +334,11 @@ fn verifier(settings: &Settings, frequencies: &Arc<Frequencies>) -> Option<Verif
     settings.verify.clone().map(|verify| Verifier::new(verify, Arc::clone(frequencies)))
 }
 
+/// Whether lines are read, which keeps texts whole.
+fn reads_lines(settings: &Settings) -> bool {
+    settings.channels.iter().any(Channel::reads_lines)
+}
+
 /// Whether a record reads the same and has the same sketch under both: the same fields are read and normalised in the same way, its
 /// time in the same zone, cut into shingles of one width, weighed in one way, and names are found by one dictionary.
 fn same_sketches(one: &Settings, other: &Settings) -> bool {
@@ -336,6 +352,8 @@ fn same_sketches(one: &Settings, other: &Settings) -> bool {
         && one.time_zone == other.time_zone
         && one.host_aliases == other.host_aliases
         && read(one) == read(other)
+        && ours.remove_noise == theirs.remove_noise
+        && reads_lines(one) == reads_lines(other)
         && ours.segmenter == theirs.segmenter
         && ours.user_words == theirs.user_words
         && ours.synonyms == theirs.synonyms
@@ -558,7 +576,7 @@ async fn frequencies(store: &dyn Store, state: &CollectionState, before: Option<
     match store.frequencies(&state.name, state.frequencies).await {
         Ok(Some(bytes)) => Ok(Frequencies::decode(state.frequencies, &bytes).map_or_else(
             || {
-                tracing::error!(collection = %state.name, "the document frequencies are damaged; they are counted anew");
+                tracing::error!(collection = %state.name, "the document frequencies are damaged or of another version of doppel; they are counted anew");
                 Frequencies::built_in()
             },
             Arc::new,

@@ -18,7 +18,7 @@ use doppel_core::similarity::{
     MAX_DIFF_CHARS, MAX_PASSAGES, Piece, Resemblance, SharedPassage, ShingleSet, align, shared_passages,
 };
 use doppel_core::text::Document;
-use doppel_core::verdict::VIA_EXACT;
+use doppel_core::verdict::{VIA_COPY, VIA_EXACT};
 
 /// Most features in each of the three lists.
 const MAX_FEATURES: usize = 200;
@@ -38,7 +38,9 @@ pub(super) fn explain(
     let original_a = Original::of(settings, row_a, &a.document);
     let original_b = Original::of(settings, row_b, &b.document);
     let exact = a.signed.digest == b.signed.digest;
-    let via = agreeing_channels(context, &a.signed, &b.signed);
+    let is_copy = context.are_copies(&a.document, &b.document);
+    let mut via = agreeing_channels(context, &a.signed, &b.signed);
+    via.retain(|channel| channel != VIA_COPY || is_copy);
     let verifier = context.measuring();
     let width = verifier.settings().shingle;
     let (text_a, text_b) = (a.document.joined(), b.document.joined());
@@ -48,7 +50,6 @@ pub(super) fn explain(
     let contributions = verifier.contributions(&evidence.features).into_iter().map(contribution).collect();
     // Exact ones as the verdict says it, also where there is nothing but punctuation.
     let whole = |measure: f64| if exact { 1.0 } else { rounded(measure) };
-    let is_copy = context.profile.are_copies(&a.document, &b.document) && !contrast.is_contradicting();
     let verified = settings.verify.is_none() || is_copy || evidence.accepted;
     let (shown_a, cut_a) = beginning(&a.document);
     let (shown_b, cut_b) = beginning(&b.document);

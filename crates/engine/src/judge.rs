@@ -13,7 +13,8 @@ use doppel_core::collection::ChannelPosition;
 use doppel_core::index::{Ball, Via};
 use doppel_core::schemes::Signature;
 use doppel_core::similarity::{
-    Contrast, NameSieve, Named, Sieve, Sifted, Verifier, Weighed, contrast, named_in, names_in, sketch, with_names,
+    Contrast, NameSieve, Named, Replacements, Sieve, Sifted, Verifier, Weighed, contrast, named_in, names_in, sketch,
+    with_names,
 };
 use doppel_core::text::Document;
 use doppel_core::text::objects::NamedObject;
@@ -120,8 +121,7 @@ impl RecordJudge {
                 continue;
             }
             if scheme.name() == VIA_COPY {
-                let profile = &self.context.profile;
-                let same = other.is_some_and(|other| profile.are_copies(&self.subject.document, other));
+                let same = other.is_some_and(|other| self.context.are_copies(&self.subject.document, other));
                 accepting.extend(same.then(|| VIA_COPY.to_owned()));
                 continue;
             }
@@ -195,11 +195,11 @@ impl RecordJudge {
         }
         let contrast =
             named.map_or_else(Contrast::default, |named| contrasted(verifier, self.own_names(verifier).named(), named));
-        let evidence = verifier.weigh_up(&overlap, &contrast, self.templates, || {
-            (self.subject.document.joined(), other.document.joined())
-        });
-        // Copies whose titles name different things are weighed like all others.
-        let is_copy = is_copy && !contrast.is_contradicting();
+        let texts = || (self.subject.document.joined(), other.document.joined());
+        let evidence = match is_copy {
+            true => verifier.evidence(&overlap, &contrast, &Replacements::default()),
+            false => verifier.weigh_up(&overlap, &contrast, self.templates, texts),
+        };
         let accepted = is_copy || evidence.accepted;
         let probability = if is_copy { 1.0 } else { evidence.probability };
         let alike = overlap.plain.is_same_form() || evidence.probability >= verifier.settings().unsure;

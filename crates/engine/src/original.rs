@@ -61,19 +61,11 @@ impl Original {
     }
 }
 
-/// Of each character of a compared text where it came from, given the same of the whole value.
-fn compared<T>(whole: Vec<Option<T>>, removed: Option<&Removed>) -> Vec<Option<T>> {
+/// Of each character of a compared text where it came from, given the same of the whole value. O(length).
+fn compared<T: Clone>(whole: Vec<Option<T>>, removed: Option<&Removed>) -> Vec<Option<T>> {
     let Some(removed) = removed else { return whole };
-    let (mut kept, mut spans) = (Vec::with_capacity(whole.len()), removed.spans.iter().peekable());
-    for (at, from) in (0..).zip(whole) {
-        spans.next_if(|span| at == span.end);
-        match spans.peek().filter(|span| span.contains(&at)) {
-            None => kept.push(from),
-            Some(span) if at == span.start => kept.push(None),
-            Some(_) => {}
-        }
-    }
-    kept
+    let from = |(at, _): (u32, char)| whole.get(at as usize).cloned().flatten();
+    removed.kept().into_iter().map(|kept| kept.and_then(from)).collect()
 }
 
 #[cfg(test)]

@@ -59,7 +59,12 @@ struct Bytes;
 
 impl Weighter<Key, Arc<ReadRecord>> for Bytes {
     fn weight(&self, _key: &Key, reading: &Arc<ReadRecord>) -> u64 {
-        let texts = reading.document.fields.iter().map(|field| field.text.len()).sum::<usize>();
+        let texts = reading
+            .document
+            .fields
+            .iter()
+            .map(|field| field.text.len() + field.removed.as_ref().map_or(0, |removed| removed.whole.len()))
+            .sum::<usize>();
         (BARE + BY_TEXT * texts) as u64
     }
 }

@@ -130,19 +130,16 @@ impl RecordedPairs<'_> {
     fn matches(&self, earlier: &ReadRecord) -> bool {
         let Some(verifier) = &self.context.verifier else { return true };
         let same_text = earlier.digest.is_some() && earlier.digest == self.record.digest;
-        if same_text || self.record.document.shares_address(&earlier.document) {
+        let (ours, theirs) = (&self.record.document, &earlier.document);
+        if same_text || ours.shares_address(theirs) || self.context.are_copies(ours, theirs) {
             return true;
         }
         let shingles = |text: &str| verifier.shingles(text);
         let weighed = self.weighed.get_or_init(|| verifier.weigh(self.record.shingles(shingles).clone()));
         let overlap = verifier.overlap(weighed, earlier.shingles(shingles));
-        let is_copy = self.context.profile.are_copies(&self.record.document, &earlier.document);
-        (is_copy || verifier.could_accept(&overlap)) && {
+        verifier.could_accept(&overlap) && {
             let named = |text: &str| self.context.named(text);
             let contrast = contrasted(verifier, self.record.named(named), earlier.named(named));
-            if is_copy && !contrast.is_contradicting() {
-                return true;
-            }
             verifier
                 .weigh_up(&overlap, &contrast, false, || (self.record.document.joined(), earlier.document.joined()))
                 .accepted

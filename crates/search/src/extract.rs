@@ -86,7 +86,7 @@ impl Extractor {
         };
         let mut objects = Vec::new();
         for field in &document.fields {
-            let text = indexed_part(&field.text);
+            let text = indexed_part(field.whole());
             if !matches!(field.role, Role::Text | Role::Whole) {
                 continue;
             }
@@ -363,6 +363,6 @@ mod tests {
         assert!(!title.is_empty() && title.iter().all(|word| words[word.as_str()] >= TITLE_WEIGHT), "{words:?}");
         assert_eq!(count_words(&extract.words, 2).len(), 2);
         assert!(extract.identity.is_some() && extract.time.is_some());
-        assert!(extract.objects.iter().any(|object| object.contains("三号")), "{:?}", extract.objects);
+        assert!(extract.objects.iter().any(|object| object == "road:3号"), "{:?}", extract.objects);
     }
 }

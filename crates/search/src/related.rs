@@ -219,9 +219,13 @@ impl Index {
         let mut shared: HashMap<DocAddress, Vec<SharedTerm<'a>>> = HashMap::new();
         let count = searcher.num_docs().max(1) as f32;
         for object in &asked.objects {
+            let text = object.split_once(':').map_or(object.as_str(), |(_, name)| name);
+            // "3号" of a text that says "三号": the word of the text is shown instead.
+            if !asked.text.contains(text) {
+                continue;
+            }
             let term = Term::from_field_text(self.fields.objects, object);
             let score = weights.objects * idf(searcher.doc_freq(&term)? as f32, count);
-            let text = object.split_once(':').map_or(object.as_str(), |(_, name)| name);
             for_each_posting(searcher, &term, &mut places, |candidate, _, _| {
                 shared.entry(candidate.at).or_default().push(SharedTerm { text, score, is_piece: false });
             })?;

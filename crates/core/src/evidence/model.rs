@@ -159,6 +159,9 @@ impl CoefficientTable {
         if let Some(name) = self.weights.keys().find(|name| Feature::ALL.iter().all(|known| known.name() != *name)) {
             return Err(ModelError::OtherFeatures(format!("{name} is no feature")));
         }
+        if !self.intercept.is_finite() {
+            return Err(ModelError::OtherFeatures("the intercept is no number".into()));
+        }
         let mut read = Coefficients { intercept: self.intercept, ..Coefficients::default() };
         for feature in Feature::ALL {
             let missing = || ModelError::OtherFeatures(format!("{} is missing", feature.name()));

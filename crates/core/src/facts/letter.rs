@@ -89,11 +89,11 @@ pub(super) fn read(found: &mut Found<'_>) {
     read_endings(found);
 }
 
-/// The end of the contact or noise fact that begins at `at`, or `at`.
-fn behind_fact(found: &Found<'_>, at: usize) -> usize {
+/// The last end of a contact or noise fact that begins within `starts`; 0 if there is none. O(facts).
+fn behind_fact(found: &Found<'_>, starts: Range<usize>) -> usize {
     let removed = |kind: FactKind| matches!(kind.group(), FactGroup::Contact | FactGroup::Noise);
-    let begins = |fact: &&super::Fact| fact.span.start as usize == at && removed(fact.kind);
-    found.facts.iter().filter(begins).map(|fact| fact.span.end as usize).max().unwrap_or(at)
+    let begins = |fact: &&super::Fact| starts.contains(&(fact.span.start as usize)) && removed(fact.kind);
+    found.facts.iter().filter(begins).map(|fact| fact.span.end as usize).max().unwrap_or(0)
 }
 
 /// The start of the contact or noise fact that ends at `end`, or `end`.
@@ -108,9 +108,9 @@ fn read_greetings(found: &mut Found<'_>) {
     let mut at = 0;
     for _ in 0..MAX_GREETINGS + MAX_ENDINGS {
         let start = text.skip(at, usize::MAX, is_gap);
-        let behind = behind_fact(found, start);
+        let behind = behind_fact(found, start..start + 1);
         // A hashtag begins with a gap.
-        let hashtag = (at..start).map(|at| behind_fact(found, at)).find(|&end| end > start);
+        let hashtag = Some(behind_fact(found, at..start)).filter(|&end| end > start);
         if let Some(end) = hashtag {
             at = end;
         } else if behind > start {

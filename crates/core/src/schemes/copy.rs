@@ -10,8 +10,8 @@ use super::hash::city64;
 use super::reading::Reading;
 use super::{Scheme, Signature, common, hashes};
 use crate::collection::{Role, Settings};
-use crate::text::Document;
 use crate::text::shingles::{counts, digit_form};
+use crate::text::{Document, DocumentField};
 
 /// The name of the stage, as in [`Match::via`](crate::verdict::Match::via).
 pub const NAME: &str = crate::verdict::VIA_COPY;
@@ -43,16 +43,30 @@ pub fn applies(settings: &Settings) -> bool {
 impl EqualCopy {
     /// The copy key of a document; `None` where it says too little to have one. O(length).
     pub fn key(&self, document: &Document) -> Option<u64> {
-        let fields = || document.fields.iter().filter(|field| matches!(field.role, Role::Text | Role::Whole));
-        let is_title = |position: u8| self.titles.get(usize::from(position)).copied().unwrap_or_default();
-        let content = compact(fields().filter(|field| !is_title(field.position)).map(|field| &*field.text));
+        let content = compact(self.texts(document, false));
         let text = match content.chars().nth(CONTENT_CHARS - 1) {
             Some(_) => content,
-            None => compact(fields().map(|field| &*field.text)),
+            None => compact(document.fields.iter().filter(is_text).map(|field| &*field.text)),
         };
         text.chars().nth(MIN_CHARS - 1)?;
         Some(city64(&text))
     }
+
+    /// The titles of a document, one behind the other.
+    pub fn title(&self, document: &Document) -> String {
+        self.texts(document, true).collect::<Vec<_>>().join("\n")
+    }
+
+    /// The texts of the fields that are titles, or of those that are not.
+    fn texts<'a>(&'a self, document: &'a Document, titles: bool) -> impl Iterator<Item = &'a str> {
+        let is_title = |position: u8| self.titles.get(usize::from(position)).copied().unwrap_or_default();
+        let fields = document.fields.iter().filter(is_text);
+        fields.filter(move |field| is_title(field.position) == titles).map(|field| &*field.text)
+    }
+}
+
+fn is_text(field: &&DocumentField) -> bool {
+    matches!(field.role, Role::Text | Role::Whole)
 }
 
 impl Scheme for EqualCopy {
@@ -79,10 +93,21 @@ impl Scheme for EqualCopy {
     }
 }
 
-/// The letters, digits and Han characters of some texts, one behind the other.
+/// The letters, digits and Han characters of some texts, one behind the other. A sign that makes one number of two digits is one of them:
+/// 1.5 is not 15.
 fn compact<'a>(texts: impl Iterator<Item = &'a str>) -> String {
     let mut compact = String::new();
-    texts.for_each(|text| compact.extend(text.chars().filter(|&c| counts(c)).map(digit_form)));
+    for text in texts {
+        let mut chars = text.chars().peekable();
+        let mut before = ' ';
+        while let Some(c) = chars.next() {
+            let joins = matches!(c, '.' | '-' | '/' | ':') && before.is_ascii_digit();
+            if counts(c) || joins && chars.peek().is_some_and(char::is_ascii_digit) {
+                compact.push(digit_form(c));
+            }
+            before = c;
+        }
+    }
     compact
 }
 

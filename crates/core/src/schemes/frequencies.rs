@@ -37,7 +37,7 @@ const MAX_COUNTED: usize = 1 << 20;
 /// The factor between −log2 of a share and its level. The level of [`RARE_RECORDS`] is 241.
 const LEVELS_PER_BIT: f64 = 24.0;
 /// The first byte of [`Counter::encode`].
-const FORMAT: u8 = 2;
+const FORMAT: u8 = 3;
 
 /// Returns the positions of the records that are counted in a batch of `count` records: at most [`SAMPLE_RECORDS`], at even distances.
 pub fn sample(count: usize) -> impl Iterator<Item = usize> {

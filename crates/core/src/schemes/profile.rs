@@ -164,6 +164,11 @@ impl Profile {
         self.copies.as_ref().is_some_and(|copies| copies.key(a).is_some_and(|key| copies.key(b) == Some(key)))
     }
 
+    /// The titles of a document, one behind the other. O(length).
+    pub fn title(&self, document: &Document) -> String {
+        self.copies.as_ref().map(|copies| copies.title(document)).unwrap_or_default()
+    }
+
     /// Finds the objects that a normalised text names, with the dictionary of this profile. O(length).
     pub fn objects(&self, text: &str) -> Vec<NamedObject> {
         self.words.objects(text)

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::schemes::frequencies::{Frequencies, name_code};
 use crate::text::objects::NamedObject;
 use crate::text::objects::numerals::{is_numeral, value};
-use crate::text::shingles::counts;
+use crate::text::shingles::{counts, digit_form};
 use crate::verdict::{Difference, ObjectKind};
 
 /// Largest weight of the names of either side, in rare names.
@@ -100,7 +100,7 @@ impl Contrast {
 #[derive(Clone, Debug)]
 pub struct Named {
     objects: Arc<[NamedObject]>,
-    /// Letters and digits of the text, nothing else.
+    /// Letters and digits of the text, nothing else, in the [`digit_form`].
     compact: String,
 }
 
@@ -109,7 +109,7 @@ impl Named {
     pub fn new(text: &str, objects: impl Into<Arc<[NamedObject]>>) -> Self {
         let objects = objects.into();
         let mut compact = String::with_capacity(text.len());
-        compact.extend(text.chars().filter(|&c| counts(c)));
+        compact.extend(text.chars().filter(|&c| counts(c)).map(digit_form));
         Self { objects, compact }
     }
 
@@ -125,7 +125,10 @@ impl Named {
 
     /// Whether its letters and digits hold these.
     pub(super) fn holds(&self, name: &str) -> bool {
-        self.compact.contains(name)
+        if name.chars().all(|c| digit_form(c) == c) {
+            return self.compact.contains(name);
+        }
+        self.compact.contains(&name.chars().map(digit_form).collect::<String>())
     }
 
     /// Whether it names a thing, under this name, what stands before its ending, or one like it.

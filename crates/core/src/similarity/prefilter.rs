@@ -3,6 +3,7 @@
 use super::sketch::{place, set_bit};
 use crate::text::objects::NamedObject;
 use crate::text::objects::numerals::is_numeral;
+use crate::text::shingles::digit_form;
 
 /// Bits of a place in a set of characters, which is one word.
 const CHAR_BITS: u32 = 6;
@@ -43,10 +44,13 @@ pub(super) struct CharPairs {
     map: Box<[u64; (1 << PAIR_BITS) / 64]>,
 }
 
-/// The places of the pairs of a text.
+/// The places of the pairs of a text, numerals in the [`digit_form`].
 fn pairs(text: &str) -> impl Iterator<Item = usize> {
-    let seconds = text.chars().skip(1);
-    text.chars().zip(seconds).map(|(first, second)| place(u64::from(first) << 32 | u64::from(second), PAIR_BITS))
+    let seconds = text.chars().skip(1).map(digit_form);
+    text.chars()
+        .map(digit_form)
+        .zip(seconds)
+        .map(|(first, second)| place(u64::from(first) << 32 | u64::from(second), PAIR_BITS))
 }
 
 impl CharPairs {

@@ -66,8 +66,26 @@ pub struct Document {
 pub struct Removed {
     /// The whole normalised value.
     pub whole: String,
-    /// The removed spans of `whole`, in characters, ascending and disjoint. In the compared text one space stands for each.
+    /// The removed spans of `whole`, in characters, ascending and disjoint.
     pub spans: Vec<std::ops::Range<u32>>,
+}
+
+impl Removed {
+    /// Of each character of the compared text its position in `whole` and itself; `None` for a space that stands for removed text. No space
+    /// stands at an end or beside another. O(length).
+    pub fn kept(&self) -> Vec<Option<(u32, char)>> {
+        let is_space = |kept: &Option<(u32, char)>| kept.is_none_or(|(_, c)| c == ' ');
+        let (mut kept, mut spans) = (Vec::with_capacity(self.whole.len() / 3), self.spans.iter().peekable());
+        for (at, c) in (0..).zip(self.whole.chars()) {
+            while spans.next_if(|span| span.end <= at).is_some() {}
+            let next = spans.peek().is_none_or(|span| at < span.start).then_some((at, c));
+            if !is_space(&next) || kept.last().is_some_and(|last| !is_space(last)) {
+                kept.push(next);
+            }
+        }
+        kept.pop_if(|last| is_space(last));
+        kept
+    }
 }
 
 /// A content field of a document, or a column.

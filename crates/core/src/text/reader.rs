@@ -131,30 +131,13 @@ impl Reader {
         if spans.is_empty() {
             return field;
         }
-        let text = without_spans(&field.text, &spans);
+        let removed = Removed { whole: field.text.clone(), spans };
+        let text: String = removed.kept().into_iter().map(|kept| kept.map_or(' ', |(_, c)| c)).collect();
         if !text.chars().any(counts) {
             return field;
         }
-        let removed = Removed { whole: field.text, spans };
         DocumentField { text, removed: Some(Box::new(removed)), ..field }
     }
-}
-
-/// A text with one space in the place of each of the ascending spans, in characters. O(length).
-fn without_spans(text: &str, spans: &[Range<u32>]) -> String {
-    let mut kept = String::with_capacity(text.len());
-    let mut next = 0;
-    for (at, c) in (0..).zip(text.chars()) {
-        if spans.get(next).is_some_and(|span| at == span.end) {
-            next += 1;
-        }
-        match spans.get(next).filter(|span| span.contains(&at)) {
-            None => kept.push(c),
-            Some(span) if at == span.start => kept.push(' '),
-            Some(_) => {}
-        }
-    }
-    kept
 }
 
 /// The normal form of a field's value of this format, and of each of its characters which characters of the value it was made of: several

@@ -52,7 +52,7 @@ impl Desk {
         let desk = Self { engine, name: CollectionName::new("letters").unwrap() };
         for (crowd, subject) in [("a", 1), ("b", 2)] {
             for at in 0..6 {
-                let more = if at == 5 { text(3, 50) } else { String::new() };
+                let more = if at == 5 { text(3, 90) } else { String::new() };
                 let row = json!({ "content": text(subject, 40) + &more }).to_string();
                 let row = Row::parse(row.as_bytes()).unwrap();
                 let id = id(&format!("{crowd}{at}"));

@@ -195,7 +195,7 @@ fn measured(context: &Context, verifier: &Verifier, pair: Pair) -> Measured {
     let same_text = later.digest.is_some() && later.digest == earlier.digest;
     let texts = || (later.document.joined(), earlier.document.joined());
     let probability = if same_text { 1.0 } else { verifier.weigh_up(&overlap, &contrast, true, texts).probability };
-    let is_copy = context.profile.are_copies(&later.document, &earlier.document) && !contrast.is_contradicting();
+    let is_copy = context.are_copies(&later.document, &earlier.document);
     let probability = if is_copy { 1.0 } else { probability };
     let is_certain = same_text || is_copy || later.document.shares_address(&earlier.document);
     Measured { later: ids.1, earlier: ids.0, probability, is_certain, said, found }

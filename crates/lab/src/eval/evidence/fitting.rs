@@ -28,22 +28,23 @@ const BANDS: usize = 10;
 /// Fits both tables of coefficients to the pairs of some sets.
 pub fn fit_model<'a>(sets: impl Iterator<Item = &'a MeasuredSet> + Clone) -> EvidenceModel {
     EvidenceModel::new(
-        fit_coefficients(sets.clone(), |pair| pair.counted),
+        fit_coefficients(sets.clone(), |pair| Some(pair.counted)),
         fit_coefficients(sets, |pair| pair.uncounted),
     )
 }
 
 fn fit_coefficients<'a>(
     sets: impl Iterator<Item = &'a MeasuredSet>,
-    features: impl Fn(&MeasuredPair) -> PairFeatures,
+    features: impl Fn(&MeasuredPair) -> Option<PairFeatures>,
 ) -> Coefficients {
     let mut labelled = Vec::new();
     for set in sets {
         let mut totals: HashMap<Part, usize> = HashMap::new();
         set.pairs.iter().for_each(|pair| *totals.entry(Part::of(pair)).or_default() += 1);
-        labelled.extend(set.pairs.iter().map(|pair| {
+        labelled.extend(set.pairs.iter().filter_map(|pair| {
             let part = Part::of(pair);
-            LabelledFeatures { features: features(pair), same: pair.same, weight: part.weight() / totals[&part] as f64 }
+            let weight = part.weight() / totals[&part] as f64;
+            Some(LabelledFeatures { features: features(pair)?, same: pair.same, weight })
         }));
     }
     fit(&labelled, FitOptions { prior: Coefficients::default(), strength: STRENGTH })
@@ -225,7 +226,7 @@ mod tests {
             label: None,
             same,
             counted: PairFeatures::default(),
-            uncounted: PairFeatures::default(),
+            uncounted: None,
         };
         let (same, other) = (pair(true), pair(false));
         assert!(calibration_error(&[(&same, 0.75), (&same, 0.75), (&same, 0.75), (&other, 0.75)]) < 1e-12);

@@ -66,7 +66,7 @@ pub struct MeasuredPair {
     /// Features by counted document frequencies.
     pub counted: PairFeatures,
     /// Features by the built-in document frequencies.
-    pub uncounted: PairFeatures,
+    pub uncounted: Option<PairFeatures>,
 }
 
 /// A labelled set with its measured pairs.
@@ -157,7 +157,7 @@ pub fn measure(name: &str, set: &Dataset) -> MeasuredSet {
             pair: *pair,
             same,
             counted: at(&records, &counted)?,
-            uncounted: at(&uncounted_records, &plain)?,
+            uncounted: at(&uncounted_records, &plain),
             label,
         })
     };
@@ -237,7 +237,7 @@ fn made(
         let mut add = |kind, same, by: &Comparer, record: &Compared, copy: &Row, uncounted: Option<&Compared>| {
             let Some(counted) = by.read(copy).map(|copy| by.features(record, &copy)) else { return };
             let plainly = || plain.read(copy).zip(uncounted).map(|(copy, record)| plain.features(record, &copy));
-            let uncounted = plainly().unwrap_or(counted);
+            let uncounted = plainly();
             let pair = Pair(*at as u32, *at as u32);
             made.push(MeasuredPair { kind, pair, label: None, same, counted, uncounted });
         };
