@@ -117,8 +117,8 @@ fn lines_are_registered_in_line_order_whatever_each_takes() {
     let mut body = String::new();
     for pair in 0..pairs {
         let content = if pair % 7 == 0 { text(pair).repeat(120) } else { text(pair) };
-        for copy in ["a", "b"] {
-            let row = json!({"id": format!("{copy}{pair}"), "content": format!("{content}{copy}")});
+        for (copy, mark) in [("a", "。"), ("b", "！")] {
+            let row = json!({"id": format!("{copy}{pair}"), "content": format!("{content}{mark}")});
             body.push_str(&row.to_string());
             body.push('\n');
         }

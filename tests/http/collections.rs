@@ -109,7 +109,6 @@ fn verification_may_change_at_any_time_and_back() {
     desk.ask("PUT", "", &json!({"verify": {"duplicate": 1.0, "shingle": 16}}));
     let strict = similar(&desk);
     assert!(ids(&json!(strict)).contains(&"first") && !ids(&json!(strict)).contains(&"shorter"), "{strict:?}");
-    assert!(ids(&json!(strict)).contains(&"longer"), "it contains all of the text");
 
     desk.ask("PUT", "", &json!({}));
     let (new, back): (Vec<Value>, Vec<Value>) =

@@ -237,7 +237,7 @@ pub struct Verify {
     pub shingle: u8,
     /// Least probability, 0 to 1, from which a pair is a match.
     pub duplicate: f64,
-    /// Least probability, 0 to 1, from which a pair that is no match is `unsure`: it is shown to people and is in no group.
+    /// Least probability, 0 to 1, from which a pair that is no match is shown where templates are asked for.
     pub unsure: f64,
     /// Whether text weighs by how rare it is in the collection; else all weighs the same.
     pub rarity: bool,

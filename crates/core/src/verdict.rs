@@ -210,14 +210,14 @@ pub const VIA_COPY: &str = "copy";
 /// [`Match::via`] of equal addresses in a field of role `url`.
 pub const VIA_URL: &str = "url";
 
-/// Sorts matches best first, templates last: by probability, then by distance, then earliest first. Where nothing was verified the
-/// distance alone decides.
+/// Sorts matches best first, templates last: by probability, then exact ones, then by distance, then earliest first. Where nothing was
+/// verified the distance alone decides.
 pub fn sort_best_first(matches: &mut [Match]) {
     matches.sort_by(|a, b| {
         let probability = |m: &Match| m.probability.or(m.similarity).unwrap_or(-1.0);
         let distance = |m: &Match| m.distance.unwrap_or(u8::MAX);
         let by_probability = a.template.cmp(&b.template).then(probability(b).total_cmp(&probability(a)));
-        by_probability.then(distance(a).cmp(&distance(b))).then(a.seq.cmp(&b.seq))
+        by_probability.then(b.is_exact().cmp(&a.is_exact())).then(distance(a).cmp(&distance(b))).then(a.seq.cmp(&b.seq))
     });
 }
 

@@ -15,7 +15,7 @@ use crate::judge::contrasted;
 use crate::read_records::ReadRecords;
 use crate::stages::{Labels, StageHistograms};
 use crate::{Error, Result, off_thread};
-use doppel_core::collection::{Channel, CollectionName, Keep, SegmenterKind, Settings, TextSettings};
+use doppel_core::collection::{Channel, CollectionName, Keep, Preset, SegmenterKind, Settings, TextSettings, Verify};
 use doppel_core::index::{Ball, Lookup};
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::frequencies::Frequencies;
@@ -361,12 +361,24 @@ fn same_sketches(one: &Settings, other: &Settings) -> bool {
 
 /// See [`Engine::warm_up`](crate::Engine::warm_up).
 pub(super) fn warm_up() {
-    let profile = Profile::compile(&Settings::default(), None);
-    if let Ok(row) = Row::parse("{\"content\":\"路燈不亮，ＡＢＣ請維修\"}".as_bytes())
-        && let Ok(document) = profile.read(&row)
-    {
-        profile.sign(&document);
-    }
+    let profile = Profile::compile(&Settings::preset(Preset::Default), None);
+    let verifier = Verifier::new(Verify::default(), Frequencies::built_in());
+    let read = |content: &str| {
+        let row = Row::parse(serde_json::json!({ "content": content }).to_string().as_bytes()).ok()?;
+        profile.read(&row).ok()
+    };
+    let (Some(a), Some(b)) = (
+        read("河口新區三號路5號樓的路燈不亮，ＡＢＣ請維修。電話：12345"),
+        read("河口新区四号路5号楼的路灯不亮，请维修。谢谢"),
+    ) else {
+        return;
+    };
+    profile.sign(&a);
+    let (text_a, text_b) = (a.joined(), b.joined());
+    let named = |text: &str| Named::new(text, profile.objects(text));
+    let contrast = contrasted(&verifier, &named(&text_a), &named(&text_b));
+    let overlap = verifier.overlap(&verifier.weigh(verifier.shingles(&text_a)), &verifier.shingles(&text_b));
+    verifier.weigh_up(&overlap, &contrast, true, || (text_a, text_b));
 }
 
 /// The compiled collections, by name. Grows with the number of collections, shrinks when they are dropped; those with a

@@ -238,11 +238,15 @@ const NEAR_FACTS: usize = 32;
 struct Found<'t> {
     text: &'t Chars,
     facts: Vec<Fact>,
+    /// Behind the last signature of a mail that was looked at, no row of hyphens stands before this position; so none is looked for twice.
+    no_rule_before: usize,
+    /// Behind it, no mark of a mail's signature stands before this position.
+    no_mark_before: usize,
 }
 
 impl<'t> Found<'t> {
     fn new(text: &'t Chars) -> Self {
-        Self { text, facts: Vec::new() }
+        Self { text, facts: Vec::new(), no_rule_before: 0, no_mark_before: 0 }
     }
 
     fn add(&mut self, kind: FactKind, span: Range<usize>, canonical: impl Into<Box<str>>) {

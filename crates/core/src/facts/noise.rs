@@ -132,7 +132,7 @@ fn read_platform(found: &mut Found<'_>, at: usize) -> Option<usize> {
         return Some(end);
     }
     if text.starts_any(at, &["本邮件及", "本邮件包含", "本邮件含", "本邮件可能"]).is_some() {
-        let end = mail_end(text, at);
+        let end = mail_end(found, at);
         found.add(FactKind::Footer, at..end, "");
         return Some(end);
     }
@@ -171,9 +171,12 @@ const HEADERS: [&str; 15] = [
 ];
 
 /// The end of what belongs to a mail's signature: where a quoted letter begins, or the end of the text.
-fn mail_end(text: &Chars, at: usize) -> usize {
+fn mail_end(found: &mut Found<'_>, at: usize) -> usize {
+    let text = found.text;
     let last = text.len().min(at + MAX_MAIL_SIGNATURE);
-    (at..last).find(|&at| text.starts(at, "---").is_some()).unwrap_or(last)
+    let end = (at.max(found.no_rule_before)..last).find(|&at| text.starts(at, "---").is_some()).unwrap_or(last);
+    found.no_rule_before = end;
+    end
 }
 
 /// Reads what begins with hyphens: the signature of a mail, or the header of a quoted letter.
@@ -185,11 +188,13 @@ fn read_mail(found: &mut Found<'_>, at: usize) -> Option<usize> {
         return None;
     }
     if dashes - at == 2 && matches!(text.at(dashes), ' ' | '\n') {
-        let end = mail_end(text, dashes);
+        let end = mail_end(found, dashes);
         let marks = ["电话", "手机", "地址", "邮编", "邮箱", "公司", "本邮件", "tel", "mobile"];
-        let marked = (dashes..end).any(|at| text.starts_any(at, &marks).is_some());
+        let marked = (dashes.max(found.no_mark_before)..end).any(|at| text.starts_any(at, &marks).is_some());
         if marked {
             found.add(FactKind::Signature, at..end, "");
+        } else {
+            found.no_mark_before = end;
         }
         return marked.then_some(end);
     }

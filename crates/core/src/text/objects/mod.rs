@@ -86,12 +86,14 @@ impl Found {
         };
         facts.iter().filter_map(object).for_each(&mut add);
         brands(text, &mut add);
-        let is_of_a_plate = |number: &NamedObject| {
-            facts.iter().any(|fact| fact.kind == FactKind::Plate && fact.canonical.contains(&*number.name))
+        // At most as many as objects are found, so that a text full of them takes no longer.
+        let of_kind = |kind: FactKind| -> Vec<&Fact> {
+            facts.iter().filter(|fact| fact.kind == kind).take(MAX_OBJECTS).collect()
         };
+        let (plates, roads) = (of_kind(FactKind::Plate), of_kind(FactKind::Road));
+        let is_of_a_plate = |number: &NamedObject| plates.iter().any(|plate| plate.canonical.contains(&*number.name));
         let is_of_a_road = |line: &NamedObject| {
-            line.kind == ObjectKind::Line
-                && facts.iter().any(|fact| fact.kind == FactKind::Road && fact.canonical.ends_with(&*line.name))
+            line.kind == ObjectKind::Line && roads.iter().any(|road| road.canonical.ends_with(&*line.name))
         };
         numbers::numbers(text, &mut |number| {
             if !is_of_a_plate(&number) && !is_of_a_road(&number) {
