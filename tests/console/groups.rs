@@ -42,7 +42,7 @@ fn matters(name: &str) -> Desk {
 fn two_crowds(put: impl Fn(&str, &str)) {
     for (crowd, subject) in [("a", 1), ("b", 2)] {
         for at in 0..6 {
-            let more = if at == 5 { text(3, 50) } else { String::new() };
+            let more = if at == 5 { text(3, 90) } else { String::new() };
             put(&format!("{crowd}{at}"), &(text(subject, 40) + &more));
         }
     }

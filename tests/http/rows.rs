@@ -111,7 +111,7 @@ fn filters_choose_before_the_limit_cuts() {
     assert_eq!(found("to=2024-03-02T00:00:00Z"), ["far"]);
     assert_eq!(found("from=2024-03-02T00:00:00Z&to=2024-03-02T12:00:00Z"), ["near"]);
     assert_eq!(found("identity=李a"), ["same"]);
-    assert_eq!(found("min_similarity=1"), ["same"]);
+    assert_eq!(found("min_similarity=1"), ["same", "near"], "a closing phrase does not count");
     let cut = similar("exclude=same&limit=1");
     assert_eq!((ids(&cut["similar"]), &cut["truncated"]), (vec!["near"], &json!(true)));
     let fits = similar("exclude=same,far&limit=1");

@@ -164,13 +164,20 @@ fn where_all_connections_are_busy_the_next_is_told_so() {
     let (_folder, server) = start(&[("DOPPEL_LIMITS__MAX_CONNECTIONS", "2")]);
     let list = || server.exchange(b"GET /v1/collections HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     server.exchange(b"PUT /v1/collections/letters HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}");
-    let (first, _second) = (begin(&server, "GET", WAIT, "", ""), begin(&server, "GET", WAIT, "", ""));
-    wait_until("both are busy", || list().starts_with("HTTP/1.1 503"));
+    // One that is closed as idle, because another came before its request was read, is opened again.
+    let mut waiting = Vec::new();
+    wait_until("both are busy", || {
+        let is_refused = list().starts_with("HTTP/1.1 503");
+        if !is_refused {
+            waiting.push(begin(&server, "GET", WAIT, "", ""));
+        }
+        is_refused
+    });
     let refused = list();
     assert!(refused.contains("\"too_many_connections\"") && refused.contains("retry-after: 1"), "{refused}");
     let alive = server.exchange(b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n");
     assert!(alive.starts_with("HTTP/1.1 200") && alive.contains("connection: close"), "{alive}");
-    drop(first);
+    drop(waiting);
     wait_until("a place is free", || list().starts_with("HTTP/1.1 200"));
 }
 

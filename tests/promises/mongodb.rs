@@ -168,10 +168,15 @@ fn passage(seed: u64, words: u64) -> String {
     rare.iter().map(|rare| format!("{}{rare}", WORDS[random.below(12) as usize])).collect()
 }
 
-/// Member `member` of a family: the same passage between other words.
+/// Member `member` of a family: the same passage with other punctuation, so that no member repeats another exactly and nobody doubts that
+/// they are one matter.
 fn row(family: u64, member: u64) -> Value {
-    let (head, tail) = (passage(family * 1000 + member, 2), passage(family * 1000 + 500 + member, 2));
-    json!({ "title": format!("反映{head}"), "content": format!("{head}。{}。{tail}", passage(family * 1000 + 999, 30)) })
+    let passage: Vec<char> = passage(family * 1000 + 999, 30).chars().collect();
+    let marked = (0..).zip(passage.chunks(5)).flat_map(|(at, word)| {
+        let mark = if member >> at & 1 == 1 { '。' } else { '，' };
+        word.iter().copied().chain([mark])
+    });
+    json!({ "title": "反映问题", "content": marked.collect::<String>() })
 }
 
 /// Puts until an answer other than 503 comes; says so if none does for a minute.

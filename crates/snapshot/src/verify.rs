@@ -34,7 +34,7 @@ impl KeyOrder {
         let mut last = self.last.as_deref();
         for (key, _) in entries {
             if key.is_empty() {
-                return Err("it has an empty key".into());
+                return Err("it has an empty key");
             }
             if last.is_some_and(|last| last >= key.as_slice()) {
                 return Err("its keys are not in order");
