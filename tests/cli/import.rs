@@ -78,7 +78,7 @@ fn a_service_and_a_directory_give_the_same_verdicts_from_either_format() {
         0,
         &[
             "read      12 lines",
-            "6 original, 1 exact_duplicate, 4 near_duplicate, 1 too_short",
+            "7 original, 1 exact_duplicate, 3 near_duplicate, 1 too_short",
             "12 new",
             "rejected  0",
         ],
@@ -86,7 +86,7 @@ fn a_service_and_a_directory_give_the_same_verdicts_from_either_format() {
     let through_http = verdicts(&server);
     let of = |id: &str| through_http.iter().find(|found| found.0 == id).unwrap().2.clone();
     assert_eq!(through_http.iter().map(|found| found.0.as_str()).collect::<Vec<_>>().first(), Some(&"L-001"));
-    let repeats = [("L-003", "L-001"), ("L-005", "L-002"), ("L-009", "L-004"), ("L-010", "L-008"), ("L-012", "L-006")];
+    let repeats = [("L-003", "L-001"), ("L-005", "L-002"), ("L-009", "L-004"), ("L-010", "L-008")];
     for (id, original) in repeats {
         assert_eq!(of(id), json!(original), "{id}");
     }
@@ -107,7 +107,7 @@ fn importing_again_changes_nothing() {
     says(
         &import(&["--to", server.url(), &file]),
         0,
-        &["6 original, 1 exact_duplicate, 4 near_duplicate, 1 too_short", "0 new, 0 replaced, 0 updated, 12 unchanged"],
+        &["7 original, 1 exact_duplicate, 3 near_duplicate, 1 too_short", "0 new, 0 replaced, 0 updated, 12 unchanged"],
     );
     assert_eq!(verdicts(&server), before);
 }

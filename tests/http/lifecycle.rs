@@ -38,7 +38,7 @@ fn a_client_that_hangs_up_leaves_a_whole_record_or_none() {
         let request = put_head(&format!("r{number}"), body.len()) + &body;
         stream.write_all(request.as_bytes()).expect("sent");
         // Gone without reading, some at once, some a moment later.
-        std::thread::sleep(Duration::from_micros(number * 100));
+        std::thread::sleep(Duration::from_micros(number * number * 100));
     }
     // A client that is gone before its request is read is not heard; what has begun goes on to its end.
     let count = || server.send("GET", "/v1/collections/desk", &Value::Null).json()["records"].as_u64();
