@@ -270,7 +270,8 @@ fn verify_refuses_what_restore_refuses() {
     let position = |json: &Value, name: &str| {
         json["spaces"].as_array().expect("a list").iter().position(|space| space["name"] == name).expect("a keyspace")
     };
-    let forgeries: [(&str, &dyn Fn(&mut Value)); 7] = [
+    type Forgery<'a> = (&'a str, &'a dyn Fn(&mut Value));
+    let forgeries: [Forgery; 7] = [
         ("of a store of the kind", &|json| json["store"]["kind"] = json!("other")),
         ("newer program", &|json| json["store"]["format"] = json!(99)),
         ("a keyspace", &|json| {

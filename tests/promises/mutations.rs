@@ -145,6 +145,7 @@ fn read(arguments: &[&str], what: &str) -> u64 {
 }
 
 #[test]
+#[expect(clippy::print_stdout, reason = "the test says what it measured")]
 fn damaged_files_of_every_kind_are_read_or_refused() {
     let (seed, count) = (setting("DOPPEL_TEST_SEED", 1), setting("DOPPEL_TEST_MUTATIONS", 12));
     let dir = tempfile::tempdir().unwrap();

@@ -126,8 +126,8 @@ mod tests {
         let pair = |number: usize| {
             let mut values = [0.0; FEATURE_COUNT];
             values[Feature::FarJaccard as usize] = (number * 7 % 20) as f64 / 20.0;
-            values[Feature::FarLinesDiffer as usize] = f64::from(u8::from(number % 3 == 0));
-            let same = values[Feature::FarJaccard as usize] > 0.4 && number % 3 != 0;
+            values[Feature::FarLinesDiffer as usize] = f64::from(u8::from(number.is_multiple_of(3)));
+            let same = values[Feature::FarJaccard as usize] > 0.4 && !number.is_multiple_of(3);
             let same = same != (number % 10 == 9);
             LabelledFeatures { features: PairFeatures::from_values(values), same, weight: 1.0 }
         };
