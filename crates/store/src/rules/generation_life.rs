@@ -352,7 +352,7 @@ mod tests {
             ("q", Seq(9), "2026-01-02")
         );
         let back = there.activate(GenerationId(2), Seq(20)).unwrap().unwrap();
-        let pair_sources = there.pair_sources.clone();
+        let pair_sources = there.pair_sources;
         assert_eq!(back, CollectionState { live_since: Some("2026-01-01".into()), pair_sources, ..before });
     }
 

@@ -65,6 +65,7 @@ async fn groups_keep_the_pairs_of_the_generation_before_until_the_live_one_has_a
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[expect(clippy::print_stdout, reason = "a test says what seed it ran with")]
 async fn groups_never_shrink_through_reindexes_that_are_killed_and_taken_up_again() {
     let seed = std::env::var("DOPPEL_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(38_u64);
     println!("DOPPEL_TEST_SEED={seed}");
