@@ -31,7 +31,7 @@ literals! {
         主席 同志 同志们 先生 女士 老师 工作人员 客服 政府 人民政府 市委 市政府 县委 县政府 区政府 纪委 信访局 编辑 记者 \
         网信办 父母官 青天 小编 部门 单位"
 }
-/// Longest name before a form of address: 市住房和城乡建设局.
+/// Longest name before a form of address: that of an office with its city.
 const MAX_ADDRESSEE: usize = 14;
 /// Most greetings in a row: 尊敬的领导:您好!各位领导好!
 const MAX_GREETINGS: usize = 4;
