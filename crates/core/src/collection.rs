@@ -228,7 +228,7 @@ impl Default for TextSettings {
     }
 }
 
-/// What verification of two texts accepts: pairs that probably concern the same matter.
+/// The settings of verification, which accepts pairs that probably concern the same matter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]

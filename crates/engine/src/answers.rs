@@ -181,7 +181,7 @@ pub struct EvidenceContribution {
     pub feature: String,
     /// Its value for this pair.
     pub value: f64,
-    /// What it adds to the log-odds; below 0 where it speaks against.
+    /// The log-odds that it adds; below 0 if it speaks against the pair.
     pub log_odds: f64,
 }
 

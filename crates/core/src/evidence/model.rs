@@ -41,14 +41,14 @@ impl Coefficients {
     }
 }
 
-/// What one feature adds to the log-odds of a pair.
+/// The part of one feature in the log-odds of a pair.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Contribution {
     /// The feature.
     pub feature: Feature,
     /// Its value.
     pub value: f64,
-    /// What it adds to the log-odds.
+    /// The log-odds that it adds.
     pub log_odds: f64,
 }
 
@@ -141,7 +141,7 @@ impl EvidenceModel {
         if is_counted { &self.counted } else { &self.uncounted }
     }
 
-    /// What each feature adds to the log-odds of a pair, the largest effect first; features without effect are left out.
+    /// Returns the part of each feature in the log-odds of a pair, the largest effect first. Features without effect are left out.
     pub fn contributions(&self, features: &PairFeatures, is_counted: bool) -> Vec<Contribution> {
         let coefficients = self.coefficients(is_counted);
         let contribution = |feature: &Feature| {

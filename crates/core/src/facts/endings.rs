@@ -212,7 +212,7 @@ literals! {
 }
 
 literals! {
-    /// What stands before an ending without naming anything.
+    /// Words before an ending that name nothing.
     VAGUE,
     VAGUE_WORDS
 }

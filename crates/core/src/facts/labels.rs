@@ -12,7 +12,7 @@ literals! {
 }
 
 literals! {
-    /// What a label begins with when it says whose name it is: 联系人姓名.
+    /// The first words of a label that says whose name follows: 联系人姓名.
     PREFIXES,
     "联系人 反映人 来电人 投诉人 诉求人 举报人 来信人 本人 市民 我的"
 }
@@ -30,14 +30,14 @@ literals! {
 }
 
 literals! {
-    /// What people write instead of a name.
+    /// Words that people write instead of a name.
     PLACEHOLDERS,
     "匿名 无 无名 不详 不愿透露 不愿透露姓名 不便透露 保密 全体业主 全体村民 全体居民 全体员工 全体家长 业主 村民 居民 \
         市民 群众 家长 网友 热心市民 广大业主 一名业主 一名村民 一名市民"
 }
 
 literals! {
-    /// What stands behind a name and is no part of it.
+    /// Words that follow a name and are no part of it.
     BEHIND,
     "电话 手机 联系 性别 身份证 住址 地址 年龄 微信 于 电联 男 女 敬上 敬呈 等"
 }

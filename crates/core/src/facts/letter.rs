@@ -10,7 +10,7 @@ use super::chars::{Chars, ends_sentence, is_gap, is_ideograph, is_number};
 use super::labels::is_surname;
 use super::numerals::value;
 use super::vocabulary::Vocabulary;
-use super::{FactGroup, FactKind, Found, noise};
+use super::{FactKind, Found, noise};
 
 literals! {
     /// Words that begin a greeting.
@@ -91,15 +91,13 @@ pub(super) fn read(found: &mut Found<'_>) {
 
 /// The last end of a contact or noise fact that begins within `starts`; 0 if there is none. O(facts).
 fn behind_fact(found: &Found<'_>, starts: Range<usize>) -> usize {
-    let removed = |kind: FactKind| matches!(kind.group(), FactGroup::Contact | FactGroup::Noise);
-    let begins = |fact: &&super::Fact| starts.contains(&(fact.span.start as usize)) && removed(fact.kind);
+    let begins = |fact: &&super::Fact| starts.contains(&(fact.span.start as usize)) && fact.kind.is_removed();
     found.facts.iter().filter(begins).map(|fact| fact.span.end as usize).max().unwrap_or(0)
 }
 
 /// The start of the contact or noise fact that ends at `end`, or `end`.
 fn before_fact(found: &Found<'_>, end: usize) -> usize {
-    let removed = |kind: FactKind| matches!(kind.group(), FactGroup::Contact | FactGroup::Noise);
-    let ends = |fact: &&super::Fact| fact.span.end as usize == end && removed(fact.kind);
+    let ends = |fact: &&super::Fact| fact.span.end as usize == end && fact.kind.is_removed();
     found.facts.iter().filter(ends).map(|fact| fact.span.start as usize).min().unwrap_or(end)
 }
 
@@ -251,8 +249,7 @@ fn is_closing(text: &Chars, start: usize, end: usize) -> bool {
 /// The start of the clause that ends at `end`: behind the last gap or the last contact or noise fact.
 fn clause_start(found: &Found<'_>, end: usize) -> usize {
     let start = found.text.skip_back(end, end, |c| !is_gap(c));
-    let removed = |kind: FactKind| matches!(kind.group(), FactGroup::Contact | FactGroup::Noise);
-    let facts = found.facts.iter().filter(|fact| removed(fact.kind)).map(|fact| fact.span.end as usize);
+    let facts = found.facts.iter().filter(|fact| fact.kind.is_removed()).map(|fact| fact.span.end as usize);
     facts.filter(|&at| at < end).fold(start, usize::max)
 }
 

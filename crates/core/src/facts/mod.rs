@@ -3,7 +3,7 @@
 //! A [`FactReader`] finds them in a normalised text. Facts of the group [`Object`](FactGroup::Object) say what a report is about,
 //! facts of the group [`Reference`](FactGroup::Reference) name an earlier order or petition. Facts of the groups
 //! [`Contact`](FactGroup::Contact) and [`Noise`](FactGroup::Noise) belong to the writer or to the form of the letter; they are
-//! removed before texts are compared ([`contact_and_noise_spans`]). [`compare`] says which facts of two texts agree and which
+//! removed before texts are compared ([`contact_and_noise_spans`]). `similarity::contrast` says which of two texts agree and which
 //! contradict each other.
 //!
 //! Facts with a shape are found by characters only (`contacts`, `labels`, `links`, `noise`, `numbers`, `lines`, `divisions`): one pass over
@@ -12,7 +12,6 @@
 //! greeting and the closing phrases.
 
 mod chars;
-mod compare;
 mod contacts;
 mod divisions;
 mod endings;
@@ -26,14 +25,12 @@ mod noise;
 mod numbers;
 mod numerals;
 mod places;
-mod similar_names;
 mod vocabulary;
 
 use std::ops::Range;
 use std::sync::LazyLock;
 
 use self::chars::Chars;
-pub use self::compare::{FactComparison, FactPair, compare};
 use self::places::PlaceNames;
 pub use self::places::{MAX_ALIASES, MAX_PLACES, Place, PlaceList, PlaceListError};
 
@@ -108,7 +105,7 @@ pub enum FactKind {
     Quotation,
 }
 
-/// What a fact says about a pair of records.
+/// The meaning of a fact for a pair of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FactGroup {
     /// An equal value speaks for the same matter, a different one against it.
@@ -122,6 +119,11 @@ pub enum FactGroup {
 }
 
 impl FactKind {
+    /// True for contacts and noise, which are removed before texts are compared.
+    pub fn is_removed(self) -> bool {
+        matches!(self.group(), FactGroup::Contact | FactGroup::Noise)
+    }
+
     /// The group of the kind.
     pub fn group(self) -> FactGroup {
         match self {
@@ -299,7 +301,6 @@ impl<'t> Found<'t> {
 
     /// Removes facts that lie within others, and sorts the rest.
     fn finish(mut self) -> Vec<Fact> {
-        let removed = |fact: &Fact| matches!(fact.kind.group(), FactGroup::Contact | FactGroup::Noise);
         // The longest of those that begin together comes first; the order is total, so that it does not depend on the sort.
         self.facts.sort_by(|a, b| {
             let key = |fact: &Fact| (fact.span.start, std::cmp::Reverse(fact.span.end), fact.kind);
@@ -309,7 +310,7 @@ impl<'t> Found<'t> {
         let mut hidden: Vec<Range<u32>> = Vec::new();
         let mut facts = self.facts;
         facts.retain(|fact| {
-            if !removed(fact) {
+            if !fact.kind.is_removed() {
                 return true;
             }
             let inside = fact.span.end <= covered;
@@ -321,7 +322,7 @@ impl<'t> Found<'t> {
         });
         let mut next = 0;
         facts.retain(|fact| {
-            if removed(fact) {
+            if fact.kind.is_removed() {
                 return true;
             }
             while hidden.get(next).is_some_and(|span| span.end <= fact.span.start) {
@@ -343,8 +344,7 @@ pub fn core_bytes(name: &str) -> usize {
 /// Returns the spans of the facts that are removed before texts are compared, merged, in order. O(facts).
 pub fn contact_and_noise_spans(facts: &[Fact]) -> Vec<Range<u32>> {
     let mut merged: Vec<Range<u32>> = Vec::new();
-    let removed = |fact: &&Fact| matches!(fact.kind.group(), FactGroup::Contact | FactGroup::Noise);
-    for fact in facts.iter().filter(removed) {
+    for fact in facts.iter().filter(|fact| fact.kind.is_removed()) {
         match merged.last_mut() {
             Some(last) if fact.span.start <= last.end => last.end = last.end.max(fact.span.end),
             _ => merged.push(fact.span.clone()),

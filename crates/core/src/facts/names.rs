@@ -21,13 +21,13 @@ const MAX_CORE: usize = 8;
 const MAX_ORGANISATION: usize = 16;
 
 super::literals::literals! {
-    /// What stands before a place.
+    /// Words before a place.
     PLACE_PREPOSITIONS,
     "到 至 从 往 去 在 由 途经 经 经过 住 位于 自 来 离 距 直达 前往 开往 连接 和 与"
 }
 
 super::literals::literals! {
-    /// What stands behind a place.
+    /// Words behind a place.
     PLACE_SUFFIXES,
     "站 地区 方向 一带 附近 区域 片区 至 到 往返 北站 南站 东站 西站 路口"
 }

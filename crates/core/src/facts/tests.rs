@@ -12,8 +12,14 @@ fn shown(text: &str) -> String {
 
 #[track_caller]
 fn check(table: &[(&str, &str)]) {
+    check_shown(table, shown);
+}
+
+/// Fails with all texts of which something else is shown than expected.
+#[track_caller]
+pub(super) fn check_shown(table: &[(&str, &str)], show: impl Fn(&str) -> String) {
     let wrong = |(text, expected): &(&str, &str)| {
-        let shown = shown(text);
+        let shown = show(text);
         (shown != *expected).then(|| format!("{text}: {shown} instead of {expected}"))
     };
     let wrong: Vec<_> = table.iter().filter_map(wrong).collect();

@@ -230,7 +230,7 @@ impl Verifier {
         }
     }
 
-    /// What each feature adds to the log-odds of a pair, the largest effect first.
+    /// Returns the part of each feature in the log-odds of a pair, the largest effect first.
     pub fn contributions(&self, features: &PairFeatures) -> Vec<Contribution> {
         self.model.contributions(features, self.is_counted())
     }

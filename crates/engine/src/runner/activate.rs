@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::Stop;
 use super::handle::Handle;
-use super::reindex::CatchUp;
+use super::reindex::catch_up;
 use crate::tasks::Activate;
 use doppel_store::Seq;
 
@@ -31,14 +31,11 @@ pub(super) async fn run(handle: &Handle, request: Activate) -> Result<Value, Sto
     // Those below were paired when the generation was built.
     let to = scan_end.before(1).max(at.paired_to);
     let mut rebuild = engine.rebuild(&collection, generation, to, |loaded| handle.done(loaded)).await?;
-    let mut catch_up = CatchUp::begin(handle).await?;
-    while let Some(step) = catch_up.step(handle, &mut rebuild).await? {
+    catch_up(handle, &mut rebuild, &mut at, |at, step| {
         at.pairs += step.pairs;
         at.paired_to = step.to;
-        if catch_up.is_checkpoint_due() {
-            handle.checkpoint(&at).await?;
-        }
-    }
+    })
+    .await?;
     engine.complete_pairs(&collection, generation).await?;
     Ok(json!({ "generation": generation, "pairs": at.pairs }))
 }

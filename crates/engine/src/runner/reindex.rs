@@ -70,14 +70,11 @@ pub(super) async fn run(handle: &Handle, request: Reindex) -> Result<Value, Stop
         handle.check_collection().await?;
         engine.activate_generation(&collection, generation).await?;
         point("reindex::activated");
-        let mut catch_up = CatchUp::begin(handle).await?;
-        while let Some(step) = catch_up.step(handle, &mut rebuild).await? {
+        catch_up(handle, &mut rebuild, &mut at, |at, step| {
             at.pairs += step.pairs;
             at.paired_to = step.to;
-            if catch_up.is_checkpoint_due() {
-                handle.checkpoint(&at).await?;
-            }
-        }
+        })
+        .await?;
         engine.complete_pairs(&collection, generation).await?;
         point("reindex::paired");
         drop_previous(handle, &request, &at).await?;
@@ -178,44 +175,30 @@ pub(super) async fn is_live(handle: &Handle) -> Result<bool, Error> {
     handle.engine().is_live(&handle.collection(), generation).await
 }
 
-/// Finds the matches of the records that were registered while another generation was live.
-pub(super) struct CatchUp {
-    /// The matches of records below this seq are to be found. Later records were judged under the live generation.
-    end: Seq,
-    /// Records done in this run.
-    done: u64,
-    /// When a checkpoint was due last.
-    stored: Instant,
-}
-
-impl CatchUp {
-    /// Begins the phase.
-    pub(super) async fn begin(handle: &Handle) -> Result<Self, Stop> {
-        handle.phase("catch up", 0);
-        let (engine, collection) = (handle.engine(), handle.collection());
-        // Until nothing more comes that was judged under the generation before: from here on it has an end.
-        engine.wait_until_settled(&collection).await?;
-        let end = engine.store().last_change(&collection).await.map_err(Error::from)?.next();
-        Ok(Self { end, done: 0, stored: Instant::now() })
-    }
-
-    /// Finds the matches of the next records; `None` when all are done.
-    pub(super) async fn step(&mut self, handle: &Handle, rebuild: &mut Rebuild) -> Result<Option<Step>, Stop> {
-        let step = rebuild.catch_up(self.end).await?;
-        if let Some(step) = &step {
-            point("reindex::caught_up");
-            self.done += step.records;
-            handle.done(self.done);
+/// Finds the matches of the records that were registered while another generation was live. `note` writes each step into the checkpoint,
+/// which is stored every [`CHECKPOINT_EVERY`]. O(records registered meanwhile).
+pub(super) async fn catch_up<C: Serialize>(
+    handle: &Handle,
+    rebuild: &mut Rebuild,
+    checkpoint: &mut C,
+    note: impl Fn(&mut C, &Step),
+) -> Result<(), Stop> {
+    handle.phase("catch up", 0);
+    let (engine, collection) = (handle.engine(), handle.collection());
+    // Until nothing more comes that was judged under the generation before: from here on it has an end.
+    engine.wait_until_settled(&collection).await?;
+    // Later records were judged under the live generation.
+    let end = engine.store().last_change(&collection).await.map_err(Error::from)?.next();
+    let (mut done, mut stored) = (0, Instant::now());
+    while let Some(step) = rebuild.catch_up(end).await? {
+        point("reindex::caught_up");
+        done += step.records;
+        handle.done(done);
+        note(checkpoint, &step);
+        if stored.elapsed() >= CHECKPOINT_EVERY {
+            stored = Instant::now();
+            handle.checkpoint(checkpoint).await?;
         }
-        Ok(step)
     }
-
-    /// True if the last checkpoint is [`CHECKPOINT_EVERY`] old. Then the next one is due after that time again.
-    pub(super) fn is_checkpoint_due(&mut self) -> bool {
-        let is_due = self.stored.elapsed() >= CHECKPOINT_EVERY;
-        if is_due {
-            self.stored = Instant::now();
-        }
-        is_due
-    }
+    Ok(())
 }

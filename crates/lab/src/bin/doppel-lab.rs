@@ -73,11 +73,14 @@ fn read(folder: &Path) -> anyhow::Result<MeasuredSet> {
         opened.map(|opened| (file.display().to_string(), BufReader::new(opened)))
     };
     let (records, records_file) = open("records.jsonl")?;
-    let mut set = match open("groups.jsonl") {
-        Ok((groups, groups_file)) => Dataset::read((&records, records_file), (&groups, groups_file))?,
-        Err(_) => Dataset::read((&records, records_file), ("no groups", &[][..]))?,
+    let mut set = if folder.join("groups.jsonl").exists() {
+        let (groups, groups_file) = open("groups.jsonl")?;
+        Dataset::read((&records, records_file), (&groups, groups_file))?
+    } else {
+        Dataset::read((&records, records_file), ("no groups", &[][..]))?
     };
-    if let Ok((pairs, pairs_file)) = open("pairs.jsonl") {
+    if folder.join("pairs.jsonl").exists() {
+        let (pairs, pairs_file) = open("pairs.jsonl")?;
         set.read_pairs((&pairs, pairs_file))?;
     }
     let name = folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());

@@ -2,6 +2,7 @@ use std::sync::LazyLock;
 
 use jieba_rs::Jieba;
 
+use super::super::tests::check_shown;
 use super::super::{FactKind, FactReader, FactSource, PlaceList, WordSpan};
 
 static JIEBA: LazyLock<Jieba> = LazyLock::new(Jieba::new);
@@ -20,12 +21,7 @@ fn named(text: &str) -> String {
 
 #[track_caller]
 fn check(table: &[(&str, &str)]) {
-    let wrong = |(text, expected): &(&str, &str)| {
-        let named = named(text);
-        (named != *expected).then(|| format!("{text}: {named} instead of {expected}"))
-    };
-    let wrong: Vec<_> = table.iter().filter_map(wrong).collect();
-    assert!(wrong.is_empty(), "{wrong:#?}");
+    check_shown(table, named);
 }
 
 #[test]
