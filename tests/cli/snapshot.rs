@@ -194,7 +194,7 @@ fn what_cannot_be_done_is_refused_with_what_to_do_and_changes_nothing() {
     refused(&["create", "--data", path(&folder.path().join("nowhere")), "--to", path(&kept)], "there is no directory");
     refused(&["create", "--data", path(&data), "--to", path(folder.path())], "is no repository");
     refused(&["list", path(folder.path())], "is no repository");
-    refused(&["restore", path(&kept), "--id", "../../x", "--data", "x"], "names no snapshot");
+    refused(&["restore", path(&kept), "--id", "../../x", "--data", "x"], "is not the name of a snapshot");
     refused(&["prune", path(&kept), "--keep", "0"], "--keep");
     refused(&["create", "--data", path(&data)], "snapshots.dir");
     refused(&["create", "--from", "http://127.0.0.1:1"], "does not answer");

@@ -149,15 +149,10 @@ impl Decisions for EmbeddedStore {
                 rulings.push(ruling);
             }
             let decision = Decision { pair, rulings };
+            let ruled = planned.answer(decision.clone());
             Ok(match planned {
-                Plan::Add => {
-                    let Decision { pair, rulings } = decision.clone();
-                    DecisionChange::Put(pair, rulings, Ruled::Added(decision))
-                }
-                Plan::Repeated => DecisionChange::Nothing(Ruled::Repeated(decision)),
-                Plan::Refused => {
-                    DecisionChange::Nothing(Ruled::Refused((!decision.rulings.is_empty()).then_some(decision)))
-                }
+                Plan::Add => DecisionChange::Put(decision.pair, decision.rulings, ruled),
+                Plan::Repeated | Plan::Refused => DecisionChange::Nothing(ruled),
             })
         };
         self.change_decision(name, Reserve::Whole, add).await

@@ -278,12 +278,7 @@ impl Work for Deciding<'_> {
         }
         let decision = Decision { pair: pair.clone(), rulings };
         // Also where nothing is added: what was read is certain once a majority has confirmed a commit behind it.
-        let ruled = match planned {
-            Plan::Add => Ruled::Added(decision),
-            Plan::Repeated => Ruled::Repeated(decision),
-            Plan::Refused => Ruled::Refused((!decision.rulings.is_empty()).then_some(decision)),
-        };
-        Ok(End::Commit((ruled, last)))
+        Ok(End::Commit((planned.answer(decision), last)))
     }
 }
 

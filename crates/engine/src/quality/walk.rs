@@ -187,16 +187,17 @@ async fn measure(context: &Arc<Context>, pairs: Vec<Pair>) -> Result<Vec<Measure
 
 fn measured(context: &Context, verifier: &Verifier, pair: Pair) -> Measured {
     let Pair { earlier, later, ids, said, found } = pair;
-    let shingles = |text: &str| verifier.shingles(text);
-    let weighed = verifier.weigh(later.shingles(shingles).clone());
-    let overlap = verifier.overlap(&weighed, earlier.shingles(shingles));
-    let named = |text: &str| context.named(text);
-    let contrast = contrasted(verifier, later.named(named), earlier.named(named));
     let same_text = later.digest.is_some() && later.digest == earlier.digest;
-    let texts = || (later.document.joined(), earlier.document.joined());
-    let probability = if same_text { 1.0 } else { verifier.weigh_up(&overlap, &contrast, true, texts).probability };
-    let is_copy = context.are_copies(&later.document, &earlier.document);
-    let probability = if is_copy { 1.0 } else { probability };
-    let is_certain = same_text || is_copy || later.document.shares_address(&earlier.document);
+    let is_equal = same_text || context.are_copies(&later.document, &earlier.document);
+    let weigh_up = || {
+        let shingles = |text: &str| verifier.shingles(text);
+        let weighed = verifier.weigh(later.shingles(shingles).clone());
+        let overlap = verifier.overlap(&weighed, earlier.shingles(shingles));
+        let named = |text: &str| context.named(text);
+        let contrast = contrasted(verifier, later.named(named), earlier.named(named));
+        verifier.weigh_up(&overlap, &contrast, true, || (later.document.joined(), earlier.document.joined()))
+    };
+    let probability = if is_equal { 1.0 } else { weigh_up().probability };
+    let is_certain = is_equal || later.document.shares_address(&earlier.document);
     Measured { later: ids.1, earlier: ids.0, probability, is_certain, said, found }
 }

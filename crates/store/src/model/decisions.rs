@@ -36,12 +36,7 @@ impl Decisions for ModelStore {
                 collection.decisions.insert(pair.clone(), rulings.clone());
                 collection.log_decision(&pair, judgement);
             }
-            let decision = Decision { pair, rulings };
-            Ok(match planned {
-                Plan::Add => Ruled::Added(decision),
-                Plan::Repeated => Ruled::Repeated(decision),
-                Plan::Refused => Ruled::Refused((!decision.rulings.is_empty()).then_some(decision)),
-            })
+            Ok(planned.answer(Decision { pair, rulings }))
         })
     }
 

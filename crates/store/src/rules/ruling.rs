@@ -1,6 +1,6 @@
 //! What becomes of a ruling about a pair, given what is ruled about the pair and which of its records are there.
 
-use crate::decisions::{Judgement, Ruling, check_rulings};
+use crate::decisions::{Decision, Judgement, Ruled, Ruling, check_rulings};
 use crate::{Result, StoreError};
 use doppel_core::record::RecordId;
 
@@ -13,6 +13,17 @@ pub enum Plan {
     Repeated,
     /// The pair has other rulings than the caller had seen, or none that could be withdrawn: add nothing.
     Refused,
+}
+
+impl Plan {
+    /// The answer of a store that has carried out the plan: `decision` is what it holds about the pair then, perhaps without rulings.
+    pub fn answer(self, decision: Decision) -> Ruled {
+        match self {
+            Self::Add => Ruled::Added(decision),
+            Self::Repeated => Ruled::Repeated(decision),
+            Self::Refused => Ruled::Refused((!decision.rulings.is_empty()).then_some(decision)),
+        }
+    }
 }
 
 /// Decides what is to be done for `ruling` about a pair with the rulings `kept`. `missing` is a record of the pair that is not there;

@@ -241,12 +241,13 @@ fn made(
             let pair = Pair(*at as u32, *at as u32);
             made.push(MeasuredPair { kind, pair, label: None, same, counted, uncounted });
         };
+        let hot = Comparer::new(&plain.profile, verify, hot(record));
+        let hot_record = hot.read(rows[*at]);
         for kind in Harmless::ALL {
             let Some(copy) = kind.change(rows[*at], &mut random) else { continue };
             add(PairKind::Harmless(kind), true, counted, record, &copy, Some(uncounted));
-            let hot = Comparer::new(&plain.profile, verify, hot(record));
-            if let Some(record) = hot.read(rows[*at]) {
-                add(PairKind::Hot(kind), true, &hot, &record, &copy, None);
+            if let Some(record) = &hot_record {
+                add(PairKind::Hot(kind), true, &hot, record, &copy, None);
             }
         }
         for kind in Harmful::ALL {
