@@ -1,6 +1,7 @@
 //! `doppel eval`: recall and precision of pairs on labelled sets, measured on the engine over a store of its own.
 
 mod all;
+mod evidence;
 mod related;
 mod table;
 
@@ -43,12 +44,17 @@ EXPORTED (--exported) is a collection as doppel export writes it. What people de
 are the same matter though their texts do not show it. With --fit the weights are fitted on one half of the matters and measured on
 the other, and printed as they stand in the configuration; that takes 15 such pairs in either half.
 
-SET is a folder with records.jsonl, groups.jsonl and, if there are labelled pairs, pairs.jsonl.
+SET is a folder with records.jsonl, and groups.jsonl or pairs.jsonl or both. Without groups.jsonl only labelled pairs are measured.
+
+With --leave-one-out the evidence model is fitted to all sets but one and measured on that one, for each in turn: what can be expected
+of text that the model was not fitted to. With --perturb each set is measured again after each harmless change of all its records
+(own telephone number, greeting, punctuation, ...), which should change nothing. --svg then draws the reliability diagram.
 
 Examples:
   doppel sample --records 5000 --seed 1 --out sample
   doppel eval sample
   doppel eval letters hotline sample --svg curves.svg
+  doppel eval letters hotline --leave-one-out --perturb --svg reliability.svg
   doppel eval --records r.jsonl --groups g.jsonl --pairs p.jsonl
   doppel eval --records r.jsonl --groups g.jsonl --preset paper --format json > paper.json
   doppel eval --records r.jsonl --groups g.jsonl --settings my-settings.json
@@ -90,6 +96,12 @@ pub struct Args {
     /// Compare all schemes, each alone; in memory, over no store
     #[arg(long, conflicts_with = "store")]
     pub all: bool,
+    /// Measure each set by an evidence model that is fitted to the other sets
+    #[arg(long, requires = "sets", conflicts_with_all = ["store", "settings", "preset", "related"])]
+    pub leave_one_out: bool,
+    /// Also measure each set after each harmless change of its records
+    #[arg(long, requires = "leave_one_out")]
+    pub perturb: bool,
     /// Judged related records, JSON lines: measures how well those are ranked, and nothing else
     #[arg(long, value_name = "FILE", group = "ranking", requires = "records", conflicts_with_all = ["pairs", "all", "svg", "store"])]
     pub related: Option<PathBuf>,
@@ -154,7 +166,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (Some(records), Some(groups)) = (&args.records, &args.groups) else {
         return run_sets(&args, &settings, &outputs);
     };
-    let set = read_set(records, groups, args.pairs.as_deref())?;
+    let set = Dataset::read_files(records, Some(groups), args.pairs.as_deref())?;
     if let Some(judgements) = &args.related {
         return related::run(&args, judgements, &set, &settings, &outputs);
     }
@@ -170,10 +182,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn run_sets(args: &Args, settings: &Settings, outputs: &Outputs) -> anyhow::Result<ExitCode> {
+    if args.leave_one_out {
+        evidence::run(args, &names(&args.sets), outputs)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut measured = Vec::with_capacity(args.sets.len());
     for (name, folder) in names(&args.sets).into_iter().zip(&args.sets) {
-        let pairs = Some(folder.join("pairs.jsonl")).filter(|file| file.exists());
-        let set = read_set(&folder.join("records.jsonl"), &folder.join("groups.jsonl"), pairs.as_deref())?;
+        let set = Dataset::read_folder(folder)?;
         measured.push(Measured { name, report: measure(&set, settings, args.store, outputs)? });
     }
     let text = match args.format {
@@ -197,15 +212,6 @@ fn names(folders: &[PathBuf]) -> Vec<String> {
     let short: Vec<_> = folders.iter().filter_map(last).collect();
     let distinct: BTreeSet<_> = short.iter().collect();
     if distinct.len() == folders.len() { short } else { folders.iter().map(|f| f.display().to_string()).collect() }
-}
-
-fn read_set(records: &Path, groups: &Path, pairs: Option<&Path>) -> anyhow::Result<Dataset> {
-    let name = |file: &Path| file.display().to_string();
-    let mut set = Dataset::read((&name(records), open(records)?), (&name(groups), open(groups)?))?;
-    if let Some(pairs) = pairs {
-        set.read_pairs((&name(pairs), open(pairs)?))?;
-    }
-    Ok(set)
 }
 
 /// Measures over a store, or in memory where the settings need statistics of the collection.

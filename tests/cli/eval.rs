@@ -222,10 +222,56 @@ fn several_sets_make_one_table_one_object_and_one_chart() {
     let output = eval(&[&first, &second, "--svg", svg.to_str().expect("a plain path")]);
     let table = text(&output.stdout);
     assert!(output.status.success() && table.starts_with("set "), "{table}");
-    assert!(table.contains("template share") && table.contains("== first\nrecall") && table.contains("== second\n"));
+    assert!(table.contains("templates accepted") && table.contains("== first\nrecall") && table.contains("== second\n"));
     let chart = fs::read_to_string(svg).expect("the chart");
     assert!(chart.matches("<polyline").count() == 2 && chart.matches("<circle").count() == 2, "{chart}");
     assert!(chart.contains(">first</text>") && chart.contains(">precision</text>"), "{chart}");
+}
+
+#[test]
+fn a_set_with_labelled_pairs_alone_is_measured_by_its_labels() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pairs_alone = set(folder.path(), "labels", true);
+    fs::remove_file(Path::new(&pairs_alone).join("groups.jsonl")).expect("a file");
+    let report = &json(&[&pairs_alone])["sets"][0];
+    assert!(report.get("b_cubed").is_none() && report["labelled"]["labels"]["same"]["found"] == 1, "{report}");
+    let table = text(&eval(&[&pairs_alone]).stdout);
+    assert!(table.contains("1 of 1") && !table.contains("false pairs"), "{table}");
+
+    fs::remove_file(Path::new(&pairs_alone).join("pairs.jsonl")).expect("a file");
+    let refused = eval(&[&pairs_alone]);
+    assert!(!refused.status.success() && text(&refused.stderr).contains("no groups.jsonl and no pairs.jsonl"));
+}
+
+#[test]
+fn each_set_is_measured_by_a_model_that_is_fitted_to_the_others() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let sets = ["first", "second"].map(|name| set(folder.path(), name, true));
+    let [first, second] = &sets;
+    let plain = json(&[first, second, "--leave-one-out"]);
+    assert!(plain.get("perturbed").is_none() && plain["sets"][1]["name"] == "second", "{plain}");
+    let report = json(&[first, second, "--leave-one-out", "--perturb"]);
+    assert_eq!(report["sets"], plain["sets"], "the fit is deterministic");
+    let figures = &report["sets"][0];
+    assert!(figures["same"] == serde_json::json!([1, 1]) && figures["templates"][1] == 1, "{figures}");
+    assert!(figures["calibration_error"].is_number() && figures["b_cubed"]["recall"] == 1.0, "{figures}");
+    let perturbed = report["perturbed"].as_array().expect("changes");
+    assert_eq!(perturbed.iter().filter(|change| change["name"] == "first").count(), 18);
+    let removed = ["phone", "link", "radicals", "traditional characters", "punctuation", "full width", "greeting"];
+    for change in perturbed.iter().filter(|change| removed.iter().any(|name| change["change"] == *name)) {
+        assert_eq!((&change["same"], &change["precision"]), (&figures["same"], &figures["precision"]), "{change}");
+    }
+
+    let svg = folder.path().join("reliability.svg");
+    let output = eval(&[first, second, "--leave-one-out", "--perturb", "--svg", svg.to_str().expect("a plain path")]);
+    let table = text(&output.stdout);
+    assert!(output.status.success() && table.contains("1 of 1") && table.contains("another name"), "{table}");
+    let chart = fs::read_to_string(svg).expect("the diagram");
+    assert!(chart.contains(">calibrated</text>") && chart.contains(">observed</text>"), "{chart}");
+
+    let alone = eval(&[first, "--leave-one-out"]);
+    assert!(!alone.status.success() && text(&alone.stderr).contains("at least 2 sets"));
+    assert_eq!(eval(&[first, second, "--perturb"]).status.code(), Some(2));
 }
 
 #[test]

@@ -185,6 +185,18 @@ pub struct EvidenceContribution {
     pub log_odds: f64,
 }
 
+/// What the probability of a pair follows from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ProbabilitySource {
+    /// Equal digests: the probability is 1.
+    Exact,
+    /// Equal text without contacts, greetings and punctuation: the probability is 1.
+    Copy,
+    /// The evidence model.
+    Evidence,
+}
+
 /// What two records share and where they differ.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Explanation {
@@ -206,6 +218,10 @@ pub struct Explanation {
     pub probability: f64,
     /// Digest of the evidence model that gave the probability.
     pub model: String,
+    /// What the probability follows from: equal digests, equal copy keys, or the evidence model.
+    pub decided_by: ProbabilitySource,
+    /// The log-odds of a pair whose features are all 0. Their sum with those of `contributions` gives the model's probability.
+    pub intercept: f64,
     /// What each feature of the pair adds to the log-odds, the largest effect first.
     pub contributions: Vec<EvidenceContribution>,
     /// What one names where the other names something else.

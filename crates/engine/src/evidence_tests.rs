@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::Side;
+use crate::answers::ProbabilitySource;
 use crate::groups::Order;
 use crate::lookup::Wanted;
 use crate::testing::{Desk, id};
@@ -126,4 +127,7 @@ async fn a_match_says_how_probable_it_is_and_an_explanation_why() {
     let explained = desk.engine.explain(&desk.name, Side::Stored(id("a")), Side::Stored(id("b"))).await.unwrap();
     assert!((explained.probability - probability).abs() < 0.01);
     assert!(!explained.contributions.is_empty() && explained.model.len() == 12);
+    assert_eq!(explained.decided_by, ProbabilitySource::Evidence);
+    let log_odds: f64 = explained.contributions.iter().map(|part| part.log_odds).sum::<f64>() + explained.intercept;
+    assert!((1.0 / (1.0 + (-log_odds).exp()) - explained.probability).abs() < 0.01, "{log_odds}");
 }

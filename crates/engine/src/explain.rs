@@ -5,7 +5,8 @@ use std::collections::HashMap;
 
 use crate::Result;
 use crate::answers::{
-    DiffKind, DiffPiece, EvidenceContribution, Explanation, FieldShare, FingerprintComparison, Passage, SharedFeature,
+    DiffKind, DiffPiece, EvidenceContribution, Explanation, FieldShare, FingerprintComparison, Passage, ProbabilitySource,
+    SharedFeature,
     WeightedFeature,
 };
 use crate::context::{Context, Subject};
@@ -81,6 +82,8 @@ pub(super) fn explain(
         evidence: rounded(evidence.amount),
         probability: if is_copy { 1.0 } else { whole(evidence.probability) },
         model: verifier.model().digest().to_owned(),
+        decided_by: probability_source(exact, is_copy),
+        intercept: rounded(verifier.intercept()),
         contributions,
         differs: contrast.differs,
         statistics: context.statistics(),
@@ -95,6 +98,14 @@ pub(super) fn explain(
         row_a: None,
         row_b: None,
     })
+}
+
+fn probability_source(exact: bool, is_copy: bool) -> ProbabilitySource {
+    match (exact, is_copy) {
+        (true, _) => ProbabilitySource::Exact,
+        (false, true) => ProbabilitySource::Copy,
+        (false, false) => ProbabilitySource::Evidence,
+    }
 }
 
 fn contribution(found: Contribution) -> EvidenceContribution {

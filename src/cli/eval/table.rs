@@ -4,7 +4,8 @@ use std::fmt::{Arguments, Write as _};
 
 use super::Measured;
 use crate::cli::table::{Column, numbers, table, words};
-use doppel_lab::eval::labelled::{Labelled, Tallies};
+use doppel_lab::eval::labelled::{Labelled, SAME, TEMPLATE, Tallies};
+use doppel_lab::eval::evidence::fitting::BCubed;
 use doppel_lab::eval::run::{NamedPair, Report};
 
 /// Pairs of each list that the table shows; the JSON holds all.
@@ -30,27 +31,46 @@ impl Page {
 /// One line a set, then the details of each.
 pub(super) fn sets(measured: &[Measured]) -> String {
     let mut page = Page(String::new());
-    let rows = measured.iter().map(|Measured { name, report }| {
-        let quality = &report.quality;
-        vec![
-            name.clone(),
-            report.records.to_string(),
-            quality.pairs_true.to_string(),
-            quality.pairs_found.to_string(),
-            share(quality.recall),
-            share(quality.precision),
-            share(quality.f1),
-            report.labelled.as_ref().map_or("-".into(), |labelled| share(labelled.template_share)),
-        ]
-    });
-    let [records, pairs, found] = ["records", "true pairs", "found"].map(numbers);
-    let [recall, precision, f1, templates] = ["recall", "precision", "f1", "template share"].map(numbers);
-    page.0 += &table(&[words("set"), records, pairs, found, recall, precision, f1, templates], rows);
+    let columns = [
+        words("set"),
+        numbers("records"),
+        numbers("true pairs"),
+        numbers("found"),
+        numbers("recall"),
+        numbers("precision"),
+        numbers("B3 recall"),
+        numbers("B3 precision"),
+        numbers("same found"),
+        numbers("templates accepted"),
+    ];
+    page.0 += &table(&columns, measured.iter().map(row));
     for Measured { name, report } in measured {
         page.line(format_args!("\n== {name}"));
         details(&mut page, report);
     }
     page.0
+}
+
+fn row(Measured { name, report }: &Measured) -> Vec<String> {
+    let quality = &report.quality;
+    // Without groups, which of the found pairs are true is not known.
+    let of_groups = |text: String| if report.b_cubed.is_some() { text } else { "-".into() };
+    let of_label = |label: &str| {
+        let tally = report.labelled.as_ref().and_then(|labelled| labelled.labels.get(label));
+        tally.map_or("-".into(), |tally| format!("{} of {}", tally.found, tally.pairs))
+    };
+    vec![
+        name.clone(),
+        report.records.to_string(),
+        of_groups(quality.pairs_true.to_string()),
+        quality.pairs_found.to_string(),
+        of_groups(share(quality.recall)),
+        of_groups(share(quality.precision)),
+        report.b_cubed.map_or("-".into(), |found| share(found.recall)),
+        report.b_cubed.map_or("-".into(), |found| share(found.precision)),
+        of_label(SAME),
+        of_label(TEMPLATE),
+    ]
 }
 
 /// The details of one set.
@@ -61,11 +81,15 @@ pub(super) fn one(report: &Report) -> String {
 }
 
 fn details(page: &mut Page, report: &Report) {
-    figures(page, report);
+    if report.b_cubed.is_some() {
+        figures(page, report);
+    }
     if let Some(counted) = &report.labelled {
         labelled(page, counted);
     }
-    pairs(page, "false pairs", &report.false_pairs);
+    if report.b_cubed.is_some() {
+        pairs(page, "false pairs", &report.false_pairs);
+    }
     pairs(page, "missed pairs", &report.missed_pairs);
     let verdicts = report.verdicts.iter().map(|(kind, n)| format!("{kind} {n}")).collect::<Vec<_>>().join(", ");
     let verdicts = if verdicts.is_empty() { "no verdicts, for nothing was stored".into() } else { verdicts };
@@ -89,6 +113,9 @@ fn figures(page: &mut Page, report: &Report) {
     ));
     page.line(format_args!("precision  {:.4}   {} pairs found", quality.precision, quality.pairs_found));
     page.line(format_args!("f1         {:.4}", quality.f1));
+    if let Some(BCubed { recall, precision }) = report.b_cubed {
+        page.line(format_args!("B-cubed    {recall:.4}   recall over records, precision {precision:.4}"));
+    }
     page.line(format_args!("groups     {:<6}   the largest of {} records", report.groups_found, report.largest_group));
     let kinds = report.by_kind.iter();
     let kinds = kinds.map(|(kind, found)| vec![kind.to_string(), share(found.recall), found.pairs_true.to_string()]);

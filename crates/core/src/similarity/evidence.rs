@@ -230,6 +230,11 @@ impl Verifier {
         }
     }
 
+    /// Returns the log-odds of a pair whose features are all 0.
+    pub fn intercept(&self) -> f64 {
+        self.model.coefficients(self.is_counted()).intercept
+    }
+
     /// Returns the part of each feature in the log-odds of a pair, the largest effect first.
     pub fn contributions(&self, features: &PairFeatures) -> Vec<Contribution> {
         self.model.contributions(features, self.is_counted())

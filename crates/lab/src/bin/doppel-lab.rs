@@ -1,13 +1,13 @@
 //! `doppel-lab`: fits and experiments that are no part of the service.
 
 use std::fs::File;
-use std::io::{BufReader, Write as _};
+use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use doppel_lab::eval::dataset::Dataset;
-use doppel_lab::eval::evidence::fitting::{fare, fit_model, leave_one_out, table};
+use doppel_lab::eval::evidence::fitting::{evaluate_model, fit_model, leave_one_out, table};
 use doppel_lab::eval::evidence::{MeasuredSet, measure};
 
 #[derive(Parser)]
@@ -30,20 +30,29 @@ enum Command {
         /// Date of the fit, for the provenance
         #[arg(long, default_value = "unknown")]
         date: String,
+        /// Write each measured pair with its label and features to this file, as JSON lines
+        #[arg(long)]
+        pairs: Option<PathBuf>,
     },
 }
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
-        Command::FitEvidence { sets, out, date } => fit_evidence(&sets, out.as_deref(), &date),
+        Command::FitEvidence { sets, out, date, pairs } => {
+            fit_evidence(&sets, out.as_deref(), &date, pairs.as_deref())
+        }
     }
 }
 
-fn fit_evidence(folders: &[PathBuf], out: Option<&Path>, date: &str) -> anyhow::Result<()> {
-    let sets = folders.iter().map(|folder| read(folder)).collect::<anyhow::Result<Vec<_>>>()?;
+fn fit_evidence(folders: &[PathBuf], out: Option<&Path>, date: &str, pairs: Option<&Path>) -> anyhow::Result<()> {
+    let sets = folders.iter().map(|folder| Ok(measure(&folder_name(folder), &Dataset::read_folder(folder)?)));
+    let sets = sets.collect::<anyhow::Result<Vec<_>>>()?;
+    if let Some(file) = pairs {
+        write_pairs(&sets, file).with_context(|| format!("cannot write {}", file.display()))?;
+    }
     let model = fit_model(sets.iter());
     let left_out = table(&leave_one_out(&sets));
-    let fitted = table(&sets.iter().map(|set| fare(set, &model)).collect::<Vec<_>>());
+    let fitted = table(&sets.iter().map(|set| evaluate_model(set, &model)).collect::<Vec<_>>());
     let mut stdout = std::io::stdout().lock();
     writeln!(
         stdout,
@@ -65,24 +74,22 @@ fn fit_evidence(folders: &[PathBuf], out: Option<&Path>, date: &str) -> anyhow::
     std::fs::write(out, provenance + &model.to_toml()).with_context(|| format!("cannot write {}", out.display()))
 }
 
-/// Reads and measures the set in a folder.
-fn read(folder: &Path) -> anyhow::Result<MeasuredSet> {
-    let open = |name: &str| {
-        let file = folder.join(name);
-        let opened = File::open(&file).with_context(|| format!("cannot open {}", file.display()));
-        opened.map(|opened| (file.display().to_string(), BufReader::new(opened)))
-    };
-    let (records, records_file) = open("records.jsonl")?;
-    let mut set = if folder.join("groups.jsonl").exists() {
-        let (groups, groups_file) = open("groups.jsonl")?;
-        Dataset::read((&records, records_file), (&groups, groups_file))?
-    } else {
-        Dataset::read((&records, records_file), ("no groups", &[][..]))?
-    };
-    if folder.join("pairs.jsonl").exists() {
-        let (pairs, pairs_file) = open("pairs.jsonl")?;
-        set.read_pairs((&pairs, pairs_file))?;
+fn folder_name(folder: &Path) -> String {
+    folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+}
+
+/// Writes the measured pairs of some sets as JSON lines. Records are given by their line in `records.jsonl`, from 0.
+fn write_pairs(sets: &[MeasuredSet], file: &Path) -> std::io::Result<()> {
+    let mut out = BufWriter::new(File::create(file)?);
+    for set in sets {
+        for measured in &set.pairs {
+            let line = serde_json::json!({
+                "set": set.name, "kind": measured.kind.name(), "a": measured.pair.0, "b": measured.pair.1,
+                "label": measured.label, "same": measured.same, "counted": measured.counted.values(),
+                "uncounted": measured.uncounted.map(|features| *features.values()),
+            });
+            writeln!(out, "{line}")?;
+        }
     }
-    let name = folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    Ok(measure(&name, &set))
+    out.flush()
 }

@@ -4,8 +4,11 @@
 //! The whole set is held in memory: labelled sets are small. Errors name the file and the line, never the text.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::io::BufRead;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
 
+use anyhow::{Context as _, ensure};
 use serde::Deserialize;
 
 use super::labelled::{LabelledPair, Line};
@@ -69,6 +72,40 @@ impl Dataset {
         let mut set = Self::default();
         each_line(records_name, records, |line| set.add_record(line))?;
         each_line(groups_name, groups, |line| set.add_group(line))?;
+        Ok(set)
+    }
+
+    /// Reads the set in a folder: `records.jsonl`, and `groups.jsonl` or `pairs.jsonl` or both.
+    ///
+    /// # Errors
+    /// A file that cannot be opened, a folder without groups and pairs, and as [`Dataset::read`] and [`Dataset::read_pairs`].
+    pub fn read_folder(folder: &Path) -> anyhow::Result<Self> {
+        let [records, groups, pairs] =
+            ["records.jsonl", "groups.jsonl", "pairs.jsonl"].map(|name| folder.join(name));
+        ensure!(
+            groups.exists() || pairs.exists(),
+            "{} has no groups.jsonl and no pairs.jsonl; at least one of them says which records belong together",
+            folder.display()
+        );
+        let groups = Some(groups).filter(|file| file.exists());
+        let pairs = Some(pairs).filter(|file| file.exists());
+        Self::read_files(&records, groups.as_deref(), pairs.as_deref())
+    }
+
+    /// Reads a set from files.
+    ///
+    /// # Errors
+    /// A file that cannot be opened, and as [`Dataset::read`] and [`Dataset::read_pairs`].
+    pub fn read_files(records: &Path, groups: Option<&Path>, pairs: Option<&Path>) -> anyhow::Result<Self> {
+        let name = |file: &Path| file.display().to_string();
+        let records_file = (&*name(records), open(records)?);
+        let mut set = match groups {
+            Some(groups) => Self::read(records_file, (&name(groups), open(groups)?))?,
+            None => Self::read(records_file, ("no groups", &[][..]))?,
+        };
+        if let Some(pairs) = pairs {
+            set.read_pairs((&name(pairs), open(pairs)?))?;
+        }
         Ok(set)
     }
 
@@ -178,6 +215,11 @@ impl Dataset {
         part.truth = pairs.collect();
         part
     }
+}
+
+fn open(file: &Path) -> anyhow::Result<BufReader<File>> {
+    let opened = File::open(file).with_context(|| format!("cannot open {}", file.display()))?;
+    Ok(BufReader::new(opened))
 }
 
 pub(super) fn each_line(

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::dataset::Dataset;
 use super::direct::{self, Examined};
+use super::evidence::fitting::{BCubed, b_cubed};
 use super::labelled::Labelled;
 use super::metrics::{self, CurvePoint, FoundPairs, KindQuality, Pair, Quality};
 use crate::eval::metrics::FoundPair;
@@ -27,6 +28,9 @@ pub struct Report {
     /// Overall quality at the verdict thresholds.
     #[serde(flatten)]
     pub quality: Quality,
+    /// B-cubed of the groups that found pairs make; `None` where the set has no groups.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub b_cubed: Option<BCubed>,
     /// Recall per kind of group, and per kind and subkind.
     pub by_kind: BTreeMap<String, KindQuality>,
     /// Quality of each channel alone.
@@ -153,6 +157,7 @@ impl Report {
         let (groups_found, largest_group) = groups(found);
         Self {
             quality: Quality::of(&set.truth, found.keys()),
+            b_cubed: b_cubed_of(set, found),
             by_kind: metrics::by_kind(&set.truth_by_kind, found),
             by_channel: metrics::by_channel(&set.truth, found),
             curve: metrics::curve(&set.truth, found, CURVE_STEPS),
@@ -168,6 +173,12 @@ impl Report {
             similar_s,
         }
     }
+}
+
+fn b_cubed_of(set: &Dataset, found: &FoundPairs) -> Option<BCubed> {
+    let truth: Vec<Pair> = set.truth.iter().copied().collect();
+    let found: Vec<Pair> = found.keys().copied().collect();
+    (!truth.is_empty()).then(|| b_cubed(&found, &truth))
 }
 
 /// Number of groups that hang together by `found`, and the records of the largest.

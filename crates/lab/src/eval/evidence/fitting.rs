@@ -6,7 +6,11 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
 
-use super::{MeasuredPair, MeasuredSet, PairKind};
+use serde::Serialize;
+
+use super::perturb::Harmless;
+use super::{MeasuredPair, MeasuredSet, PairKind, measure_real};
+use crate::eval::dataset::Dataset;
 use crate::eval::labelled::TEMPLATE;
 use crate::eval::metrics::Pair;
 use doppel_core::evidence::{Coefficients, EvidenceModel, FitOptions, LabelledFeatures, PairFeatures, fit};
@@ -83,75 +87,126 @@ impl Part {
     }
 }
 
-/// How a model fares on a set.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Fared {
+/// The figures of a model on a set.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ModelFigures {
     /// Name of the set.
     pub name: String,
     /// Pairs of the same matter: found, and all.
     pub same: (usize, usize),
     /// Share of the accepted pairs that are the same matter; `None` where not all true pairs are known.
     pub precision: Option<f64>,
-    /// B-cubed recall and precision over records, where all true pairs are known.
-    pub b_cubed: Option<(f64, f64)>,
+    /// B-cubed over records, where all true pairs are known.
+    pub b_cubed: Option<BCubed>,
     /// Pairs labelled `template`: accepted, and all.
     pub templates: (usize, usize),
     /// Made pairs by the name of the change: accepted, and all.
     pub made: BTreeMap<String, (usize, usize)>,
-    /// Expected calibration error over ten bands, 0 to 1.
+    /// Predicted against observed probability of the real pairs, in ten bands.
+    pub calibration: Vec<CalibrationBand>,
+    /// Expected calibration error over these bands, 0 to 1.
     pub calibration_error: f64,
 }
 
+impl ModelFigures {
+    /// The share of the pairs of the same matter that were found; 1 where there are none.
+    pub fn recall(&self) -> f64 {
+        match self.same {
+            (_, 0) => 1.0,
+            (found, all) => found as f64 / all as f64,
+        }
+    }
+}
+
+/// B-cubed figures over records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct BCubed {
+    /// Mean share of the records of a record's true group that its found group holds.
+    pub recall: f64,
+    /// Mean share of the records of a record's found group that its true group holds.
+    pub precision: f64,
+}
+
+/// The figures of a set after a change of every record.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PerturbedFigures {
+    /// The name of the change.
+    pub change: &'static str,
+    /// The figures after it.
+    #[serde(flatten)]
+    pub figures: ModelFigures,
+}
+
+/// A band of predicted probabilities.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct CalibrationBand {
+    /// Mean predicted probability of its pairs.
+    pub predicted: f64,
+    /// Share of its pairs that are the same matter.
+    pub observed: f64,
+    /// Number of pairs.
+    pub pairs: usize,
+}
+
 /// Measures a model on a set whose document frequencies are counted.
-pub fn fare(set: &MeasuredSet, model: &EvidenceModel) -> Fared {
+pub fn evaluate_model(set: &MeasuredSet, model: &EvidenceModel) -> ModelFigures {
     let coefficients = model.coefficients(true);
     let probability = |pair: &MeasuredPair| coefficients.probability(&pair.counted);
     let real: Vec<(&MeasuredPair, f64)> =
         set.pairs.iter().filter(|pair| pair.kind == PairKind::Real).map(|pair| (pair, probability(pair))).collect();
-    let mut fared = Fared { name: set.name.clone(), ..Fared::default() };
+    let mut figures = ModelFigures { name: set.name.clone(), ..ModelFigures::default() };
     let accepted = || real.iter().filter(|(_, probability)| *probability >= THRESHOLD).map(|(pair, _)| *pair);
     let hits = accepted().filter(|pair| pair.same).count();
     let all = if set.is_complete { set.pairs_true } else { real.iter().filter(|(pair, _)| pair.same).count() };
-    fared.same = (hits, all);
+    figures.same = (hits, all);
     let is_template = |pair: &MeasuredPair| pair.label.as_deref() == Some(TEMPLATE);
-    fared.templates = (
+    figures.templates = (
         accepted().filter(|pair| is_template(pair)).count(),
         real.iter().filter(|(pair, _)| is_template(pair)).count(),
     );
     if set.is_complete {
-        fared.precision = Some(hits as f64 / accepted().count().max(1) as f64);
+        figures.precision = Some(hits as f64 / accepted().count().max(1) as f64);
         let found: Vec<Pair> = accepted().map(|pair| pair.pair).collect();
         let truth: Vec<Pair> = real.iter().filter(|(pair, _)| pair.same).map(|(pair, _)| pair.pair).collect();
-        fared.b_cubed = Some(b_cubed(&found, &truth));
+        figures.b_cubed = Some(b_cubed(&found, &truth));
     }
     for pair in set.pairs.iter().filter(|pair| pair.kind != PairKind::Real) {
-        let name = match pair.kind {
-            PairKind::Harmless(kind) => kind.name().to_owned(),
-            PairKind::Hot(kind) => format!("{}, in a common letter", kind.name()),
-            PairKind::Harmful(kind) => kind.name().to_owned(),
-            PairKind::Real => continue,
-        };
-        let counts = fared.made.entry(name).or_default();
+        let counts = figures.made.entry(pair.kind.name()).or_default();
         counts.0 += usize::from(probability(pair) >= THRESHOLD);
         counts.1 += 1;
     }
-    fared.calibration_error = calibration_error(&real);
-    fared
+    figures.calibration = calibration_bands(&real);
+    figures.calibration_error = calibration_error(&figures.calibration);
+    figures
 }
 
-/// The mean distance between probability and truth over ten bands of probability, weighted by their pairs (Naeini 2015).
-fn calibration_error(real: &[(&MeasuredPair, f64)]) -> f64 {
-    let mut bands = [(0.0, 0.0, 0.0); BANDS];
+/// The pairs by ten bands of predicted probability; empty bands are left out.
+fn calibration_bands(real: &[(&MeasuredPair, f64)]) -> Vec<CalibrationBand> {
+    let mut bands = [CalibrationBand::default(); BANDS];
     for (pair, probability) in real {
         let band = &mut bands[((probability * BANDS as f64) as usize).min(BANDS - 1)];
-        *band = (band.0 + probability, band.1 + f64::from(u8::from(pair.same)), band.2 + 1.0);
+        band.predicted += probability;
+        band.observed += f64::from(u8::from(pair.same));
+        band.pairs += 1;
     }
-    bands.iter().map(|(sum, same, _)| (sum - same).abs()).sum::<f64>() / real.len().max(1) as f64
+    let mean = |band: CalibrationBand| {
+        let pairs = band.pairs as f64;
+        CalibrationBand { predicted: band.predicted / pairs, observed: band.observed / pairs, ..band }
+    };
+    bands.into_iter().filter(|band| band.pairs > 0).map(mean).collect()
 }
 
-/// B-cubed recall and precision of the groups that found pairs make, over the records of true and of found pairs (Bagga and Baldwin 1998).
-pub fn b_cubed(found: &[Pair], truth: &[Pair]) -> (f64, f64) {
-    let (found, truth) = (components(found), components(truth));
+/// The mean distance between predicted and observed probability, weighted by the pairs of each band (Naeini 2015).
+fn calibration_error(bands: &[CalibrationBand]) -> f64 {
+    let pairs: usize = bands.iter().map(|band| band.pairs).sum();
+    let distance = |band: &CalibrationBand| (band.predicted - band.observed).abs() * band.pairs as f64;
+    bands.iter().map(distance).sum::<f64>() / pairs.max(1) as f64
+}
+
+/// B-cubed of the groups that found pairs make, over the records of true and of found pairs (Bagga and Baldwin 1998).
+pub fn b_cubed(found: &[Pair], truth: &[Pair]) -> BCubed {
+    let found = components(found);
+    let truth = components(truth);
     let share = |of: &[HashSet<u32>], other: &[HashSet<u32>]| {
         let group_of: HashMap<u32, &HashSet<u32>> =
             other.iter().flat_map(|group| group.iter().map(move |record| (*record, group))).collect();
@@ -163,7 +218,7 @@ pub fn b_cubed(found: &[Pair], truth: &[Pair]) -> (f64, f64) {
         let sum: f64 = of.iter().flat_map(|group| group.iter().map(move |record| one(group, record))).sum();
         if records == 0 { 1.0 } else { sum / records as f64 }
     };
-    (share(&truth, &found), share(&found, &truth))
+    BCubed { recall: share(&truth, &found), precision: share(&found, &truth) }
 }
 
 /// The records that pairs connect with one another.
@@ -177,22 +232,40 @@ fn components(pairs: &[Pair]) -> Vec<HashSet<u32>> {
     components.into_values().collect()
 }
 
-/// How models fare that were each fitted to all sets but one, on that one.
-pub fn leave_one_out(sets: &[MeasuredSet]) -> Vec<Fared> {
-    let others = |left: usize| sets.iter().enumerate().filter(move |(at, _)| *at != left).map(|(_, set)| set);
-    sets.iter().enumerate().map(|(at, set)| fare(set, &fit_model(others(at)))).collect()
+/// The figures of each set by a model that is fitted to the other sets.
+pub fn leave_one_out(sets: &[MeasuredSet]) -> Vec<ModelFigures> {
+    sets.iter().enumerate().map(|(at, set)| evaluate_model(set, &fit_model(others(sets, at)))).collect()
 }
 
-/// A table of how models fare, for people.
-pub fn table(fared: &[Fared]) -> String {
+/// The figures of each set after a change of every record, by the models of [`leave_one_out`].
+///
+/// A harmless change should leave the figures as they are.
+pub fn perturbed(sets: &[(&str, &Dataset)], measured: &[MeasuredSet]) -> Vec<PerturbedFigures> {
+    let mut all = Vec::new();
+    for (left, (name, set)) in sets.iter().enumerate() {
+        let model = fit_model(others(measured, left));
+        for change in Harmless::ALL {
+            let changed = measure_real(name, &change.change_set(set));
+            all.push(PerturbedFigures { change: change.name(), figures: evaluate_model(&changed, &model) });
+        }
+    }
+    all
+}
+
+fn others(sets: &[MeasuredSet], left: usize) -> impl Iterator<Item = &MeasuredSet> + Clone {
+    sets.iter().enumerate().filter(move |(at, _)| *at != left).map(|(_, set)| set)
+}
+
+/// A table of figures for people.
+pub fn table(figures: &[ModelFigures]) -> String {
     let mut text = String::new();
-    for set in fared {
+    for set in figures {
         let (found, all) = set.same;
         let _ = write!(text, "{:16} same found {found}/{all}", set.name);
         if let Some(precision) = set.precision {
-            let _ = write!(text, ", recall {:.3}, precision {precision:.3}", found as f64 / all.max(1) as f64);
+            let _ = write!(text, ", recall {:.3}, precision {precision:.3}", set.recall());
         }
-        if let Some((recall, precision)) = set.b_cubed {
+        if let Some(BCubed { recall, precision }) = set.b_cubed {
             let _ = write!(text, ", B-cubed {recall:.3}/{precision:.3}");
         }
         let (accepted, templates) = set.templates;
@@ -215,9 +288,9 @@ mod tests {
     #[test]
     fn b_cubed_is_that_of_the_definition() {
         let truth = [Pair(0, 1), Pair(1, 2), Pair(0, 2), Pair(5, 6)];
-        assert_eq!(b_cubed(&truth, &truth), (1.0, 1.0));
+        assert_eq!(b_cubed(&truth, &truth), BCubed { recall: 1.0, precision: 1.0 });
         // Records 0 and 1 are found together, 2 is alone; 5 and 7 are wrong.
-        let (recall, precision) = b_cubed(&[Pair(0, 1), Pair(5, 7)], &truth);
+        let BCubed { recall, precision } = b_cubed(&[Pair(0, 1), Pair(5, 7)], &truth);
         assert!((recall - (2.0 / 3.0 + 2.0 / 3.0 + 1.0 / 3.0 + 0.5 + 0.5) / 5.0).abs() < 1e-12);
         assert!((precision - (1.0 + 1.0 + 0.5 + 0.5) / 4.0).abs() < 1e-12);
     }
@@ -233,7 +306,9 @@ mod tests {
             uncounted: None,
         };
         let (same, other) = (pair(true), pair(false));
-        assert!(calibration_error(&[(&same, 0.75), (&same, 0.75), (&same, 0.75), (&other, 0.75)]) < 1e-12);
-        assert!((calibration_error(&[(&other, 0.8), (&same, 0.2)]) - 0.8).abs() < 1e-12);
+        let error = |real: &[(&MeasuredPair, f64)]| calibration_error(&calibration_bands(real));
+        assert!(error(&[(&same, 0.75), (&same, 0.75), (&same, 0.75), (&other, 0.75)]) < 1e-12);
+        assert!((error(&[(&other, 0.8), (&same, 0.2)]) - 0.8).abs() < 1e-12);
+        assert_eq!(error(&[]), 0.0);
     }
 }

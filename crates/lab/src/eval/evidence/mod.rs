@@ -52,6 +52,18 @@ pub enum PairKind {
     Harmful(Harmful),
 }
 
+impl PairKind {
+    /// The name in tables and files.
+    pub fn name(self) -> String {
+        match self {
+            Self::Real => "real".to_owned(),
+            Self::Harmless(kind) => kind.name().to_owned(),
+            Self::Hot(kind) => format!("{}, in a common letter", kind.name()),
+            Self::Harmful(kind) => kind.name().to_owned(),
+        }
+    }
+}
+
 /// A measured pair.
 #[derive(Clone, Debug)]
 pub struct MeasuredPair {
@@ -116,6 +128,16 @@ impl Comparer {
         })
     }
 
+    /// The features of a pair of read records; `None` where one of them says nothing.
+    fn pair_features(&self, records: &[Option<Compared>], Pair(a, b): Pair) -> Option<PairFeatures> {
+        Some(self.features(records[a as usize].as_ref()?, records[b as usize].as_ref()?))
+    }
+
+    /// The features of a record beside another row; `None` where the row says nothing.
+    fn features_with(&self, record: &Compared, row: &Row) -> Option<PairFeatures> {
+        self.read(row).map(|other| self.features(record, &other))
+    }
+
     fn features(&self, a: &Compared, b: &Compared) -> PairFeatures {
         let overlap = self.verifier.overlap(&a.weighed, &b.set);
         let contrast = contrast(&a.named, &b.named, self.verifier.weighing_names());
@@ -130,43 +152,104 @@ impl Comparer {
 /// Measures the pairs of a set: all that people labelled, all that share a group, where groups are known all that share enough text, and
 /// made ones. Pairs labelled neither `same` nor `template` are left out where groups are known. O(pairs); the set is in memory.
 pub fn measure(name: &str, set: &Dataset) -> MeasuredSet {
-    let settings = Settings::default();
-    let verify = settings.verify.clone().unwrap_or_default();
-    let profile = Arc::new(Profile::compile(&settings, None));
-    let plain = Comparer::new(&profile, &verify, Frequencies::built_in());
-    let rows: Vec<&Row> = set.records.iter().map(|(_, row)| row).collect();
-    let frequencies = counted(&plain, &rows);
-    let counted = Comparer::new(&profile, &verify, frequencies);
-    let [records, uncounted_records] =
-        [&counted, &plain].map(|by| rows.par_iter().map(|row| by.read(row)).collect::<Vec<Option<Compared>>>());
-    let is_complete = !set.truth.is_empty();
-    let labels: BTreeMap<Pair, &str> = set.labelled.iter().map(|found| (found.pair, found.label.as_str())).collect();
-    let mut wanted: BTreeSet<Pair> = labels.keys().copied().chain(set.truth.iter().copied()).collect();
-    if is_complete {
-        wanted.extend(alike(&records));
+    let comparison = SetComparison::of(set);
+    let mut measured = comparison.measure_real(name, set);
+    measured.pairs.extend(comparison.made());
+    measured
+}
+
+/// Measures the pairs of a set as [`measure`] does, without made ones. O(pairs).
+pub fn measure_real(name: &str, set: &Dataset) -> MeasuredSet {
+    SetComparison::of(set).measure_real(name, set)
+}
+
+/// The records of a set as they are compared, by counted and by built-in document frequencies.
+struct SetComparison<'a> {
+    rows: Vec<&'a Row>,
+    verify: Verify,
+    counted: Comparer,
+    plain: Comparer,
+    counted_records: Vec<Option<Compared>>,
+    plain_records: Vec<Option<Compared>>,
+}
+
+impl<'a> SetComparison<'a> {
+    fn of(set: &'a Dataset) -> Self {
+        let settings = Settings::default();
+        let verify = settings.verify.clone().unwrap_or_default();
+        let profile = Arc::new(Profile::compile(&settings, None));
+        let plain = Comparer::new(&profile, &verify, Frequencies::built_in());
+        let rows: Vec<&Row> = set.records.iter().map(|(_, row)| row).collect();
+        let counted = Comparer::new(&profile, &verify, frequencies_of(&plain, &rows));
+        let [counted_records, plain_records] =
+            [&counted, &plain].map(|by| rows.par_iter().map(|row| by.read(row)).collect());
+        Self { rows, verify, counted, plain, counted_records, plain_records }
     }
-    let measured = |pair: &Pair| {
-        let Pair(a, b) = *pair;
-        let at = |all: &'_ [Option<Compared>], by: &Comparer| {
-            Some(by.features(all[a as usize].as_ref()?, all[b as usize].as_ref()?))
+
+    fn measure_real(&self, name: &str, set: &Dataset) -> MeasuredSet {
+        let is_complete = !set.truth.is_empty();
+        let labels: BTreeMap<Pair, &str> =
+            set.labelled.iter().map(|found| (found.pair, found.label.as_str())).collect();
+        let mut wanted: BTreeSet<Pair> = labels.keys().copied().chain(set.truth.iter().copied()).collect();
+        if is_complete {
+            wanted.extend(alike(&self.counted_records));
+        }
+        let measured = |pair: &Pair| {
+            let label = labels.get(pair).map(|label| (*label).to_owned());
+            let same = if is_complete { set.truth.contains(pair) } else { label.as_deref() == Some(SAME) };
+            let uncounted = self.plain.pair_features(&self.plain_records, *pair);
+            let counted = self.counted.pair_features(&self.counted_records, *pair)?;
+            Some(MeasuredPair { kind: PairKind::Real, pair: *pair, same, counted, uncounted, label })
         };
-        let label = labels.get(pair).map(|label| (*label).to_owned());
-        let same = if is_complete { set.truth.contains(pair) } else { label.as_deref() == Some(SAME) };
-        Some(MeasuredPair {
-            kind: PairKind::Real,
-            pair: *pair,
-            same,
-            counted: at(&records, &counted)?,
-            uncounted: at(&uncounted_records, &plain),
-            label,
-        })
-    };
-    let judged = |pair: &MeasuredPair| {
-        pair.same || is_complete && pair.label.is_none() || pair.label.as_deref().is_some_and(is_judged)
-    };
-    let mut pairs: Vec<MeasuredPair> = wanted.par_iter().filter_map(measured).filter(judged).collect();
-    pairs.extend(made(&rows, &records, &uncounted_records, &counted, &plain, &verify));
-    MeasuredSet { name: name.to_owned(), is_complete, pairs_true: set.truth.len(), pairs }
+        let is_wanted = |pair: &MeasuredPair| {
+            pair.same || is_complete && pair.label.is_none() || pair.label.as_deref().is_some_and(is_judged)
+        };
+        let pairs = wanted.par_iter().filter_map(measured).filter(is_wanted).collect();
+        MeasuredSet { name: name.to_owned(), is_complete, pairs_true: set.truth.len(), pairs }
+    }
+
+    /// Made pairs of some records.
+    fn made(&self) -> Vec<MeasuredPair> {
+        let pool = ObjectPool::of(self.counted_records.iter().flatten().flat_map(|record| record.named.objects()));
+        let step = (self.rows.len() / PERTURBED).max(1);
+        let chosen: Vec<usize> = (0..self.rows.len()).step_by(step).collect();
+        chosen.par_iter().flat_map_iter(|at| self.made_of(*at, &pool)).collect()
+    }
+
+    /// The made pairs of the record at a position.
+    fn made_of(&self, at: usize, pool: &ObjectPool) -> Vec<MeasuredPair> {
+        let (Some(record), Some(plain)) = (&self.counted_records[at], &self.plain_records[at]) else {
+            return Vec::new();
+        };
+        if record.set.len() < MIN_SHINGLES {
+            return Vec::new();
+        }
+        let row = self.rows[at];
+        let mut random = Random::new(at as u64);
+        let mut made = Vec::new();
+        let mut add = |kind, same, counted: PairFeatures, uncounted| {
+            let pair = Pair(at as u32, at as u32);
+            made.push(MeasuredPair { kind, pair, label: None, same, counted, uncounted });
+        };
+        let hot = Comparer::new(&self.plain.profile, &self.verify, hot(record));
+        let hot_record = hot.read(row);
+        for kind in Harmless::ALL {
+            let Some(copy) = kind.change(row, &mut random) else { continue };
+            if let Some(counted) = self.counted.features_with(record, &copy) {
+                add(PairKind::Harmless(kind), true, counted, self.plain.features_with(plain, &copy));
+            }
+            if let Some(counted) = hot_record.as_ref().and_then(|record| hot.features_with(record, &copy)) {
+                add(PairKind::Hot(kind), true, counted, None);
+            }
+        }
+        for kind in Harmful::ALL {
+            let Some(copy) = kind.change(row, record.named.objects(), pool, &mut random) else { continue };
+            if let Some(counted) = self.counted.features_with(record, &copy) {
+                add(PairKind::Harmful(kind), false, counted, self.plain.features_with(plain, &copy));
+            }
+        }
+        made
+    }
 }
 
 /// True for a label that says whether a pair is a match.
@@ -175,7 +258,7 @@ fn is_judged(label: &str) -> bool {
 }
 
 /// The document frequencies of the records of a set.
-fn counted(plain: &Comparer, rows: &[&Row]) -> Arc<Frequencies> {
+fn frequencies_of(plain: &Comparer, rows: &[&Row]) -> Arc<Frequencies> {
     let codes = |row: &&Row| {
         let Some(record) = plain.read(row) else { return Vec::new() };
         let mut codes = shingles::codes(&record.text, SAMPLED_SHINGLE);
@@ -213,50 +296,6 @@ fn alike(records: &[Option<Compared>]) -> BTreeSet<Pair> {
         found.jaccard >= MIN_JACCARD || found.containment >= MIN_CONTAINMENT
     };
     shared.into_iter().filter(|(_, count)| *count >= MIN_SHARED).map(|(pair, _)| pair).filter(is_alike).collect()
-}
-
-/// Made pairs of some records.
-fn made(
-    rows: &[&Row],
-    records: &[Option<Compared>],
-    uncounted_records: &[Option<Compared>],
-    counted: &Comparer,
-    plain: &Comparer,
-    verify: &Verify,
-) -> Vec<MeasuredPair> {
-    let pool = ObjectPool::of(records.iter().flatten().flat_map(|record| record.named.objects()));
-    let step = (rows.len() / PERTURBED).max(1);
-    let chosen: Vec<usize> = (0..rows.len()).step_by(step).collect();
-    let made_of = |at: &usize| {
-        let (Some(record), Some(uncounted)) = (&records[*at], &uncounted_records[*at]) else { return Vec::new() };
-        if record.set.len() < MIN_SHINGLES {
-            return Vec::new();
-        }
-        let mut random = Random::new(*at as u64);
-        let mut made = Vec::new();
-        let mut add = |kind, same, by: &Comparer, record: &Compared, copy: &Row, uncounted: Option<&Compared>| {
-            let Some(counted) = by.read(copy).map(|copy| by.features(record, &copy)) else { return };
-            let plainly = || plain.read(copy).zip(uncounted).map(|(copy, record)| plain.features(record, &copy));
-            let uncounted = plainly();
-            let pair = Pair(*at as u32, *at as u32);
-            made.push(MeasuredPair { kind, pair, label: None, same, counted, uncounted });
-        };
-        let hot = Comparer::new(&plain.profile, verify, hot(record));
-        let hot_record = hot.read(rows[*at]);
-        for kind in Harmless::ALL {
-            let Some(copy) = kind.change(rows[*at], &mut random) else { continue };
-            add(PairKind::Harmless(kind), true, counted, record, &copy, Some(uncounted));
-            if let Some(record) = &hot_record {
-                add(PairKind::Hot(kind), true, &hot, record, &copy, None);
-            }
-        }
-        for kind in Harmful::ALL {
-            let Some(copy) = kind.change(rows[*at], record.named.objects(), &pool, &mut random) else { continue };
-            add(PairKind::Harmful(kind), false, counted, record, &copy, Some(uncounted));
-        }
-        made
-    };
-    chosen.par_iter().flat_map_iter(made_of).collect()
 }
 
 /// Document frequencies of a collection in which one record in four is a copy of this one.

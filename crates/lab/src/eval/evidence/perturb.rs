@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::eval::dataset::Dataset;
 use doppel_core::record::Row;
 use doppel_core::text::objects::NamedObject;
 use doppel_core::verdict::ObjectKind;
@@ -73,11 +74,15 @@ pub enum Harmless {
     Closing,
     /// White space between sentences.
     WhiteSpace,
+    /// Radicals that look like ideographs, as text copied from a PDF file has them.
+    Radicals,
+    /// Traditional characters.
+    Traditional,
 }
 
 impl Harmless {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::Typo,
         Self::MoreSentences,
         Self::SentenceOrder,
@@ -94,6 +99,8 @@ impl Harmless {
         Self::Greeting,
         Self::Closing,
         Self::WhiteSpace,
+        Self::Radicals,
+        Self::Traditional,
     ];
 
     /// The changes that a text is left unchanged by once contacts and noise are removed and characters have one form.
@@ -120,7 +127,20 @@ impl Harmless {
             Self::Greeting => "greeting",
             Self::Closing => "closing",
             Self::WhiteSpace => "white space",
+            Self::Radicals => "radicals",
+            Self::Traditional => "traditional characters",
         }
+    }
+
+    /// The set with the change in each record. Each record has its own telephone number, link, and so on.
+    pub fn change_set(self, set: &Dataset) -> Dataset {
+        let mut changed = set.clone();
+        for (at, (_, row)) in changed.records.iter_mut().enumerate() {
+            if let Some(copy) = self.change(row, &mut Random::new(at as u64)) {
+                *row = copy;
+            }
+        }
+        changed
     }
 
     /// A row with the change in its longest text; `None` of a row without text.
@@ -184,8 +204,22 @@ impl Harmless {
             Self::Greeting => format!("{}{text}", random.pick(&["尊敬的领导:您好!", "您好,", "领导你好:"])),
             Self::Closing => format!("{text}{}", random.pick(&["谢谢!", "盼复。", "恳请领导重视。"])),
             Self::WhiteSpace => text.replace('。', "。\n\n  ").replace('，', "， "),
+            Self::Radicals => with_other_forms(text, RADICALS),
+            Self::Traditional => with_other_forms(text, TRADITIONAL),
         }
     }
+}
+
+/// Ideographs, each before the radical that looks like it.
+const RADICALS: &str = "一⼀人⼈入⼊八⼋刀⼑力⼒十⼗口⼝土⼟大⼤女⼥子⼦小⼩山⼭工⼯己⼰干⼲手⼿文⽂方⽅日⽇月⽉木⽊水⽔火⽕父⽗牛⽜玉⽟生⽣用⽤田⽥白⽩目⽬石⽯立⽴竹⽵米⽶老⽼耳⽿自⾃至⾄行⾏衣⾐角⾓言⾔走⾛足⾜身⾝里⾥金⾦雨⾬面⾯音⾳食⾷高⾼";
+/// Simplified characters, each before its traditional form.
+const TRADITIONAL: &str = "国國学學车車区區业業电電话話门門间間问問题題请請还還给給边邊对對开開关關长長时時这這们們来來没沒处處无無现現实實务務员員办辦费費钱錢产產楼樓医醫药藥环環违違规規单單报報价價东東号號乐樂农農场場厂廠严嚴证證护護条條";
+
+/// A text with each character of `forms` replaced by the one behind it.
+fn with_other_forms(text: &str, forms: &str) -> String {
+    let forms: Vec<char> = forms.chars().collect();
+    let other = |c: char| forms.chunks_exact(2).find(|pair| pair[0] == c).map_or(c, |pair| pair[1]);
+    text.chars().map(other).collect()
 }
 
 /// A text with one wrong Han character in each [`TYPO_EVERY`] characters.
