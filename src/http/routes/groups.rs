@@ -93,7 +93,7 @@ pub async fn list(
     Params((params, rows)): Params<(ListParams, RowParams)>,
 ) -> Result<Json<GroupList>, Problem> {
     let ListParams { order, days, least, limit, cursor } = params;
-    let (mut items, next) = app.engine.groups(&collection, (order, days), least, cursor, limit).await?;
+    let (mut items, next) = app.engine.groups(&collection, order, days, least, cursor, limit).await?;
     if let Some(columns) = rows.columns() {
         let ids: Vec<RecordId> = items.iter().map(|group| group.id.clone()).collect();
         let mut rows = app.engine.rows(&collection, &ids, &columns).await?;
