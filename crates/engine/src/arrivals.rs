@@ -22,7 +22,7 @@ const MOST_LOOKED_UP: usize = 1_000;
 
 /// The selection of arrivals.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub struct ArrivalFilter {
     /// The verdicts of the arrivals; any verdict if the list is empty.
     pub verdicts: Vec<VerdictKind>,
     /// Time from which on the arrivals were stored.
@@ -68,7 +68,7 @@ impl Engine {
     pub async fn arrivals(
         &self,
         collection: &CollectionName,
-        wanted: &Wanted,
+        wanted: &ArrivalFilter,
         before: Option<Seq>,
         limit: usize,
     ) -> Result<Arrivals> {
@@ -115,7 +115,7 @@ impl Engine {
     async fn arrival(
         &self,
         collection: &CollectionName,
-        wanted: &Wanted,
+        wanted: &ArrivalFilter,
         record: StoredRecord,
     ) -> Result<Option<Arrival>> {
         let kind = record.verdict.kind;
@@ -155,7 +155,7 @@ impl Engine {
     }
 }
 
-impl Wanted {
+impl ArrivalFilter {
     /// True if the record was stored before the selected time.
     fn is_too_old(&self, record: &StoredRecord) -> bool {
         let Some(since) = self.since else { return false };
@@ -172,7 +172,7 @@ mod tests {
         arrivals.items.iter().map(|arrival| arrival.record.id.as_str()).collect()
     }
 
-    async fn page(desk: &LetterDesk, wanted: &Wanted, before: Option<Seq>, limit: usize) -> Arrivals {
+    async fn page(desk: &LetterDesk, wanted: &ArrivalFilter, before: Option<Seq>, limit: usize) -> Arrivals {
         desk.engine.arrivals(&desk.name, wanted, before, limit).await.unwrap()
     }
 
@@ -180,8 +180,8 @@ mod tests {
     async fn arrivals_are_listed_newest_first_in_pages_without_gaps() {
         let desk = LetterDesk::with(&["a", "b", "c"]).await;
         desk.put("d", "幸福小区门口的垃圾三天没有清运，气味难闻，请派人处理").await;
-        let all = Wanted::default();
-        let duplicates = Wanted { verdicts: vec![VerdictKind::ExactDuplicate], ..Wanted::default() };
+        let all = ArrivalFilter::default();
+        let duplicates = ArrivalFilter { verdicts: vec![VerdictKind::ExactDuplicate], ..ArrivalFilter::default() };
         assert_eq!(ids(&page(&desk, &all, None, 10).await), ["d", "c", "b", "a"]);
         assert_eq!(ids(&page(&desk, &duplicates, None, 10).await), ["c", "b"]);
         let first = page(&desk, &all, None, 3).await;
@@ -192,8 +192,8 @@ mod tests {
     #[tokio::test]
     async fn decisions_are_listed_and_decided_arrivals_are_not_among_the_undecided() {
         let desk = LetterDesk::with(&["a", "b", "c"]).await;
-        let any = Wanted::default();
-        let undecided = Wanted { undecided: true, ..Wanted::default() };
+        let any = ArrivalFilter::default();
+        let undecided = ArrivalFilter { undecided: true, ..ArrivalFilter::default() };
         assert_eq!(ids(&page(&desk, &undecided, None, 10).await), ["c", "b"], "an original needs no decision");
         desk.decide("a", "b", Judgement::NotSame).await;
         assert_eq!(ids(&page(&desk, &undecided, None, 10).await), ["c"]);
@@ -207,10 +207,10 @@ mod tests {
     async fn records_stored_before_the_selected_time_are_left_out() {
         let desk = LetterDesk::with(&["a", "b"]).await;
         let later: Timestamp = "2026-01-01T00:00:01Z".parse().unwrap();
-        let found = page(&desk, &Wanted { since: Some(later), ..Wanted::default() }, None, 10).await;
+        let found = page(&desk, &ArrivalFilter { since: Some(later), ..ArrivalFilter::default() }, None, 10).await;
         assert!(found.items.is_empty() && found.next.is_none());
         let earlier = later - jiff::SignedDuration::from_secs(3600);
-        let wanted = Wanted { since: Some(earlier), ..Wanted::default() };
+        let wanted = ArrivalFilter { since: Some(earlier), ..ArrivalFilter::default() };
         assert_eq!(ids(&page(&desk, &wanted, None, 10).await), ["b", "a"]);
     }
 }

@@ -89,7 +89,7 @@ fn too_long(pointer: &str, text: Option<&str>, most: usize) -> Option<Violation>
 
 /// The result of a decision by a person who had seen the earlier rulings.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Decided {
+pub enum DecisionOutcome {
     /// The decision was stored and holds.
     Stored(DecisionView),
     /// Another person decided in the meantime. Their decision holds, and nothing was stored.
@@ -118,9 +118,9 @@ impl Engine {
         opinion: Opinion,
     ) -> Result<DecisionView> {
         match self.rule(collection, one, other, opinion, None).await? {
-            Decided::Stored(view) => Ok(view),
+            DecisionOutcome::Stored(view) => Ok(view),
             // If the caller states no number of rulings, only a withdrawal is refused.
-            Decided::Meanwhile(_) => Err(Error::Crashed),
+            DecisionOutcome::Meanwhile(_) => Err(Error::Crashed),
         }
     }
 
@@ -152,7 +152,7 @@ impl Engine {
         pair: (&RecordId, &RecordId),
         opinion: Opinion,
         seen: usize,
-    ) -> Result<Decided> {
+    ) -> Result<DecisionOutcome> {
         self.rule(collection, pair.0, pair.1, opinion, Some(seen)).await
     }
 
@@ -181,8 +181,8 @@ impl Engine {
             return Ok(());
         }
         let ready = live.state.others.iter().filter(|other| other.phase == Phase::Ready);
-        let beside = ready.filter_map(|other| live.seen_from(other.id)).map(Arc::new);
-        for context in std::iter::once(Arc::clone(&live)).chain(beside) {
+        let standby = ready.filter_map(|other| live.seen_from(other.id)).map(Arc::new);
+        for context in std::iter::once(Arc::clone(&live)).chain(standby) {
             let generation = context.state.generation;
             let a = earlier.clone();
             let b = later.clone();
@@ -235,7 +235,7 @@ impl Engine {
         other: &RecordId,
         opinion: Opinion,
         seen: Option<usize>,
-    ) -> Result<Decided> {
+    ) -> Result<DecisionOutcome> {
         opinion.check()?;
         let pair = pair(one, other)?;
         let Opinion { judgement, by, note } = opinion;
@@ -243,7 +243,7 @@ impl Engine {
         one_request(async {
             let view = match self.store.decide(collection, pair, ruling, seen).await {
                 Ok(Ruled::Added(decision) | Ruled::Repeated(decision)) => DecisionView::from(decision),
-                Ok(Ruled::Refused(Some(decision))) => return Ok(Decided::Meanwhile(decision.into())),
+                Ok(Ruled::Refused(Some(decision))) => return Ok(DecisionOutcome::Meanwhile(decision.into())),
                 Ok(Ruled::Refused(None)) => return Err(Error::UnknownDecision(collection.clone())),
                 Err(StoreError::UnknownRecord(id)) => return Err(Error::UnknownRecord(collection.clone(), id)),
                 Err(error) => return Err(error.into()),
@@ -251,7 +251,7 @@ impl Engine {
             if judgement == Judgement::Withdrawn {
                 self.pair_by_score(collection, one, other).await?;
             }
-            Ok(Decided::Stored(view))
+            Ok(DecisionOutcome::Stored(view))
         })
         .await
     }
@@ -309,15 +309,15 @@ mod tests {
         let b = id("b");
         let decide =
             |judgement, by, seen| desk.engine.decide_having_seen(&desk.name, (&a, &b), opinion(judgement, by), seen);
-        assert!(matches!(decide(Judgement::NotSame, "first", 0).await.unwrap(), Decided::Stored(_)));
-        let Decided::Meanwhile(view) = decide(Judgement::Same, "second", 0).await.unwrap() else {
+        assert!(matches!(decide(Judgement::NotSame, "first", 0).await.unwrap(), DecisionOutcome::Stored(_)));
+        let DecisionOutcome::Meanwhile(view) = decide(Judgement::Same, "second", 0).await.unwrap() else {
             panic!("the second had not seen the first")
         };
         assert_eq!((view.judgement, view.history.len()), (Judgement::NotSame, 1));
         assert_eq!(desk.engine.decision(&desk.name, &b, &a).await.unwrap(), view);
         let repeated = decide(Judgement::NotSame, "first", 0).await.unwrap();
-        assert!(matches!(repeated, Decided::Stored(_)), "the same ruling again");
-        let Decided::Stored(view) = decide(Judgement::Withdrawn, "second", 1).await.unwrap() else {
+        assert!(matches!(repeated, DecisionOutcome::Stored(_)), "the same ruling again");
+        let DecisionOutcome::Stored(view) = decide(Judgement::Withdrawn, "second", 1).await.unwrap() else {
             panic!("now the second has seen it")
         };
         assert_eq!((view.judgement, view.history.len()), (Judgement::Withdrawn, 2));

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::context::Context;
-use crate::tasks::{Erase, Erased};
+use crate::tasks::{Erase, ErasedRecords};
 use crate::{Engine, Error, Result};
 use doppel_core::collection::{CollectionName, MAX_RETENTION_DAYS, Retention, Role, Settings};
 use doppel_core::record::RecordId;
@@ -67,7 +67,7 @@ impl Erase {
     /// [`Error::Invalid`]: no field names a petitioner, the value is empty or too long, or the age is out of range.
     pub fn check(&self, settings: &Settings) -> Result<()> {
         match &self.which {
-            Erased::Identity(value) => {
+            ErasedRecords::Identity(value) => {
                 let value = value.as_deref().unwrap_or_default();
                 if !settings.fields.iter().any(|field| field.role == Role::Identity) {
                     let detail = "no field of this collection has the role identity, so no record names a petitioner";
@@ -79,11 +79,11 @@ impl Erase {
                     return Err(invalid("/identity", "invalid_value", detail));
                 }
             }
-            Erased::OlderThanDays(days) if !(1..=MAX_RETENTION_DAYS).contains(days) => {
+            ErasedRecords::OlderThanDays(days) if !(1..=MAX_RETENTION_DAYS).contains(days) => {
                 let detail = format!("give 1 to {MAX_RETENTION_DAYS} days");
                 return Err(invalid("/older_than_days", "out_of_range", detail));
             }
-            Erased::OlderThanDays(_) => {}
+            ErasedRecords::OlderThanDays(_) => {}
         }
         Ok(())
     }
@@ -91,9 +91,9 @@ impl Erase {
     /// Returns the reason for the deletion, as a metric label: one of a few values.
     fn reason(&self) -> &'static str {
         match self.which {
-            Erased::Identity(_) => "identity",
-            Erased::OlderThanDays(_) if self.by_retention => "retention",
-            Erased::OlderThanDays(_) => "age",
+            ErasedRecords::Identity(_) => "identity",
+            ErasedRecords::OlderThanDays(_) if self.by_retention => "retention",
+            ErasedRecords::OlderThanDays(_) => "age",
         }
     }
 }
@@ -107,8 +107,8 @@ impl Erase {
     /// identities of the records.
     pub(crate) fn into_kept(self, context: &Context) -> Result<Self> {
         let which = match self.which {
-            Erased::Identity(Some(value)) if !context.state.settings.keeps_text() => {
-                Erased::Identity(Some(context.hash_key()?.identity(&context.normalised(&value)).into()))
+            ErasedRecords::Identity(Some(value)) if !context.state.settings.keeps_text() => {
+                ErasedRecords::Identity(Some(context.hash_key()?.identity(&context.normalised(&value)).into()))
             }
             which => which,
         };
@@ -120,8 +120,8 @@ impl ErasureProgress {
     /// Returns the result of the task. It contains no identity, and the id of no deleted record.
     pub fn report(&self, request: &Erase) -> Value {
         let days = match request.which {
-            Erased::Identity(_) => None,
-            Erased::OlderThanDays(days) => Some(days),
+            ErasedRecords::Identity(_) => None,
+            ErasedRecords::OlderThanDays(days) => Some(days),
         };
         let mut report = json!({
             "dry_run": request.dry_run, "reason": request.reason(), "older_than_days": days, "looked_at": self.seen,
@@ -154,17 +154,17 @@ impl Engine {
     pub async fn wanted(&self, collection: &CollectionName, request: &Erase) -> Result<ErasureCriteria> {
         let context = self.context(collection).await?;
         let test = match &request.which {
-            Erased::Identity(None) => {
+            ErasedRecords::Identity(None) => {
                 return Err(Error::Conflict(
                     "the task does not contain the identity any more; create a new task".into(),
                 ));
             }
-            Erased::Identity(Some(hash)) if !context.state.settings.keeps_text() => {
+            ErasedRecords::Identity(Some(hash)) if !context.state.settings.keeps_text() => {
                 let read = KeyedHash::try_from(hash.clone()).map_err(|why| Error::Conflict(why.into()))?;
                 ErasureTest::ByHash(read)
             }
-            Erased::Identity(Some(value)) => ErasureTest::By(context.normalised(value)),
-            Erased::OlderThanDays(days) => {
+            ErasedRecords::Identity(Some(value)) => ErasureTest::By(context.normalised(value)),
+            ErasedRecords::OlderThanDays(days) => {
                 let now =
                     Timestamp::from_microsecond((self.options.micros)().cast_signed()).map_err(|_| Error::Crashed)?;
                 let age = SignedDuration::from_hours(HOURS * i64::from(*days));
@@ -175,8 +175,8 @@ impl Engine {
         Ok(ErasureCriteria { number: context.state.number, test })
     }
 
-    /// Reads the next records and deletes those records that meet the criteria. Returns false after the last record. A deletion waits until
-    /// it is synced, so that registrations are not held up.
+    /// Reads the next records and deletes those records that meet the criteria. Returns false after the last record. Each deletion waits
+    /// until it is synced, so that registrations can run in between.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`]; the errors of the store. The counts include the deletions before the error.
@@ -217,7 +217,7 @@ impl Engine {
 
     /// True unless the request comes from a retention of the collection that has been changed since.
     fn still_asks(&self, request: &Erase, now: Option<Retention>) -> bool {
-        !request.by_retention || now.is_some_and(|now| request.which == Erased::OlderThanDays(now.days))
+        !request.by_retention || now.is_some_and(|now| request.which == ErasedRecords::OlderThanDays(now.days))
     }
 
     /// Deletes a record that meets the criteria; true if it was deleted. A record that was changed since `record` was read is read again,
@@ -232,8 +232,8 @@ impl Engine {
         let collection = &context.state.name;
         let mut current = record.clone();
         let retention = match request.which {
-            Erased::OlderThanDays(days) if request.by_retention => Some(Retention { days }),
-            Erased::OlderThanDays(_) | Erased::Identity(_) => None,
+            ErasedRecords::OlderThanDays(days) if request.by_retention => Some(Retention { days }),
+            ErasedRecords::OlderThanDays(_) | ErasedRecords::Identity(_) => None,
         };
         for _ in 0..LOOKS {
             let condition = RemovalCondition { retention, ..RemovalCondition::unchanged(wanted.number, &current) };

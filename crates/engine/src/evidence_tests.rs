@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use crate::Side;
-use crate::groups::Order;
-use crate::lookup::Wanted;
+use crate::groups::GroupOrder;
+use crate::lookup::SimilarSelection;
 use crate::testing::{LetterDesk, id};
 use doppel_core::record::Row;
 use doppel_core::verdict::{Match, VIA_COPY};
@@ -29,7 +29,7 @@ async fn originals(desk: &LetterDesk, prefix: &str, letters: &[String]) -> usize
 
 /// The sizes of the groups of a collection, largest first.
 async fn group_sizes(desk: &LetterDesk) -> Vec<usize> {
-    let (groups, _) = desk.engine.groups(&desk.name, Order::Size, 1, 2, None, 100).await.unwrap();
+    let (groups, _) = desk.engine.groups(&desk.name, GroupOrder::Size, 1, 2, None, 100).await.unwrap();
     let mut sizes: Vec<usize> = groups.iter().map(|group| group.size).collect();
     sizes.sort_unstable_by(|a, b| b.cmp(a));
     sizes
@@ -81,9 +81,9 @@ async fn best(letters: &[&str], asked: &str) -> (Option<Match>, Vec<Match>) {
         desk.put(&number.to_string(), letter).await;
     }
     let row = Row::parse(json!({ "content": asked }).to_string().as_bytes()).unwrap();
-    let wanted = Wanted::matches(10);
+    let wanted = SimilarSelection::matches(10);
     let matches = desk.engine.similar(&desk.name, row.clone(), wanted.clone()).await.unwrap().similar;
-    let shown = desk.engine.similar(&desk.name, row, Wanted { templates: true, ..wanted }).await.unwrap();
+    let shown = desk.engine.similar(&desk.name, row, SimilarSelection { templates: true, ..wanted }).await.unwrap();
     (matches.into_iter().next(), shown.similar)
 }
 

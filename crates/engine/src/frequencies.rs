@@ -220,7 +220,7 @@ impl Engine {
         let reindex = Reindex { settings: None, activate: true, keep_previous: false, records_per_second: None };
         match self.begin_task(collection, Work::Reindex(reindex)).await {
             Ok(task) => {
-                tracing::info!(%collection, task = task.id, "reindexing because many posting keys lie on common text")
+                tracing::info!(%collection, task = task.id, "reindexing because many posting keys lie on common text");
             }
             // The next count tries again.
             Err(Error::TaskRunning(_, task)) => {

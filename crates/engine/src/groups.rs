@@ -23,7 +23,7 @@ use utoipa::ToSchema;
 
 use crate::answers::PairView;
 use crate::context::Context;
-use crate::rows::Rows;
+use crate::rows::RowsById;
 use crate::{Engine, Error, Result, off_thread};
 use doppel_core::collection::CollectionName;
 use doppel_core::index::groups::{Group, GroupSet};
@@ -35,8 +35,8 @@ use doppel_store::decisions::RecordPair;
 use doppel_store::generations::PairSource;
 use doppel_store::{CollectionNumber, GenerationId, Seq, StoreError, StoredRecord};
 
-pub use self::hot::{HotIssue, Matter, MostNamed, Ranked, RepeatPetitioner};
-pub use self::shape::{GroupShape, Likeness, MemberShape, PetitionerShape, Supposed};
+pub use self::hot::{HotIssue, MostNamed, PetitionerMatter, RankingPart, RepeatPetitioner};
+pub use self::shape::{GroupShape, MemberShape, PairSimilarity, PetitionerShape, SupposedDecision};
 
 /// Number of lists of pairs, decisions or log entries that are read at once.
 const PIECE: usize = 1_000;
@@ -50,7 +50,7 @@ pub const MAX_MEMBERS: usize = 1_000;
 
 /// The order of a list of groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Order {
+pub enum GroupOrder {
     /// By number of records.
     #[default]
     Size,
@@ -113,12 +113,12 @@ pub struct GroupDetail {
     /// The rows of all records that the answer names, by id, if the request asks for rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object, required = false)]
-    pub rows: Option<Rows>,
+    pub rows: Option<RowsById>,
 }
 
 /// The position at which a list continues: the rank and the first seq of the last group that was listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct After {
+pub struct GroupCursor {
     /// The rank of the group in the order of the list.
     pub rank: u64,
     /// First seq of the group.
@@ -213,12 +213,12 @@ impl Engine {
     pub async fn groups(
         &self,
         collection: &CollectionName,
-        order: Order,
+        order: GroupOrder,
         days: u32,
         least: usize,
-        after: Option<After>,
+        after: Option<GroupCursor>,
         limit: usize,
-    ) -> Result<(Vec<GroupView>, Option<After>)> {
+    ) -> Result<(Vec<GroupView>, Option<GroupCursor>)> {
         let since = self.days_ago(days);
         self.with_groups(collection, move |groups| {
             let ranked = groups.set.groups().filter(|group| group.members.len() >= least).map(|group| {
@@ -231,7 +231,7 @@ impl Engine {
                 after.is_some_and(|after| *rank > after.rank || (*rank == after.rank && *first <= after.first))
             });
             let items: Vec<_> = left.by_ref().take(limit).collect();
-            let next = items.last().map(|(rank, first, _)| After { rank: *rank, first: *first });
+            let next = items.last().map(|(rank, first, _)| GroupCursor { rank: *rank, first: *first });
             let more = left.next().is_some();
             Ok((items.into_iter().map(|(_, _, view)| view).collect(), next.filter(|_| more)))
         })
@@ -406,7 +406,7 @@ impl Engine {
     /// Reads the records with these seqs that are not known yet. Records that are gone stay unknown.
     async fn learn(&self, context: &Context, groups: &mut CollectionGroups, seqs: BTreeSet<Seq>) -> Result<()> {
         let unknown: Vec<Seq> = seqs.into_iter().filter(|seq| !groups.members.contains_key(seq)).collect();
-        self.each_at(&context.state.name, unknown, |record| groups.know(context, &record)).await
+        self.each_at(&context.state.name, unknown, |record| groups.add_member(context, &record)).await
     }
 
     /// Applies a person's decision about two records, if both exist.
@@ -420,10 +420,10 @@ impl Engine {
         let mut names = Vec::with_capacity(2);
         for id in [pair.a(), pair.b()] {
             let Some(record) = self.store.record(&context.state.name, id).await? else { return Ok(()) };
-            groups.know(context, &record);
+            groups.add_member(context, &record);
             names.push(record.seq.0);
         }
-        names.iter().for_each(|name| groups.touch(*name));
+        names.iter().for_each(|name| groups.forget_component(*name));
         match same {
             Some(true) => groups.set.confirm(names[0], names[1]),
             Some(false) => groups.set.reject(names[0], names[1]),
@@ -444,7 +444,7 @@ impl CollectionGroups {
             && shared_at.is_none_or(|now| now.saturating_sub(self.read_at) < fresh)
     }
 
-    fn know(&mut self, context: &Context, record: &StoredRecord) {
+    fn add_member(&mut self, context: &Context, record: &StoredRecord) {
         if self.members.contains_key(&record.seq) {
             return;
         }
@@ -477,14 +477,14 @@ impl CollectionGroups {
     /// Adds a pair if both records are known.
     fn pair(&mut self, earlier: Seq, later: Seq) {
         if self.members.contains_key(&earlier) && self.members.contains_key(&later) {
-            self.touch(earlier.0);
-            self.touch(later.0);
+            self.forget_component(earlier.0);
+            self.forget_component(later.0);
             self.set.add_pair(earlier.0, later.0);
         }
     }
 
     fn forget(&mut self, seq: Seq) {
-        self.touch(seq.0);
+        self.forget_component(seq.0);
         self.set.remove_member(seq.0);
         if let Some(member) = self.members.remove(&seq)
             && self.by_id.get(&member.id) == Some(&seq)
@@ -494,7 +494,7 @@ impl CollectionGroups {
     }
 
     /// Returns the groups in the component of a member.
-    fn beside(&self, seq: u64) -> Arc<Vec<Group>> {
+    fn component_groups(&self, seq: u64) -> Arc<Vec<Group>> {
         let Some(first) = self.set.component_of(seq) else { return Arc::default() };
         let mut pieces = self.pieces.lock();
         Arc::clone(pieces.entry(first).or_insert_with(|| Arc::new(self.set.groups_beside(seq))))
@@ -503,11 +503,11 @@ impl CollectionGroups {
     /// Returns the group of a record.
     fn group_of(&self, id: &RecordId) -> Option<Group> {
         let seq = self.by_id.get(id)?.0;
-        self.beside(seq).iter().find(|group| group.members.binary_search(&seq).is_ok()).cloned()
+        self.component_groups(seq).iter().find(|group| group.members.binary_search(&seq).is_ok()).cloned()
     }
 
     /// Removes the stored groups of a member's component, which is about to change.
-    fn touch(&mut self, seq: u64) {
+    fn forget_component(&mut self, seq: u64) {
         if let Some(first) = self.set.component_of(seq) {
             self.pieces.get_mut().remove(&first);
         }
@@ -572,13 +572,13 @@ impl CollectionGroups {
 }
 
 /// Returns the rank of a group in a list; the list begins with the largest rank.
-fn rank(order: Order, group: &GroupView, last: Option<Timestamp>) -> u64 {
+fn rank(order: GroupOrder, group: &GroupView, last: Option<Timestamp>) -> u64 {
     let recent = last.map_or(0, |last| u64::try_from(last.as_microsecond()).unwrap_or(0));
     match order {
-        Order::Size => group.size as u64,
-        Order::Hot => group.recent_petitioners as u64,
-        Order::Repeat => group.most_by_one as u64,
-        Order::Recent => recent,
+        GroupOrder::Size => group.size as u64,
+        GroupOrder::Hot => group.recent_petitioners as u64,
+        GroupOrder::Repeat => group.most_by_one as u64,
+        GroupOrder::Recent => recent,
     }
 }
 

@@ -13,7 +13,7 @@ use doppel_core::record::RecordId;
 
 /// The id under which a row is to be registered.
 #[derive(Clone, Debug)]
-pub enum Under {
+pub enum RegistrationId {
     /// This id.
     Id(RecordId),
     /// The row's own id, or a new one.
@@ -24,7 +24,7 @@ pub enum Under {
     Unused(RecordId),
 }
 
-impl From<Option<RecordId>> for Under {
+impl From<Option<RecordId>> for RegistrationId {
     fn from(id: Option<RecordId>) -> Self {
         id.map_or(Self::Own, Self::Id)
     }

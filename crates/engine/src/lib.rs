@@ -60,9 +60,9 @@ use crate::answers::{Page, RecordView, Registration};
 use crate::context::{Context, ContextCache, SignedRow, SigningTimes};
 use crate::decisions::RecordRulings;
 use crate::groups::AllGroups;
-use crate::idempotency::Under;
+use crate::idempotency::RegistrationId;
 use crate::judge::RecordJudge;
-pub use crate::lookup::{Filter, Wanted};
+pub use crate::lookup::{MatchFilter, SimilarSelection};
 pub use crate::series::{Position, Series};
 use crate::stages::StageRecorder;
 use crate::unused::unused_members;
@@ -293,7 +293,7 @@ impl Engine {
     pub async fn register(
         &self,
         collection: &CollectionName,
-        under: impl Into<Under>,
+        under: impl Into<RegistrationId>,
         row: Row,
         if_duplicate: IfDuplicate,
     ) -> Result<Registration> {
@@ -308,7 +308,7 @@ impl Engine {
     pub async fn register_in_series(
         &self,
         collection: &CollectionName,
-        under: impl Into<Under>,
+        under: impl Into<RegistrationId>,
         row: Row,
         if_duplicate: IfDuplicate,
         position: Position,
@@ -325,7 +325,7 @@ impl Engine {
     async fn register_at(
         &self,
         collection: &CollectionName,
-        under: Under,
+        under: RegistrationId,
         row: Row,
         if_duplicate: IfDuplicate,
         mut position: Position,
@@ -339,7 +339,7 @@ impl Engine {
     async fn register_after(
         &self,
         collection: &CollectionName,
-        under: Under,
+        under: RegistrationId,
         row: Row,
         if_duplicate: IfDuplicate,
         position: &mut Position,
@@ -408,20 +408,20 @@ impl Engine {
         Ok((registered, warnings))
     }
 
-    fn name(&self, collection: &CollectionName, under: Under, row: &Row) -> Result<ResolvedId> {
+    fn name(&self, collection: &CollectionName, under: RegistrationId, row: &Row) -> Result<ResolvedId> {
         match (under, row.id()) {
-            (Under::Id(given) | Under::Unused(given), Some(own)) if given != *own => {
+            (RegistrationId::Id(given) | RegistrationId::Unused(given), Some(own)) if given != *own => {
                 let detail = "the row's id differs from the id in the path; leave one out or make them equal";
                 Err(Error::Invalid(vec![Violation::new("/id", "id_mismatch", detail)]))
             }
-            (Under::Id(id), _) => Ok(ResolvedId::given(id)),
-            (Under::Unused(id), _) => Ok(ResolvedId { id, is_given: true, write_once: true }),
+            (RegistrationId::Id(id), _) => Ok(ResolvedId::given(id)),
+            (RegistrationId::Unused(id), _) => Ok(ResolvedId { id, is_given: true, write_once: true }),
             (_, Some(own)) => Ok(ResolvedId::given(own.clone())),
-            (Under::Key(key), None) => {
+            (RegistrationId::Key(key), None) => {
                 let id = key.id(collection).ok_or(Error::Crashed)?;
                 Ok(ResolvedId { id, is_given: false, write_once: true })
             }
-            (Under::Own, None) => {
+            (RegistrationId::Own, None) => {
                 let id = RecordId::new(&(self.options.new_id)()).map_err(|_| Error::Crashed)?;
                 Ok(ResolvedId { id, is_given: false, write_once: false })
             }

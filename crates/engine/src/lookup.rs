@@ -24,19 +24,19 @@ pub(crate) const WHY_TEXTS: &str = "an explanation is made of texts";
 
 /// The selection of similar records.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wanted {
+pub struct SimilarSelection {
     /// Largest number of records: the best ones that `filter` accepts.
     pub limit: usize,
     /// True to list also records of the same form about another matter, after the matches.
     pub templates: bool,
     /// The conditions for the records.
-    pub filter: Filter,
+    pub filter: MatchFilter,
 }
 
 /// Conditions for the records in a list. They do not change the search: records that the search did not compare are not found by a filter
 /// either.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Filter {
+pub struct MatchFilter {
     /// The record was submitted in this time window.
     pub window: Window,
     /// One of the petitioner's values is this one, in any form with the same normal form.
@@ -47,14 +47,14 @@ pub struct Filter {
     pub exclude: Vec<RecordId>,
 }
 
-impl Wanted {
+impl SimilarSelection {
     /// Selects matches only, at most `limit`.
     pub fn matches(limit: usize) -> Self {
-        Self { limit, templates: false, filter: Filter::default() }
+        Self { limit, templates: false, filter: MatchFilter::default() }
     }
 }
 
-impl Filter {
+impl MatchFilter {
     /// True if a match meets all conditions except the identity, which is not part of a match.
     fn accepts(&self, found: &Match) -> bool {
         let time = found.time.as_deref().and_then(|time| time.parse().ok());
@@ -118,7 +118,12 @@ impl Engine {
     /// # Errors
     /// [`Error::UnknownCollection`]; [`Error::Invalid`] if the row cannot be read; [`Error::Store`] with `StaleGeneration` if generations
     /// change too fast.
-    pub async fn similar(&self, collection: &CollectionName, row: Row, wanted: Wanted) -> Result<SimilarList> {
+    pub async fn similar(
+        &self,
+        collection: &CollectionName,
+        row: Row,
+        wanted: SimilarSelection,
+    ) -> Result<SimilarList> {
         let except = row.id().cloned();
         self.in_live(|| self.similar_once(collection, row.clone(), except.clone(), &wanted)).await
     }
@@ -128,7 +133,12 @@ impl Engine {
     /// # Errors
     /// [`Error::UnknownCollection`], [`Error::UnknownRecord`]; [`Error::TextNotKept`]; [`Error::Invalid`] if its row cannot be read under
     /// the present settings.
-    pub async fn similar_to(&self, collection: &CollectionName, id: &RecordId, wanted: Wanted) -> Result<SimilarList> {
+    pub async fn similar_to(
+        &self,
+        collection: &CollectionName,
+        id: &RecordId,
+        wanted: SimilarSelection,
+    ) -> Result<SimilarList> {
         let row = self.stored_row(collection, id).await?;
         let list = self.in_live(|| self.similar_once(collection, row.clone(), Some(id.clone()), &wanted)).await?;
         // The answer to the registration contained the warnings.
@@ -140,7 +150,7 @@ impl Engine {
         collection: &CollectionName,
         row: Row,
         except: Option<RecordId>,
-        wanted: &Wanted,
+        wanted: &SimilarSelection,
     ) -> Result<SimilarList> {
         let question = self.question(collection, row, except).await?;
         let LookupQuestion { query, judge, fingerprint, statistics, warnings } = question;
@@ -176,7 +186,7 @@ impl Engine {
         collection: &CollectionName,
         fingerprint: Fingerprint,
         radius: Option<Radius>,
-        wanted: Wanted,
+        wanted: SimilarSelection,
     ) -> Result<SimilarList> {
         self.in_live(|| self.similar_to_fingerprint_once(collection, fingerprint, radius, &wanted)).await
     }
@@ -186,7 +196,7 @@ impl Engine {
         collection: &CollectionName,
         fingerprint: Fingerprint,
         radius: Option<Radius>,
-        wanted: &Wanted,
+        wanted: &SimilarSelection,
     ) -> Result<SimilarList> {
         let context = self.context(collection).await?;
         let Some(own) = context.state.settings.simhash() else {
@@ -213,7 +223,7 @@ impl Engine {
         query: Query,
         judge: Arc<dyn doppel_store::Judge>,
         fingerprint: Option<Fingerprint>,
-        wanted: &Wanted,
+        wanted: &SimilarSelection,
     ) -> Result<SimilarList> {
         let generation = query.generation;
         let collection = query.collection.clone();

@@ -36,14 +36,14 @@ pub fn wilson(count: u64, of: u64) -> (f64, f64) {
 
 /// Numbers of pairs by the decisions about them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Said {
+pub struct DecisionCounts {
     /// Pairs that are the same matter.
     pub same: u64,
     /// Pairs that are not the same matter.
     pub not_same: u64,
 }
 
-impl Said {
+impl DecisionCounts {
     /// Returns the number of all pairs.
     pub fn total(&self) -> u64 {
         self.same + self.not_same
@@ -62,15 +62,15 @@ impl Said {
 
 /// The threshold of a collection that can be varied: [`Verify::duplicate`], 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Threshold(pub f64);
+pub struct DuplicateThreshold(pub f64);
 
-impl From<&Verify> for Threshold {
+impl From<&Verify> for DuplicateThreshold {
     fn from(verify: &Verify) -> Self {
         Self(verify.duplicate)
     }
 }
 
-impl Threshold {
+impl DuplicateThreshold {
     /// Returns the same settings with this threshold.
     pub fn over(self, verify: &Verify) -> Verify {
         Verify { duplicate: self.0, ..verify.clone() }
@@ -97,17 +97,17 @@ struct MeasuredPair {
 }
 
 impl MeasuredPair {
-    fn is_accepted(&self, threshold: Threshold) -> bool {
+    fn is_accepted(&self, threshold: DuplicateThreshold) -> bool {
         self.is_certain || threshold.accepts(self.probability)
     }
 
     /// True if the pair matches with the threshold `now`, and not with `then`.
-    fn falls(&self, now: Threshold, then: Threshold) -> bool {
+    fn falls(&self, now: DuplicateThreshold, then: DuplicateThreshold) -> bool {
         self.is_accepted(now) && !self.is_accepted(then)
     }
 
-    fn example(&self) -> Example {
-        Example {
+    fn example(&self) -> ExamplePair {
+        ExamplePair {
             later: self.later.clone(),
             earlier: self.earlier.clone(),
             probability: self.probability,
@@ -118,16 +118,16 @@ impl MeasuredPair {
 
 /// Decided pairs by the results for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct QualityCounts {
     /// Decided pairs by their probability.
-    pub bands: [Said; BANDS],
+    pub bands: [DecisionCounts; BANDS],
     /// Decided pairs that were found, and called duplicates.
-    pub found: Said,
+    pub found: DecisionCounts,
     /// Decided pairs that were not found.
-    pub missed: Said,
+    pub missed: DecisionCounts,
 }
 
-impl Counts {
+impl QualityCounts {
     /// Counts decided pairs, each with its probability, its decision (true for the same matter), and true if it was found.
     pub fn of(pairs: impl IntoIterator<Item = (f64, bool, bool)>) -> Self {
         let mut counts = Self::default();
@@ -147,7 +147,7 @@ impl Counts {
 
 /// A pair as an example.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Example {
+pub struct ExamplePair {
     /// The record that was registered later.
     pub later: RecordId,
     /// The record that was registered earlier.
@@ -162,9 +162,9 @@ pub struct Example {
 #[derive(Clone, Debug, PartialEq)]
 pub struct WhatIf {
     /// The threshold that was tried.
-    pub threshold: Threshold,
+    pub threshold: DuplicateThreshold,
     /// Decided pairs that would not match any more.
-    pub decided: Said,
+    pub decided: DecisionCounts,
     /// Number of decided pairs that were found.
     pub of_decided: u64,
     /// Number of recorded pairs that would not match any more.
@@ -175,9 +175,9 @@ pub struct WhatIf {
     /// threshold, but not with the present one, if the index proposed them.
     pub missed_accepted: u64,
     /// Of the pairs that would not match any more, the most similar ones.
-    pub falling: Vec<Example>,
+    pub falling: Vec<ExamplePair>,
     /// Of the pairs that would still match and depend on the threshold, the least similar ones.
-    pub staying: Vec<Example>,
+    pub staying: Vec<ExamplePair>,
 }
 
 /// Number of examples on either side of the threshold.
@@ -186,9 +186,14 @@ pub const EXAMPLES: usize = 5;
 impl WhatIf {
     /// Counts the pairs that `then` refuses and `now` accepts. A pair that `now` refuses does not count: the statistics have changed since
     /// it was found.
-    fn of(decided: &[MeasuredPair], recorded: &[MeasuredPair], now: Threshold, then: Threshold) -> Self {
+    fn of(
+        decided: &[MeasuredPair],
+        recorded: &[MeasuredPair],
+        now: DuplicateThreshold,
+        then: DuplicateThreshold,
+    ) -> Self {
         let found: Vec<&MeasuredPair> = decided.iter().filter(|pair| pair.found).collect();
-        let mut said = Said::default();
+        let mut said = DecisionCounts::default();
         let falling_decided = found.iter().filter(|pair| pair.falls(now, then));
         falling_decided.filter_map(|pair| pair.said).for_each(|same| said.add(same));
         let missed = decided.iter().filter(|pair| !pair.found && pair.said == Some(true));
@@ -215,9 +220,9 @@ impl WhatIf {
 
 /// The quality of the results for a collection.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Quality {
+pub struct CollectionQuality {
     /// The counts of decided pairs.
-    pub counts: Counts,
+    pub counts: QualityCounts,
     /// Number of decisions that were read, including withdrawn ones and ones that name a record that is gone.
     pub decisions: u64,
     /// True if all decisions were read.
@@ -227,7 +232,7 @@ pub struct Quality {
     /// True if all recorded pairs were read.
     pub has_all_recorded: bool,
     /// The present threshold; `None` if the collection does not verify.
-    pub threshold: Option<Threshold>,
+    pub threshold: Option<DuplicateThreshold>,
     /// The effect of another threshold, if the request asked for it.
     pub what_if: Option<WhatIf>,
 }

@@ -110,7 +110,7 @@ fn in_background(collection: CollectionName, judging: impl Future<Output = Resul
         match judging.await {
             Ok(_) | Err(Error::UnknownCollection(_)) => {}
             Err(error) => {
-                tracing::warn!(%collection, %error, "recorded pairs could not be judged again; groups are outdated")
+                tracing::warn!(%collection, %error, "recorded pairs could not be judged again; groups are outdated");
             }
         }
     });

@@ -31,10 +31,10 @@ pub struct Replay {
 }
 
 /// A record that was read and signed.
-pub struct Subjected(SignedRow);
+pub struct SignedRecord(SignedRow);
 
 /// A record that was inserted into the index, with its proposals.
-pub struct Placed {
+pub struct PlacedRecord {
     seq: Seq,
     subject: SignedRow,
     proposals: Proposals,
@@ -42,7 +42,7 @@ pub struct Placed {
 
 /// An earlier record, as [`Replay::judge`] needs it.
 #[derive(Clone, Debug)]
-pub struct Earlier {
+pub struct EarlierRecord {
     pub id: RecordId,
     pub row: Arc<str>,
     pub digest: Digest,
@@ -112,18 +112,18 @@ impl Replay {
     ///
     /// # Errors
     /// The errors of [`Replay::read`].
-    pub fn sign(&self, row: &Row) -> Result<Subjected> {
-        self.matcher.context.naming_subject(row).map(Subjected)
+    pub fn sign(&self, row: &Row) -> Result<SignedRecord> {
+        self.matcher.context.naming_subject(row).map(SignedRecord)
     }
 
     /// Looks a record up among the earlier ones, and inserts it. One call at a time, with ascending `seq` from 1.
     ///
     /// # Errors
     /// An error when the index is full, at 2^31 records.
-    pub fn place(&self, seq: Seq, record: Subjected) -> Result<Placed> {
+    pub fn place(&self, seq: Seq, record: SignedRecord) -> Result<PlacedRecord> {
         let subject = record.0;
         let proposals = self.matcher.place(seq, &subject.signed)?;
-        Ok(Placed { seq, subject, proposals })
+        Ok(PlacedRecord { seq, subject, proposals })
     }
 
     /// Returns the matches of a record among the earlier ones. `earlier` returns a record by its seq.
@@ -132,15 +132,15 @@ impl Replay {
     /// The errors of `earlier`.
     pub fn judge<E>(
         &self,
-        record: Placed,
-        mut earlier: impl FnMut(Seq) -> std::result::Result<Earlier, E>,
+        record: PlacedRecord,
+        mut earlier: impl FnMut(Seq) -> std::result::Result<EarlierRecord, E>,
     ) -> std::result::Result<Found, E> {
-        let Placed { seq, subject, proposals } = record;
+        let PlacedRecord { seq, subject, proposals } = record;
         let mut case = self.matcher.case(seq, subject, proposals);
         case.dismiss();
         let mut matches = Vec::new();
         for proposal in &case.proposals.items {
-            let Earlier { id, row, digest, signatures } = earlier(proposal.seq)?;
+            let EarlierRecord { id, row, digest, signatures } = earlier(proposal.seq)?;
             let record = StoredRecord {
                 id,
                 seq: proposal.seq,
@@ -173,7 +173,7 @@ impl Engine {
     }
 }
 
-impl Subjected {
+impl SignedRecord {
     /// Returns the signatures of the record.
     pub fn signed(&self) -> &Signed {
         &self.0.signed
@@ -195,7 +195,7 @@ mod tests {
     /// Returns the matches of each of `rows`, in order.
     fn replayed(settings: Settings, rows: &[impl AsRef<[u8]>]) -> Vec<Found> {
         let replay = Replay::new(settings, None, 1 << 20).unwrap();
-        let mut kept: Vec<Earlier> = Vec::new();
+        let mut kept: Vec<EarlierRecord> = Vec::new();
         let mut all = Vec::new();
         for (row, seq) in rows.iter().zip(1..) {
             let row = Row::parse(row.as_ref()).unwrap();
@@ -204,7 +204,7 @@ mod tests {
             let digest = subject.signed().digest;
             let placed = replay.place(Seq(seq), subject).unwrap();
             all.push(replay.judge(placed, |seq| Ok::<_, ()>(kept[seq.0 as usize - 1].clone())).unwrap());
-            kept.push(Earlier { id, row: row.json().clone(), digest, signatures: Vec::new() });
+            kept.push(EarlierRecord { id, row: row.json().clone(), digest, signatures: Vec::new() });
         }
         all
     }

@@ -13,7 +13,7 @@ use doppel_core::verdict::Match;
 use doppel_store::StoreError;
 
 /// Rows by the ids of their records.
-pub type Rows = BTreeMap<RecordId, ShownRow>;
+pub type RowsById = BTreeMap<RecordId, ShownRow>;
 
 /// Records that were requested by their ids.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -41,8 +41,8 @@ impl Engine {
         collection: &CollectionName,
         ids: impl IntoIterator<Item = &RecordId> + Send,
         columns: &Columns,
-    ) -> Result<Rows> {
-        let mut rows = Rows::new();
+    ) -> Result<RowsById> {
+        let mut rows = RowsById::new();
         let mut bytes = 0;
         let mut ids: Vec<&RecordId> = ids.into_iter().collect();
         ids.sort_unstable();

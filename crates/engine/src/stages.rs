@@ -66,14 +66,14 @@ impl StageHistograms {
 }
 
 tokio::task_local! {
-    static FOLLOWED: Followed;
+    static FOLLOWED: RequestTrace;
 }
 
 /// The list of the stages of one request, for somebody who wants to see how long each stage took.
 #[derive(Clone, Debug, Default)]
-pub struct Followed(Arc<Mutex<Vec<(Stage, Span)>>>);
+pub struct RequestTrace(Arc<Mutex<Vec<(Stage, Span)>>>);
 
-impl Followed {
+impl RequestTrace {
     /// Returns the list of the request that the current task works on, if somebody traces the request.
     pub fn current() -> Option<Self> {
         FOLLOWED.try_with(Clone::clone).ok()
@@ -100,13 +100,13 @@ impl Followed {
 /// Records the stages of one registration or look-up.
 pub(super) struct StageRecorder {
     histograms: StageHistograms,
-    followed: Option<Followed>,
+    followed: Option<RequestTrace>,
 }
 
 impl StageRecorder {
     /// Creates a recorder for a collection with these histograms, and for the request of the current task.
     pub(super) fn new(histograms: &StageHistograms) -> Self {
-        Self { histograms: histograms.clone(), followed: Followed::current() }
+        Self { histograms: histograms.clone(), followed: RequestTrace::current() }
     }
 
     /// Creates a recorder that records nothing.
@@ -150,8 +150,8 @@ mod tests {
 
     #[tokio::test]
     async fn the_list_of_a_traced_request_is_bounded() {
-        assert!(Followed::current().is_none());
-        let followed = Followed::default();
+        assert!(RequestTrace::current().is_none());
+        let followed = RequestTrace::default();
         let work = async {
             let noted = StageRecorder::new(&StageHistograms::none());
             (0..=MOST_FOLLOWED).for_each(|_| noted.note(Stage::Sign, Span::since(Instant::now())));

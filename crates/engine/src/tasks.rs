@@ -73,7 +73,7 @@ pub struct Purge {
 #[serde(deny_unknown_fields)]
 pub struct Erase {
     /// The criterion.
-    pub which: Erased,
+    pub which: ErasedRecords,
     /// True to delete nothing, and only report the records that would be deleted.
     pub dry_run: bool,
     /// True if the collection's own retention requires the deletion, and not a person. The task ends if the retention is changed meanwhile.
@@ -84,7 +84,7 @@ pub struct Erase {
 /// The criterion for records to delete.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Erased {
+pub enum ErasedRecords {
     /// An identity field has this value, as the collection normalises it. `None` after the end of the task, because the list of tasks must
     /// not keep a name that is deleted everywhere else.
     Identity(Option<String>),

@@ -26,14 +26,14 @@ const MOST_MATTERS: usize = 3;
 
 /// A part of a ranking.
 #[derive(Clone, Debug)]
-pub struct Ranked<T> {
+pub struct RankingPart<T> {
     /// Best first.
     pub items: Vec<T>,
     /// Number of items in the whole ranking.
     pub total: usize,
 }
 
-impl<T> Ranked<T> {
+impl<T> RankingPart<T> {
     fn part(items: Vec<T>, skip: usize, limit: usize) -> Self {
         let total = items.len();
         Self { items: items.into_iter().skip(skip).take(limit).collect(), total }
@@ -64,7 +64,7 @@ pub struct RepeatPetitioner {
     /// Number of these matters.
     pub matters: usize,
     /// The matters with most of their records, most records first.
-    pub most: Vec<Matter>,
+    pub most: Vec<PetitionerMatter>,
     /// Time of the earliest record.
     pub first: Option<Timestamp>,
     /// Time of the latest record.
@@ -73,7 +73,7 @@ pub struct RepeatPetitioner {
 
 /// A matter of a petitioner.
 #[derive(Clone, Debug)]
-pub struct Matter {
+pub struct PetitionerMatter {
     /// Their earliest record about the matter.
     pub id: RecordId,
     /// Number of their records about the matter.
@@ -118,7 +118,7 @@ impl Engine {
         begins: &[Timestamp],
         skip: usize,
         limit: usize,
-    ) -> Result<Ranked<HotIssue>> {
+    ) -> Result<RankingPart<HotIssue>> {
         let since = begins.first().copied().unwrap_or(Timestamp::MAX);
         let begins = begins.to_vec();
         self.with_groups(collection, move |groups| {
@@ -126,7 +126,7 @@ impl Engine {
             let mut issues: Vec<HotIssue> = issues.collect();
             // The sort is stable: among equal matters the one with the earliest group comes first.
             issues.sort_by_key(|issue| std::cmp::Reverse((issue.group.recent_petitioners, issue.recent)));
-            Ok(Ranked::part(issues, skip, limit))
+            Ok(RankingPart::part(issues, skip, limit))
         })
         .await
     }
@@ -143,7 +143,7 @@ impl Engine {
         since: Timestamp,
         skip: usize,
         limit: usize,
-    ) -> Result<Ranked<RepeatPetitioner>> {
+    ) -> Result<RankingPart<RepeatPetitioner>> {
         self.with_groups(collection, move |groups| {
             let mut all: HashMap<u64, PetitionerRecords> = HashMap::new();
             for group in groups.since(since) {
@@ -155,8 +155,8 @@ impl Engine {
             }
             let mut all: Vec<PetitionerRecords> = all.into_values().filter(|wrote| wrote.recent > 0).collect();
             all.sort_by_key(|wrote| (std::cmp::Reverse((wrote.recent, wrote.records)), wrote.earliest));
-            let Ranked { items, total } = Ranked::part(all, skip, limit);
-            Ok(Ranked { items: items.into_iter().map(|wrote| groups.petitioner(wrote)).collect(), total })
+            let RankingPart { items, total } = RankingPart::part(all, skip, limit);
+            Ok(RankingPart { items: items.into_iter().map(|wrote| groups.petitioner(wrote)).collect(), total })
         })
         .await
     }
@@ -249,7 +249,7 @@ impl CollectionGroups {
             if seen.contains(&seq) {
                 continue;
             }
-            let groups = self.beside(seq);
+            let groups = self.component_groups(seq);
             seen.extend(groups.iter().flat_map(|group| group.members.iter().copied()));
             let recent = groups.iter().filter(|group| self.of(group).any(|member| member.is_since(since)));
             found.extend(recent.cloned());
@@ -305,7 +305,7 @@ impl CollectionGroups {
                 .matters
                 .iter()
                 .take(MOST_MATTERS)
-                .map(|(first, records)| Matter { id: self.id(first.0), records: *records })
+                .map(|(first, records)| PetitionerMatter { id: self.id(first.0), records: *records })
                 .collect(),
             first: wrote.first,
             last: wrote.last,

@@ -66,7 +66,7 @@ pub struct GroupShape {
 
 /// A decision that a person might make.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Supposed {
+pub struct SupposedDecision {
     /// One record.
     pub one: RecordId,
     /// The other record.
@@ -77,7 +77,7 @@ pub struct Supposed {
 
 /// The similarity of two stored records.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Likeness {
+pub struct PairSimilarity {
     /// True if they have the same text.
     pub exact: bool,
     /// The verified similarity, 0 to 1.
@@ -110,7 +110,7 @@ impl Engine {
         &self,
         collection: &CollectionName,
         id: &RecordId,
-        supposed: &[Supposed],
+        supposed: &[SupposedDecision],
     ) -> Result<Vec<Vec<RecordId>>> {
         self.stored(collection, id).await?;
         let id = id.clone();
@@ -132,7 +132,7 @@ impl Engine {
         &self,
         collection: &CollectionName,
         pairs: &[(RecordId, RecordId)],
-    ) -> Result<Vec<Option<Likeness>>> {
+    ) -> Result<Vec<Option<PairSimilarity>>> {
         let context = self.context(collection).await?;
         let mut read: HashMap<&RecordId, Option<Arc<ReadRecord>>> = HashMap::new();
         for id in pairs.iter().flat_map(|(one, other)| [one, other]) {
@@ -150,17 +150,20 @@ impl Engine {
     }
 }
 
-fn likeness(context: &Context, one: &ReadRecord, other: &ReadRecord) -> Likeness {
+fn likeness(context: &Context, one: &ReadRecord, other: &ReadRecord) -> PairSimilarity {
     if one.digest.is_some() && one.digest == other.digest {
-        return Likeness { exact: true, similarity: 1.0 };
+        return PairSimilarity { exact: true, similarity: 1.0 };
     }
     // Without verification, all pairs that the channels find count as equally similar.
-    let Some(verifier) = &context.verifier else { return Likeness { exact: false, similarity: 1.0 } };
+    let Some(verifier) = &context.verifier else { return PairSimilarity { exact: false, similarity: 1.0 } };
     let weighed = verifier.weigh(one.shingles(|text| verifier.shingles(text)).clone());
     let overlap = verifier.overlap(&weighed, other.shingles(|text| verifier.shingles(text)));
     let named = one.named(|text| context.named(text));
     let contrast = contrasted(verifier, named, other.named(|text| context.named(text)));
-    Likeness { exact: false, similarity: verifier.evidence(&overlap, &contrast, &Replacements::default()).similarity }
+    PairSimilarity {
+        exact: false,
+        similarity: verifier.evidence(&overlap, &contrast, &Replacements::default()).similarity,
+    }
 }
 
 impl CollectionGroups {
@@ -219,9 +222,9 @@ impl CollectionGroups {
     }
 
     /// Returns the groups of the members and of the named records after the supposed decisions.
-    fn suppose(&self, group: &Group, supposed: &[Supposed]) -> Vec<Vec<u64>> {
+    fn suppose(&self, group: &Group, supposed: &[SupposedDecision]) -> Vec<Vec<u64>> {
         let mut decisions: Vec<(u64, u64, bool)> = Vec::with_capacity(supposed.len());
-        for Supposed { one, other, same } in supposed {
+        for SupposedDecision { one, other, same } in supposed {
             if let (Some(one), Some(other)) = (self.by_id.get(one), self.by_id.get(other)) {
                 decisions.push((one.0, other.0, *same));
             }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::json;
 
-use super::{GroupDetail, Order, Supposed};
+use super::{GroupDetail, GroupOrder, SupposedDecision};
 use crate::decisions::Opinion;
 use crate::tasks::{Purge, Survivor, Window};
 use crate::{Engine, IfDuplicate, Options};
@@ -65,7 +65,7 @@ impl TwoSetsDesk {
 
     /// Returns the names and sizes of all groups, as listed.
     async fn listed(&self) -> Vec<(String, usize)> {
-        let (views, _) = self.engine.groups(&self.name, Order::Size, 30, 2, None, 100).await.unwrap();
+        let (views, _) = self.engine.groups(&self.name, GroupOrder::Size, 30, 2, None, 100).await.unwrap();
         views.into_iter().map(|view| (view.id.to_string(), view.size)).collect()
     }
 
@@ -92,9 +92,9 @@ impl TwoSetsDesk {
 
     /// Returns the groups of `of` after the supposed decisions.
     async fn supposed(&self, of: &str, supposed: &[(&str, &str, bool)]) -> Vec<String> {
-        let supposed: Vec<Supposed> = supposed
+        let supposed: Vec<SupposedDecision> = supposed
             .iter()
-            .map(|(one, other, same)| Supposed { one: id(one), other: id(other), same: *same })
+            .map(|(one, other, same)| SupposedDecision { one: id(one), other: id(other), same: *same })
             .collect();
         let groups = self.engine.groups_if(&self.name, &id(of), &supposed).await.unwrap();
         groups.iter().map(|members| members.iter().map(RecordId::as_str).collect::<Vec<_>>().join(" ")).collect()

@@ -41,7 +41,7 @@ fn counts_of_decided_pairs_equal_a_simple_count() {
     };
     let pairs: Vec<(f64, bool, bool)> =
         (0..3_000).map(|_| (next(10_001) as f64 / 10_000.0, next(3) > 0, next(4) > 0)).collect();
-    let counts = Counts::of(pairs.iter().copied());
+    let counts = QualityCounts::of(pairs.iter().copied());
     let count = |wanted: &dyn Fn(&(f64, bool, bool)) -> bool| pairs.iter().filter(|pair| wanted(pair)).count() as u64;
     for (at, said) in counts.bands.iter().enumerate() {
         let low = at as f64 / 10.0;
@@ -52,13 +52,13 @@ fn counts_of_decided_pairs_equal_a_simple_count() {
     }
     assert_eq!(
         counts.found,
-        Said { same: count(&|pair| pair.1 && pair.2), not_same: count(&|pair| !pair.1 && pair.2) }
+        DecisionCounts { same: count(&|pair| pair.1 && pair.2), not_same: count(&|pair| !pair.1 && pair.2) }
     );
     assert_eq!(counts.missed.same, count(&|pair| pair.1 && !pair.2));
     assert_eq!(counts.found.total() + counts.missed.total(), 3_000);
     let (precision, (low, high)) = counts.found.precision().unwrap();
     assert!(low < precision && precision < high && counts.recall_at_most().unwrap() < 1.0);
-    assert_eq!((Counts::default().recall_at_most(), Said::default().precision()), (None, None));
+    assert_eq!((QualityCounts::default().recall_at_most(), DecisionCounts::default().precision()), (None, None));
 }
 
 const WASTE: &str = "幸福小区门口的垃圾三天没有清运，气味难闻，苍蝇很多，请有关部门尽快派人处理并告知结果";
@@ -69,7 +69,7 @@ async fn decisions_are_compared_with_the_pairs_that_were_found() {
     desk.put("d", WASTE).await;
     desk.put("e", &format!("{LETTER}。另外，学校门口的人行道上停满了车，孩子只能走在马路中间，也请管一管")).await;
     let nothing = desk.engine.quality(&desk.name, None).await.unwrap();
-    assert_eq!((nothing.counts, nothing.decisions, nothing.what_if), (Counts::default(), 0, None));
+    assert_eq!((nothing.counts, nothing.decisions, nothing.what_if), (QualityCounts::default(), 0, None));
     assert_eq!(nothing.recorded[9], 3, "the three copies: {:?}", nothing.recorded);
     assert_eq!(nothing.recorded.iter().sum::<u64>(), 6, "and the letter with more text");
     desk.decide("a", "b", Judgement::Same).await;
@@ -78,14 +78,14 @@ async fn decisions_are_compared_with_the_pairs_that_were_found() {
     desk.decide("b", "c", Judgement::Same).await;
     desk.decide("b", "c", Judgement::Withdrawn).await;
     let quality = desk.engine.quality(&desk.name, None).await.unwrap();
-    assert_eq!(quality.counts.found, Said { same: 1, not_same: 1 });
-    assert_eq!(quality.counts.missed, Said { same: 1, not_same: 0 }, "the pair was not found");
-    assert_eq!(quality.counts.bands[9], Said { same: 1, not_same: 1 });
+    assert_eq!(quality.counts.found, DecisionCounts { same: 1, not_same: 1 });
+    assert_eq!(quality.counts.missed, DecisionCounts { same: 1, not_same: 0 }, "the pair was not found");
+    assert_eq!(quality.counts.bands[9], DecisionCounts { same: 1, not_same: 1 });
     assert_eq!(quality.counts.recall_at_most(), Some(0.5));
     assert!(quality.has_all_decisions && quality.has_all_recorded);
     desk.engine.remove(&desk.name, &id("b")).await.unwrap();
     let quality = desk.engine.quality(&desk.name, None).await.unwrap();
-    assert_eq!(quality.counts.found, Said { same: 0, not_same: 1 }, "only records that exist");
+    assert_eq!(quality.counts.found, DecisionCounts { same: 0, not_same: 1 }, "only records that exist");
 }
 
 #[tokio::test]
@@ -95,10 +95,10 @@ async fn a_pair_that_was_recorded_because_of_a_decision_does_not_count_as_found(
     desk.decide("a", "d", Judgement::Same).await;
     desk.put("d", WASTE).await;
     let quality = desk.engine.quality(&desk.name, None).await.unwrap();
-    assert_eq!((quality.counts.found, quality.counts.missed.same), (Said::default(), 1));
+    assert_eq!((quality.counts.found, quality.counts.missed.same), (DecisionCounts::default(), 1));
 }
 
-async fn what_if(desk: &LetterDesk, threshold: Threshold) -> WhatIf {
+async fn what_if(desk: &LetterDesk, threshold: DuplicateThreshold) -> WhatIf {
     desk.engine.quality(&desk.name, Some(threshold)).await.unwrap().what_if.unwrap()
 }
 
@@ -110,10 +110,14 @@ async fn another_threshold_is_tried_on_the_pairs_that_were_found() {
     let quality = desk.engine.quality(&desk.name, None).await.unwrap();
     let now = quality.threshold.unwrap();
     let same = what_if(&desk, now).await;
-    assert_eq!((same.recorded, same.decided, same.of_recorded, same.of_decided), (0, Said::default(), 3, 1));
+    assert_eq!((same.recorded, same.decided, same.of_recorded, same.of_decided), (0, DecisionCounts::default(), 3, 1));
     assert_eq!((same.falling.len(), same.staying.len()), (0, 2));
-    let strict = what_if(&desk, Threshold(1.0)).await;
-    assert_eq!((strict.recorded, strict.decided), (2, Said { same: 1, not_same: 0 }), "exact copies still match");
+    let strict = what_if(&desk, DuplicateThreshold(1.0)).await;
+    assert_eq!(
+        (strict.recorded, strict.decided),
+        (2, DecisionCounts { same: 1, not_same: 0 }),
+        "exact copies still match"
+    );
     assert_eq!((strict.falling.len(), strict.staying.len()), (2, 0));
     let decided = strict.falling.iter().find(|pair| pair.said == Some(true)).unwrap();
     assert_eq!((decided.later.as_str(), decided.earlier.as_str()), ("e", "a"));

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use rayon::prelude::*;
 use tokio::sync::Semaphore;
 
-use super::{BANDS, Counts, MeasuredPair, Quality, Threshold, WhatIf, band};
+use super::{BANDS, CollectionQuality, DuplicateThreshold, MeasuredPair, QualityCounts, WhatIf, band};
 use crate::context::Context;
 use crate::judge::contrasted;
 use crate::read_records::ReadRecord;
@@ -48,7 +48,11 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
-    pub async fn quality(&self, collection: &CollectionName, threshold: Option<Threshold>) -> Result<Quality> {
+    pub async fn quality(
+        &self,
+        collection: &CollectionName,
+        threshold: Option<DuplicateThreshold>,
+    ) -> Result<CollectionQuality> {
         let _turn = TURN.acquire().await.map_err(|_| Error::Crashed)?;
         let context = self.context(collection).await?;
         let (decisions, has_all_decisions) = self.first_decisions(collection).await?;
@@ -57,10 +61,10 @@ impl Engine {
         let said = decided.iter().filter_map(|pair| Some((pair.probability, pair.said?, pair.found)));
         let mut bands = [0; BANDS];
         recorded.iter().for_each(|pair| bands[band(pair.probability)] += 1);
-        let now = context.verifier.as_ref().map(|verifier| Threshold::from(verifier.settings()));
+        let now = context.verifier.as_ref().map(|verifier| DuplicateThreshold::from(verifier.settings()));
         let what_if = now.zip(threshold).map(|(now, then)| WhatIf::of(&decided, &recorded, now, then));
-        Ok(Quality {
-            counts: Counts::of(said),
+        Ok(CollectionQuality {
+            counts: QualityCounts::of(said),
             decisions: decisions.len() as u64,
             has_all_decisions,
             recorded: bands,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use tokio_util::sync::CancellationToken;
 
-use crate::tasks::{Erase, Erased, Work};
+use crate::tasks::{Erase, ErasedRecords, Work};
 use crate::{Engine, Error, Result};
 use doppel_core::collection::Retention;
 use doppel_store::tasks::{TaskState, TaskStatus};
@@ -56,7 +56,7 @@ impl Engine {
         }
         let tasks = self.store.tasks().await?;
         for (days, state) in waiting {
-            let request = Erase { which: Erased::OlderThanDays(days), dry_run: false, by_retention: true };
+            let request = Erase { which: ErasedRecords::OlderThanDays(days), dry_run: false, by_retention: true };
             let next = match last(&tasks, &state, &request) {
                 Some(next) if now < next => next,
                 _ => match self.begin_task(&state.name, Work::Erase(request)).await {

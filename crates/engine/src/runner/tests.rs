@@ -10,9 +10,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::decisions::{DecisionView, Opinion};
-use crate::groups::{GroupView, Order};
+use crate::groups::{GroupOrder, GroupView};
 use crate::tasks::{Activate, Purge, Reindex, Survivor, Task, Window, Work};
-use crate::{Engine, Error, IfDuplicate, Options, Wanted};
+use crate::{Engine, Error, IfDuplicate, Options, SimilarSelection};
 use doppel_core::collection::{Channel, CollectionName, Field, Preset, Role, Settings};
 use doppel_core::record::{RecordId, Row};
 use doppel_store::decisions::Judgement;
@@ -98,7 +98,7 @@ impl TaskOffice {
     async fn answers(&self, ids: &[String]) -> Vec<(String, BTreeSet<String>)> {
         let mut answers = Vec::new();
         for id in ids {
-            let list = self.engine.similar_to(&self.name, &id_of(id), Wanted::matches(1000)).await.unwrap();
+            let list = self.engine.similar_to(&self.name, &id_of(id), SimilarSelection::matches(1000)).await.unwrap();
             answers.push((id.clone(), list.similar.iter().map(|found| found.id.to_string()).collect()));
         }
         answers
@@ -106,7 +106,7 @@ impl TaskOffice {
 
     /// Returns the members of all groups.
     async fn groups(&self) -> BTreeSet<BTreeSet<String>> {
-        let (groups, _) = self.engine.groups(&self.name, Order::Size, 30, 2, None, 1000).await.unwrap();
+        let (groups, _) = self.engine.groups(&self.name, GroupOrder::Size, 30, 2, None, 1000).await.unwrap();
         let mut found = BTreeSet::new();
         for group in groups {
             let detail = self.engine.group_of(&self.name, &group.id, 30).await.unwrap();
@@ -131,7 +131,7 @@ impl TaskOffice {
     }
 
     /// Returns the first group in an order.
-    async fn first_group(&self, order: Order) -> GroupView {
+    async fn first_group(&self, order: GroupOrder) -> GroupView {
         self.engine.groups(&self.name, order, 30, 2, None, 1).await.unwrap().0.remove(0)
     }
 
@@ -348,7 +348,7 @@ async fn rows_that_new_settings_cannot_read_are_kept_and_match_nothing() {
     settings.fields.push(field);
     let task = office.done(reindex(settings, true)).await;
     assert_eq!((task.status, &task.result["unreadable"]), (TaskStatus::Succeeded, &json!(1)));
-    let similar = office.engine.similar_to(&office.name, &id_of("b"), Wanted::matches(10)).await.unwrap();
+    let similar = office.engine.similar_to(&office.name, &id_of("b"), SimilarSelection::matches(10)).await.unwrap();
     assert!(similar.similar.is_empty(), "{similar:?}");
     assert!(office.engine.record(&office.name, &id_of("a")).await.is_ok());
 }
@@ -406,7 +406,7 @@ async fn a_withdrawn_decision_leaves_the_pair_that_the_scores_find() {
 
 /// Returns true for each of `ids` that is an exact duplicate of the record `c`.
 async fn exact_duplicates_of_c(office: &TaskOffice, ids: [&str; 2]) -> [bool; 2] {
-    let list = office.engine.similar_to(&office.name, &id_of("c"), Wanted::matches(10)).await.unwrap();
+    let list = office.engine.similar_to(&office.name, &id_of("c"), SimilarSelection::matches(10)).await.unwrap();
     ids.map(|id| list.similar.iter().any(|m| m.id.as_str() == id && m.via.contains(&"exact".to_owned())))
 }
 
@@ -442,17 +442,17 @@ async fn groups_are_ranked_by_petitioners_and_time() {
     for at in 0..4 {
         office.put(&format!("repeat-{at}"), &letter(4, at), json!({ "user": "丁", "time": "2019-03-05" })).await;
     }
-    let hot = office.first_group(Order::Hot).await;
+    let hot = office.first_group(GroupOrder::Hot).await;
     assert_eq!((hot.size, hot.petitioners, hot.recent_petitioners, hot.most_by_one), (3, 3, 3, 1));
-    let repeat = office.first_group(Order::Repeat).await;
+    let repeat = office.first_group(GroupOrder::Repeat).await;
     assert_eq!((repeat.size, repeat.petitioners, repeat.recent_petitioners, repeat.most_by_one), (4, 1, 0, 4));
-    let largest = office.first_group(Order::Size).await;
-    assert_eq!((largest.id, office.first_group(Order::Recent).await.id), (repeat.id, hot.id));
-    let (_, next) = office.engine.groups(&office.name, Order::Size, 30, 2, None, 1).await.unwrap();
-    let (second, end) = office.engine.groups(&office.name, Order::Size, 30, 2, next, 1).await.unwrap();
+    let largest = office.first_group(GroupOrder::Size).await;
+    assert_eq!((largest.id, office.first_group(GroupOrder::Recent).await.id), (repeat.id, hot.id));
+    let (_, next) = office.engine.groups(&office.name, GroupOrder::Size, 30, 2, None, 1).await.unwrap();
+    let (second, end) = office.engine.groups(&office.name, GroupOrder::Size, 30, 2, next, 1).await.unwrap();
     assert_eq!((second.len(), second[0].size, end), (1, 3, None));
     office.engine.remove(&office.name, &id_of("hot-甲")).await.unwrap();
-    assert_eq!(office.first_group(Order::Hot).await.size, 2);
+    assert_eq!(office.first_group(GroupOrder::Hot).await.size, 2);
     office.put("alone", &letter(30, 0), json!({})).await;
     assert!(matches!(office.engine.group_of(&office.name, &id_of("alone"), 30).await, Err(Error::Ungrouped(_))));
 }
@@ -523,6 +523,6 @@ async fn a_reindex_counts_the_statistics_that_a_channel_weighs_by() {
     assert!(collection.inactive_channels.is_empty(), "{:?}", collection.inactive_channels);
     let record = office.engine.record(&office.name, &id_of(&ids[0])).await.unwrap();
     assert!(record.verdict.fingerprint.is_some());
-    let similar = office.engine.similar_to(&office.name, &id_of(&ids[0]), Wanted::matches(10)).await.unwrap();
+    let similar = office.engine.similar_to(&office.name, &id_of(&ids[0]), SimilarSelection::matches(10)).await.unwrap();
     assert!(similar.fingerprint.is_some(), "the channel uses the statistics");
 }

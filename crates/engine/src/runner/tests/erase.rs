@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::runner::retention::keep_retention;
-use crate::tasks::{Erase, Erased};
+use crate::tasks::{Erase, ErasedRecords};
 use doppel_core::collection::Retention;
 
 /// Returns a time years before any test.
@@ -11,11 +11,11 @@ fn long_ago() -> String {
 }
 
 fn older_than(days: u32, dry_run: bool) -> Work {
-    Work::Erase(Erase { which: Erased::OlderThanDays(days), dry_run, by_retention: false })
+    Work::Erase(Erase { which: ErasedRecords::OlderThanDays(days), dry_run, by_retention: false })
 }
 
 fn of(name: &str, dry_run: bool) -> Work {
-    Work::Erase(Erase { which: Erased::Identity(Some(name.into())), dry_run, by_retention: false })
+    Work::Erase(Erase { which: ErasedRecords::Identity(Some(name.into())), dry_run, by_retention: false })
 }
 
 /// Creates an office with two records of 2020 and one of today.
