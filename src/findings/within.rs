@@ -9,7 +9,7 @@ use std::sync::Arc;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::profile::Digest;
 use doppel_core::verdict::Match;
-use doppel_engine::replay::{Earlier, Replay, Subjected};
+use doppel_engine::replay::{EarlierRecord, Replay, SignedRecord};
 use doppel_store::Seq;
 
 /// A row that was placed: where its content is on disk.
@@ -42,7 +42,7 @@ impl Within {
     ///
     /// # Errors
     /// When what earlier rows say cannot be written or read back.
-    pub fn place(&mut self, number: u64, row: &Row, subject: Subjected) -> io::Result<Option<(u64, Match)>> {
+    pub fn place(&mut self, number: u64, row: &Row, subject: SignedRecord) -> io::Result<Option<(u64, Match)>> {
         let digest = subject.signed().digest;
         let seq = Seq(self.kept.len() as u64 + 1);
         let placed = self.replay.place(seq, subject).map_err(|error| io::Error::other(error.to_string()))?;
@@ -56,7 +56,7 @@ impl Within {
         Ok(best.map(|found| (self.kept[found.seq.0 as usize - 1].number, found)))
     }
 
-    fn earlier(&self, seq: Seq) -> io::Result<Earlier> {
+    fn earlier(&self, seq: Seq) -> io::Result<EarlierRecord> {
         let Kept { number, at, length, digest } = &self.kept[seq.0 as usize - 1];
         let mut text = vec![0; *length];
         self.texts.read_exact_at(&mut text, *at)?;
@@ -70,6 +70,6 @@ impl Within {
             }
         };
         let id = RecordId::new(&number.to_string()).map_err(io::Error::other)?;
-        Ok(Earlier { id, row: text.into(), digest: *digest, signatures })
+        Ok(EarlierRecord { id, row: text.into(), digest: *digest, signatures })
     }
 }

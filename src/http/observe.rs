@@ -31,7 +31,7 @@ use crate::http::shares::{NoPlace, SharedPlace};
 use crate::http::state::App;
 use crate::http::{audit, body, linger, origin};
 use crate::traces;
-use doppel_engine::stages::Followed;
+use doppel_engine::stages::RequestTrace;
 use doppel_store::stages::Span;
 
 /// The header of the request id, in requests and answers.
@@ -209,7 +209,7 @@ pub async fn around(State(app): State<App>, mut request: Request, next: Next) ->
     let at = app.page_at(request.uri().path());
     let kind = Kind::of(&app, route.as_ref());
     let wording = app.pages.as_ref().filter(|_| at.is_some()).map(|pages| pages.wording(&request));
-    let followed = (app.traces.follows() && kind != Kind::Other).then(Followed::default);
+    let followed = (app.traces.follows() && kind != Kind::Other).then(RequestTrace::default);
     let seen = Seen {
         app: app.clone(),
         method,
@@ -480,7 +480,7 @@ struct Seen {
     caller: CallerSlot,
     asked: audit::Asked,
     /// The stages of the request, if it is traced.
-    followed: Option<Followed>,
+    followed: Option<RequestTrace>,
 }
 
 impl Seen {

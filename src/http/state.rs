@@ -24,7 +24,7 @@ use crate::shutdown::Shutdown;
 use crate::snapshots::Snapshots;
 use crate::traces::Traces;
 use doppel_engine::Engine;
-use doppel_engine::stages::Followed;
+use doppel_engine::stages::RequestTrace;
 use doppel_search::service::SearchService;
 
 /// Number of bytes in one unit of work.
@@ -195,7 +195,7 @@ impl App {
             let _turn = permit;
             work.await
         };
-        let spawned = match Followed::current() {
+        let spawned = match RequestTrace::current() {
             Some(followed) => self.writes.spawn(followed.follow(work)),
             None => self.writes.spawn(work),
         };

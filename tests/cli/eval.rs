@@ -222,7 +222,9 @@ fn several_sets_make_one_table_one_object_and_one_chart() {
     let output = eval(&[&first, &second, "--svg", svg.to_str().expect("a plain path")]);
     let table = text(&output.stdout);
     assert!(output.status.success() && table.starts_with("set "), "{table}");
-    assert!(table.contains("templates accepted") && table.contains("== first\nrecall") && table.contains("== second\n"));
+    assert!(
+        table.contains("templates accepted") && table.contains("== first\nrecall") && table.contains("== second\n")
+    );
     let chart = fs::read_to_string(svg).expect("the chart");
     assert!(chart.matches("<polyline").count() == 2 && chart.matches("<circle").count() == 2, "{chart}");
     assert!(chart.contains(">first</text>") && chart.contains(">precision</text>"), "{chart}");

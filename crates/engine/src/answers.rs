@@ -1,4 +1,4 @@
-//! What the engine answers, in the words of the API.
+//! The answers of the engine, with the names of the API.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -10,38 +10,38 @@ use doppel_core::verdict::{Difference, Match, Verdict};
 use doppel_core::violation::Violation;
 use doppel_store::{GenerationId, Seq};
 
-/// How a registration ended.
+/// The result of a registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Stored under a new id.
+    /// The record was stored under a new id.
     Created,
-    /// The id's earlier content was replaced and registered anew.
+    /// The record replaced earlier content of the id and was registered anew.
     Replaced,
-    /// Only fields outside the content changed; seq and verdict kept.
+    /// Only fields outside the content changed; seq and verdict are the same.
     Updated,
-    /// The same content was there already.
+    /// The same content was stored already.
     Unchanged,
-    /// A duplicate, and `if_duplicate=skip`: nothing stored.
+    /// The row is a duplicate and `if_duplicate=skip`: nothing was stored.
     Skipped,
 }
 
 /// The answer to a registration.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Registration {
-    /// The record's id; `null` where nothing is stored and the request named none.
+    /// The record's id; `null` if nothing was stored and the request named no id.
     pub id: Option<RecordId>,
-    /// What was done.
+    /// The result of the registration.
     pub outcome: Outcome,
     /// The verdict.
     #[serde(flatten)]
     pub verdict: Verdict,
-    /// The verdict was given earlier (`updated`, `unchanged`), and the record that its `duplicate_of` named is deleted or its text
+    /// True if the verdict is an earlier one (`updated`, `unchanged`), and the record that its `duplicate_of` named was deleted or its text
     /// replaced; `duplicate_of` is then `null`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub original_gone: bool,
-    /// What was left unread and is no reason to refuse the row: `unreadable_time`; with the first record of a collection also
-    /// `unused_member`, for each member that no field of the settings names.
+    /// Parts of the row that were not read, but are no reason to refuse the row: `unreadable_time`. For the first record of a collection
+    /// also `unused_member`, for each member that no field of the settings names.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Violation>,
 }
@@ -49,34 +49,34 @@ pub struct Registration {
 /// The answer to "is this a duplicate?".
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Check {
-    /// Whether there is any match.
+    /// True if there is a match.
     pub duplicate: bool,
-    /// The best match of those looked at: that of the highest probability, of several the nearest by fingerprint and then the earliest.
-    /// With `first=true` the first found.
+    /// The match with the highest probability among the candidates that were compared; among equal ones the nearest by fingerprint, then
+    /// the earliest. With `first=true` the first match that was found.
     #[serde(rename = "match")]
     pub found: Option<Match>,
-    /// Version of the collection's statistics of text that was judged by; 0: none were counted yet.
+    /// Version of the collection's text statistics that the comparison used; 0 if none were counted yet.
     pub statistics: u32,
-    /// What was left unread and is no reason to refuse the row: `unreadable_time`.
+    /// Parts of the row that were not read, but are no reason to refuse the row: `unreadable_time`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Violation>,
 }
 
-/// The answer to "what is similar?".
+/// The answer to "which records are similar?".
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct SimilarList {
-    /// The fingerprint asked about, if there is one.
+    /// The fingerprint of the request, if there is one.
     pub fingerprint: Option<doppel_core::verdict::Fingerprint>,
-    /// The generation asked.
+    /// The generation that answered.
     #[schema(value_type = u32)]
     pub generation: GenerationId,
-    /// Version of the collection's statistics of text that was judged by; 0: none were counted yet.
+    /// Version of the collection's text statistics that the comparison used; 0 if none were counted yet.
     pub statistics: u32,
     /// Matches, best first.
     pub similar: Vec<Match>,
-    /// Whether a limit cut the search or the list short.
+    /// True if a limit cut the search or the list.
     pub truncated: bool,
-    /// Of a row given with the question, what was left unread and is no reason to refuse it: `unreadable_time`.
+    /// Parts of a row in the request that were not read, but are no reason to refuse the row: `unreadable_time`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Violation>,
 }
@@ -89,25 +89,25 @@ pub struct RecordView {
     /// Its place in commit order.
     #[schema(value_type = u64)]
     pub seq: Seq,
-    /// Its content as it came; `null` where the collection keeps no text.
+    /// Its content as it was received; `null` if the collection keeps no text.
     #[schema(value_type = Option<Object>, required)]
     pub row: Option<Box<RawValue>>,
-    /// The verdict it was given. History: never recomputed.
+    /// The verdict at registration. It is never computed again.
     #[serde(flatten)]
     pub verdict: Verdict,
-    /// The record that `duplicate_of` named is deleted or its text replaced; `duplicate_of` is then `null`.
+    /// True if the record that `duplicate_of` named was deleted or its text replaced; `duplicate_of` is then `null`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub original_gone: bool,
-    /// When it was stored or last updated (RFC 3339, UTC).
+    /// Time at which it was stored or last updated (RFC 3339, UTC).
     pub stored_at: String,
-    /// When the matter was submitted (RFC 3339, UTC), where the collection keeps no text that says it.
+    /// Time at which the matter was submitted (RFC 3339, UTC), if the collection keeps no text that contains it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     pub time: Option<String>,
 }
 
 impl RecordView {
-    /// Reads its row; `None` where that is not kept, or cannot be read.
+    /// Reads the row; `None` if the collection keeps no row, or the row cannot be read.
     pub fn read(&self) -> Option<Row> {
         Row::parse(self.row.as_ref()?.get().as_bytes()).ok()
     }
@@ -116,9 +116,8 @@ impl RecordView {
 /// A part of a list.
 #[derive(Clone, Debug, Serialize)]
 pub struct Page<T> {
-    /// The items.
     pub items: Vec<T>,
-    /// Where the next part begins; `None` at the end.
+    /// The seq after which the next part begins; `None` at the end.
     pub next: Option<Seq>,
 }
 
@@ -127,26 +126,26 @@ pub struct Page<T> {
 pub struct Collection {
     /// Its name.
     pub name: CollectionName,
-    /// Its settings, defaults filled in.
+    /// Its settings, with all defaults.
     pub settings: Settings,
-    /// The generation that answers.
+    /// The live generation.
     #[schema(value_type = u32)]
     pub generation: GenerationId,
-    /// Digest of the profile the generation was built with.
+    /// Digest of the profile that the generation was built with.
     pub profile: String,
     /// Number of records.
     pub records: u64,
-    /// Channels that cannot run, and why.
+    /// Channels that cannot run, with the reasons.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub inactive_channels: Vec<InactiveChannel>,
-    /// The generation was built by rules that this version of doppel has changed: records registered since are signed by others
-    /// than those before, and may miss them. Reindex the collection.
+    /// True if the generation was built with rules that this version of doppel has changed: records since then are signed with other rules
+    /// than earlier records, and may miss them. Reindex the collection.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub outdated: bool,
-    /// Whether the texts of records are kept. Where not (`keep` of the settings), no match was verified by them: `jaccard`,
-    /// `containment` and `similarity` are `null` but for equal ones, and what needs texts is refused.
+    /// True if the texts of records are kept. If not (`keep` of the settings), no match was verified by the texts: `jaccard`, `containment`
+    /// and `similarity` are `null` except for equal contents, and operations that need texts are refused.
     pub keeps_text: bool,
-    /// When it was created (RFC 3339, UTC).
+    /// Time at which it was created (RFC 3339, UTC).
     pub created_at: String,
 }
 
@@ -155,26 +154,26 @@ pub struct Collection {
 pub struct InactiveChannel {
     /// Its scheme.
     pub scheme: String,
-    /// Why it is inactive, and what would make it active.
+    /// The reason why it is inactive, and the change that would make it active.
     pub reason: String,
 }
 
-/// How common text is in a collection: its document frequencies.
+/// The frequency of pieces of text in a collection: its document frequencies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct TextStatistics {
-    /// Which version is in force; 0: none was counted yet, a built-in one is.
+    /// The version in use; 0 if none was counted yet and the built-in one is used.
     pub version: u32,
-    /// Records that the collection had when it was counted.
+    /// Number of records of the collection when it was counted.
     pub records: u64,
-    /// Records that were counted: a sample of large collections.
+    /// Number of records that were counted: a sample if the collection is large.
     pub sampled: u32,
-    /// Pieces of text and names that are known to be frequent.
+    /// Number of pieces of text and names that are known to be frequent.
     pub entries: usize,
-    /// Bytes they take in memory.
+    /// Their size in memory, in bytes.
     pub bytes: usize,
 }
 
-/// What one feature of a pair adds to the log-odds that both records concern the same matter.
+/// The contribution of one feature of a pair to the log-odds that both records concern the same matter.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct EvidenceContribution {
     /// Name of the feature, as in the evidence model.
@@ -185,7 +184,7 @@ pub struct EvidenceContribution {
     pub log_odds: f64,
 }
 
-/// What the probability of a pair follows from.
+/// Source of the probability of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProbabilitySource {
@@ -197,64 +196,64 @@ pub enum ProbabilitySource {
     Evidence,
 }
 
-/// What two records share and where they differ.
+/// The common parts and the differences of two records.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Explanation {
-    /// Whether they match under the collection's settings.
+    /// True if they match under the collection's settings.
     pub matches: bool,
-    /// What would propose one for the other.
+    /// The channels that would propose one record as a candidate for the other.
     pub via: Vec<String>,
-    /// Whether the digests are equal.
+    /// True if the digests are equal.
     pub exact: bool,
     /// Jaccard similarity of the shingle sets.
     pub jaccard: f64,
-    /// Share of the smaller shingle set found in the larger.
+    /// Share of the smaller shingle set that the larger one contains.
     pub containment: f64,
     /// Jaccard similarity of the shingle sets weighted by rarity: as `jaccard`, but rare text counts for more.
     pub similarity: f64,
-    /// What both texts share, in shingles that are rare in the collection.
+    /// Amount of common text, in shingles that are rare in the collection.
     pub evidence: f64,
     /// The probability that both records concern the same matter, 0 to 1.
     pub probability: f64,
     /// Digest of the evidence model that gave the probability.
     pub model: String,
-    /// What the probability follows from: equal digests, equal copy keys, or the evidence model.
+    /// Source of the probability: equal digests, equal copy keys, or the evidence model.
     pub decided_by: ProbabilitySource,
     /// The log-odds of a pair whose features are all 0. Their sum with those of `contributions` gives the model's probability.
     pub intercept: f64,
-    /// What each feature of the pair adds to the log-odds, the largest effect first.
+    /// The contribution of each feature of the pair to the log-odds, the largest effect first.
     pub contributions: Vec<EvidenceContribution>,
-    /// What one names where the other names something else.
+    /// Facts that one text names and for which the other text names something else.
     pub differs: Vec<Difference>,
-    /// Version of the collection's document frequencies, which say what is rare; 0: none were counted yet.
+    /// Version of the collection's document frequencies, which determine the rare text; 0 if none were counted yet.
     pub statistics: u32,
-    /// Fingerprints and the bits in which they differ.
+    /// Fingerprints, and the bits in which they differ.
     pub fingerprints: Option<FingerprintComparison>,
-    /// Features both have, heaviest first.
+    /// Features of both texts, heaviest first.
     pub shared_features: Vec<SharedFeature>,
-    /// Features only `a` has, heaviest first.
+    /// Features of `a` only, heaviest first.
     pub only_a: Vec<WeightedFeature>,
-    /// Features only `b` has, heaviest first.
+    /// Features of `b` only, heaviest first.
     pub only_b: Vec<WeightedFeature>,
-    /// For each content field, how much of it both share.
+    /// For each content field, the share that both records have in common.
     pub fields: Vec<FieldShare>,
-    /// Passages that occur in both, longest first, in normalised text.
+    /// Passages that both texts contain, longest first, in normalised text.
     pub passages: Vec<Passage>,
-    /// The two normalised texts aligned: their pieces in order.
+    /// The alignment of the two normalised texts: its pieces in order.
     pub diff: Vec<DiffPiece>,
-    /// Whether a list or the diff was cut short because the texts are long.
+    /// True if a list or the diff was cut because the texts are long.
     pub truncated: bool,
-    /// The row of `a`, where that is a stored record and rows are asked for.
+    /// The row of `a`, if `a` is a stored record and the request asks for rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object, required = false)]
     pub row_a: Option<ShownRow>,
-    /// The row of `b`, likewise.
+    /// The row of `b`, with the same conditions.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object, required = false)]
     pub row_b: Option<ShownRow>,
 }
 
-/// Two fingerprints side by side.
+/// A comparison of two fingerprints.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct FingerprintComparison {
     /// Fingerprint of `a`.
@@ -263,11 +262,11 @@ pub struct FingerprintComparison {
     pub b: doppel_core::verdict::Fingerprint,
     /// Hamming distance.
     pub distance: u8,
-    /// Numbers of the bits that differ, 63 the most significant, descending.
+    /// Numbers of the bits that differ, descending; bit 63 is the most significant.
     pub differing_bits: Vec<u8>,
 }
 
-/// A feature of both.
+/// A feature of both texts.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct SharedFeature {
     /// The feature.
@@ -278,7 +277,7 @@ pub struct SharedFeature {
     pub weight_b: f64,
 }
 
-/// A feature of one.
+/// A feature of one text.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct WeightedFeature {
     /// The feature.
@@ -287,80 +286,80 @@ pub struct WeightedFeature {
     pub weight: f64,
 }
 
-/// How alike one field is.
+/// The similarity of one field of two records.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct FieldShare {
     /// The field.
     pub name: String,
-    /// Jaccard similarity of the field's shingle sets; 1 when equal.
+    /// Jaccard similarity of the field's shingle sets; 1 if the fields are equal.
     pub jaccard: f64,
-    /// Share of the smaller shingle set found in the larger.
+    /// Share of the smaller shingle set that the larger one contains.
     pub containment: f64,
 }
 
-/// A passage both texts hold.
+/// A passage that both texts contain.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Passage {
     /// The passage, normalised.
     pub text: String,
-    /// Where it begins in `a`, in characters of the normalised text.
+    /// Offset of the passage in `a`, in characters of the normalised text.
     pub at_a: usize,
-    /// Where it begins in `b`, in characters.
+    /// Offset of the passage in `b`, in characters of the normalised text.
     pub at_b: usize,
     /// Its length in characters.
     pub chars: usize,
-    /// Where it stands in the fields of `a` as they came.
+    /// Ranges of the passage in the original fields of `a`.
     pub in_a: Vec<FieldRange>,
-    /// Where it stands in the fields of `b`.
+    /// Ranges of the passage in the original fields of `b`.
     pub in_b: Vec<FieldRange>,
-    /// What it counts for, 0 to 1: 1 for text that hardly any record of the collection holds.
+    /// Weight of the passage, 0 to 1: 1 for text that hardly any record of the collection contains.
     pub weight: f64,
-    /// The share of the collection's records that hold its rarest three characters; `null` where fewer than one in a thousand do.
+    /// Share of the collection's records that contain the rarest three characters of the passage; `null` if it is below one in a thousand.
     pub common: Option<f64>,
 }
 
 /// A piece of the alignment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct DiffPiece {
-    /// In which of the texts it is.
+    /// The texts that contain the piece.
     pub kind: DiffKind,
     /// The piece, normalised.
     pub text: String,
-    /// Where it stands in the fields of `a` as they came.
+    /// Ranges of the piece in the original fields of `a`.
     pub in_a: Vec<FieldRange>,
-    /// Where it stands in the fields of `b`.
+    /// Ranges of the piece in the original fields of `b`.
     pub in_b: Vec<FieldRange>,
 }
 
-/// In which of two texts a piece is.
+/// The texts that contain a piece of the alignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DiffKind {
-    /// In both.
+    /// Both texts.
     Equal,
-    /// Only in `a`.
+    /// Only `a`.
     OnlyA,
-    /// Only in `b`.
+    /// Only `b`.
     OnlyB,
 }
 
-/// A range of a field as it came, in Unicode characters. What is between two fields has none. In a field of format `html` it holds
-/// the markup between its characters, too, and character references whole.
+/// A range of a field in its original form, in Unicode characters. The text between two fields has no range. In a field of format `html`
+/// the range includes the markup between its characters, and whole character references.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct FieldRange {
     /// The field.
     pub field: String,
-    /// The first character.
+    /// Offset of the first character.
     pub start: usize,
-    /// The one behind the last.
+    /// Offset after the last character.
     pub end: usize,
 }
 
-/// Two records.
+/// A pair of records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct PairView {
-    /// The earlier.
+    /// The earlier record.
     pub earlier: RecordId,
-    /// The later.
+    /// The later record.
     pub later: RecordId,
 }

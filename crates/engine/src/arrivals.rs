@@ -1,7 +1,7 @@
-//! What came in lately, newest first, with what people decided about it: what a clerk works through.
+//! The latest arrivals of a collection, newest first, with the decisions about them: the working list of a clerk.
 //!
-//! The order is that of arrival (`seq`), never the client's time. A page is found by walking back through the numbers of the collection,
-//! so that it needs no index and sees what was stored a moment ago.
+//! The order is the order of arrival (`seq`), never the client's time. A page is found by a walk back through the seqs of the collection,
+//! so that it needs no index and includes the newest records.
 
 use jiff::Timestamp;
 
@@ -14,29 +14,28 @@ use doppel_core::verdict::VerdictKind;
 use doppel_store::decisions::{Judgement, RecordPair};
 use doppel_store::{Seq, StoredRecord};
 
-/// Most numbers that are walked back through for one page: some tens of milliseconds. Where fewer arrivals than wanted were found in
-/// them, the page says where to go on.
+/// Largest number of seqs that the walk for one page passes: some tens of milliseconds. If the walk finds fewer arrivals than requested,
+/// the page states where the next walk begins.
 const MOST_WALKED: u64 = 8 << 10;
-/// Most repeats whose decision is looked up for one page: each is a read, of a millisecond where the store is a server.
+/// Largest number of duplicates whose decision is read for one page: each read takes a millisecond if the store is a server.
 const MOST_LOOKED_UP: usize = 1_000;
 
-/// Which arrivals.
+/// The selection of arrivals.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
-    /// Given one of these verdicts; any where there are none.
+pub struct ArrivalFilter {
+    /// The verdicts of the arrivals; any verdict if the list is empty.
     pub verdicts: Vec<VerdictKind>,
-    /// Stored from this time on.
+    /// Time from which on the arrivals were stored.
     pub since: Option<Timestamp>,
-    /// Only repeats about which nobody has decided yet.
+    /// True to select only duplicates about which nobody has decided yet.
     pub undecided: bool,
 }
 
-/// A record that came in.
+/// A record that arrived.
 #[derive(Clone, Debug)]
 pub struct Arrival {
-    /// The record.
     pub record: RecordView,
-    /// What was ever decided about it and the record that it repeats.
+    /// The decision about it and the record that it duplicates, if there ever was one; it may be withdrawn.
     pub decision: Option<DecisionView>,
 }
 
@@ -45,12 +44,12 @@ pub struct Arrival {
 pub struct Arrivals {
     /// Newest first.
     pub items: Vec<Arrival>,
-    /// Where the next page begins: before this seq. `None` at the end.
+    /// Seq before which the next page begins; `None` at the end.
     pub next: Option<Seq>,
 }
 
 impl Arrival {
-    /// Whether a person's word about it and the record that it repeats holds.
+    /// True if a decision about it and the record that it duplicates holds.
     pub fn is_decided(&self) -> bool {
         self.decision.as_ref().is_some_and(|decision| decision.judgement != Judgement::Withdrawn)
     }
@@ -61,36 +60,38 @@ impl Arrival {
 }
 
 impl Engine {
-    /// The arrivals before the seq `before`, newest first: at most `limit`, and no more once they hold 8 MiB of rows. O(numbers walked
-    /// back through), of which there are at most some thousands.
+    /// Returns the arrivals before the seq `before`, newest first: at most `limit`, and no more after they hold 8 MiB of rows. O(seqs that
+    /// the walk passes), at most some thousands.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`](crate::Error::UnknownCollection).
     pub async fn arrivals(
         &self,
         collection: &CollectionName,
-        wanted: &Wanted,
+        wanted: &ArrivalFilter,
         before: Option<Seq>,
         limit: usize,
     ) -> Result<Arrivals> {
         let last = self.store.last_change(collection).await?.0;
         let mut end = before.map_or(last + 1, |before| before.0.min(last + 1));
-        let (mut items, mut bytes, mut looked_up) = (Vec::new(), 0, 0);
+        let mut items = Vec::new();
+        let mut bytes = 0;
+        let mut looked_up = 0;
         let stop = end.saturating_sub(MOST_WALKED);
-        // No record has number 0.
+        // No record has seq 0.
         while end > stop.max(1) {
             let begin = end.saturating_sub(READ_AT_ONCE as u64).max(1);
             let records = self.newest_first(collection, begin, end).await?;
-            let is_older = |record: &StoredRecord| wanted.since.is_some_and(|since| is_before(record, since));
-            // Clocks of several instances differ: one record that seems older ends nothing.
-            if !records.is_empty() && records.iter().all(is_older) {
+            // Clocks of several instances differ: a single record that seems older does not end the walk.
+            if !records.is_empty() && records.iter().all(|record| wanted.is_too_old(record)) {
                 return Ok(Arrivals { items, next: None });
             }
             for record in records {
-                if is_older(&record) {
+                if wanted.is_too_old(&record) {
                     continue;
                 }
-                let (seq, length) = (record.seq, record.content.bytes());
+                let seq = record.seq;
+                let length = record.content.bytes();
                 looked_up += usize::from(record.verdict.duplicate_of.is_some());
                 let arrival = self.arrival(collection, wanted, record).await?;
                 bytes += arrival.as_ref().map_or(0, |_| length);
@@ -114,7 +115,7 @@ impl Engine {
     async fn arrival(
         &self,
         collection: &CollectionName,
-        wanted: &Wanted,
+        wanted: &ArrivalFilter,
         record: StoredRecord,
     ) -> Result<Option<Arrival>> {
         let kind = record.verdict.kind;
@@ -127,13 +128,13 @@ impl Engine {
             None => None,
         };
         let mut arrival = Arrival { record: self.view(collection, record).await?, decision };
-        // The record that it repeated is gone.
+        // Without `duplicate_of` the record that it duplicated is gone.
         arrival.decision = arrival.decision.filter(|_| arrival.record.verdict.duplicate_of.is_some());
         Ok(Some(arrival).filter(|arrival| !wanted.undecided || arrival.is_awaited()))
     }
 
-    /// What people hold of a record and the one that it was found to repeat; `None` where nobody decided, it repeats none, or that one is
-    /// gone.
+    /// Returns the decision about a record and the record that it duplicates; `None` if nobody decided, the record is no duplicate, or the
+    /// other record is gone.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`](crate::Error::UnknownCollection).
@@ -154,55 +155,62 @@ impl Engine {
     }
 }
 
-fn is_before(record: &StoredRecord, since: Timestamp) -> bool {
-    record.stored_at.parse::<Timestamp>().is_ok_and(|stored| stored < since)
+impl ArrivalFilter {
+    /// True if the record was stored before the selected time.
+    fn is_too_old(&self, record: &StoredRecord) -> bool {
+        let Some(since) = self.since else { return false };
+        record.stored_at.parse::<Timestamp>().is_ok_and(|stored| stored < since)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Desk;
+    use crate::testing::LetterDesk;
 
     fn ids(arrivals: &Arrivals) -> Vec<&str> {
         arrivals.items.iter().map(|arrival| arrival.record.id.as_str()).collect()
     }
 
+    async fn page(desk: &LetterDesk, wanted: &ArrivalFilter, before: Option<Seq>, limit: usize) -> Arrivals {
+        desk.engine.arrivals(&desk.name, wanted, before, limit).await.unwrap()
+    }
+
     #[tokio::test]
-    async fn arrivals_come_newest_first_in_pages_that_leave_none_out() {
-        let desk = Desk::with(&["a", "b", "c"]).await;
+    async fn arrivals_are_listed_newest_first_in_pages_without_gaps() {
+        let desk = LetterDesk::with(&["a", "b", "c"]).await;
         desk.put("d", "幸福小区门口的垃圾三天没有清运，气味难闻，请派人处理").await;
-        let (all, repeats) =
-            (Wanted::default(), Wanted { verdicts: vec![VerdictKind::ExactDuplicate], ..Wanted::default() });
-        let arrivals = |wanted, before, limit| desk.engine.arrivals(&desk.name, wanted, before, limit);
-        assert_eq!(ids(&arrivals(&all, None, 10).await.unwrap()), ["d", "c", "b", "a"]);
-        assert_eq!(ids(&arrivals(&repeats, None, 10).await.unwrap()), ["c", "b"]);
-        let first = arrivals(&all, None, 3).await.unwrap();
-        let rest = arrivals(&all, first.next, 3).await.unwrap();
+        let all = ArrivalFilter::default();
+        let duplicates = ArrivalFilter { verdicts: vec![VerdictKind::ExactDuplicate], ..ArrivalFilter::default() };
+        assert_eq!(ids(&page(&desk, &all, None, 10).await), ["d", "c", "b", "a"]);
+        assert_eq!(ids(&page(&desk, &duplicates, None, 10).await), ["c", "b"]);
+        let first = page(&desk, &all, None, 3).await;
+        let rest = page(&desk, &all, first.next, 3).await;
         assert_eq!((ids(&first), ids(&rest), rest.next), (vec!["d", "c", "b"], vec!["a"], None));
     }
 
     #[tokio::test]
-    async fn what_was_decided_is_shown_and_left_out_of_what_awaits_a_decision() {
-        let desk = Desk::with(&["a", "b", "c"]).await;
-        let (any, undecided) = (Wanted::default(), Wanted { undecided: true, ..Wanted::default() });
-        let arrivals = |wanted| desk.engine.arrivals(&desk.name, wanted, None, 10);
-        assert_eq!(ids(&arrivals(&undecided).await.unwrap()), ["c", "b"], "a first case awaits none");
+    async fn decisions_are_listed_and_decided_arrivals_are_not_among_the_undecided() {
+        let desk = LetterDesk::with(&["a", "b", "c"]).await;
+        let any = ArrivalFilter::default();
+        let undecided = ArrivalFilter { undecided: true, ..ArrivalFilter::default() };
+        assert_eq!(ids(&page(&desk, &undecided, None, 10).await), ["c", "b"], "an original needs no decision");
         desk.decide("a", "b", Judgement::NotSame).await;
-        assert_eq!(ids(&arrivals(&undecided).await.unwrap()), ["c"]);
-        let all = arrivals(&any).await.unwrap();
+        assert_eq!(ids(&page(&desk, &undecided, None, 10).await), ["c"]);
+        let all = page(&desk, &any, None, 10).await;
         assert_eq!(all.items.iter().map(Arrival::is_decided).collect::<Vec<_>>(), [false, true, false]);
         desk.decide("a", "b", Judgement::Withdrawn).await;
-        assert_eq!(ids(&arrivals(&undecided).await.unwrap()), ["c", "b"]);
+        assert_eq!(ids(&page(&desk, &undecided, None, 10).await), ["c", "b"]);
     }
 
     #[tokio::test]
-    async fn nothing_older_than_what_is_asked_for_is_read() {
-        let desk = Desk::with(&["a", "b"]).await;
+    async fn records_stored_before_the_selected_time_are_left_out() {
+        let desk = LetterDesk::with(&["a", "b"]).await;
         let later: Timestamp = "2026-01-01T00:00:01Z".parse().unwrap();
-        let wanted = |since| Wanted { since: Some(since), ..Wanted::default() };
-        let found = desk.engine.arrivals(&desk.name, &wanted(later), None, 10).await.unwrap();
+        let found = page(&desk, &ArrivalFilter { since: Some(later), ..ArrivalFilter::default() }, None, 10).await;
         assert!(found.items.is_empty() && found.next.is_none());
         let earlier = later - jiff::SignedDuration::from_secs(3600);
-        assert_eq!(ids(&desk.engine.arrivals(&desk.name, &wanted(earlier), None, 10).await.unwrap()), ["b", "a"]);
+        let wanted = ArrivalFilter { since: Some(earlier), ..ArrivalFilter::default() };
+        assert_eq!(ids(&page(&desk, &wanted, None, 10).await), ["b", "a"]);
     }
 }

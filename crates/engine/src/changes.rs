@@ -13,22 +13,22 @@ use doppel_store::changes::{Change, ChangeKind};
 use doppel_store::decisions::Judgement;
 use doppel_store::{Seq, StoredRecord};
 
-/// How often what is logged too long is looked for.
+/// Interval between two removals of old log entries of the change feed.
 const FORGET_EVERY: Duration = Duration::from_secs(600);
 
-/// What happened to a record.
+/// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeName {
-    /// Stored under an id that had none. A record that was stored and then replaced or removed is listed by that alone.
+    /// A record was stored under a new id. If the record was replaced or removed later, only that change is listed.
     Created,
-    /// Stored in the place of another one with the same id.
+    /// A record was stored in place of another record with the same id.
     Replaced,
-    /// Given other fields, with the same `seq` and verdict.
+    /// Other fields of the record changed; its `seq` and verdict are the same.
     Updated,
-    /// Removed, with all decisions about it.
+    /// The record was removed, with all decisions about it.
     Removed,
-    /// A person decided about it and another one.
+    /// A person decided about the record and another record.
     Decided,
 }
 
@@ -38,27 +38,27 @@ pub struct ChangeView {
     /// Its place in commit order.
     #[schema(value_type = u64)]
     pub number: Seq,
-    /// What happened.
+    /// The kind of the change.
     pub kind: ChangeName,
-    /// The record; of a decision the one whose id sorts first.
+    /// The record. For a decision: the record whose id sorts first.
     pub id: RecordId,
-    /// The `seq` of the record that stands since.
+    /// The `seq` of the record after the change.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     pub seq: Option<Seq>,
-    /// The verdict that it was given.
+    /// The verdict of the record.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = VerdictKind, required = false)]
     pub verdict: Option<VerdictKind>,
-    /// What that named, if anything, and if that record is still the same.
+    /// The record that the verdict names as `duplicate_of`, if there is one and it is unchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = RecordId, required = false)]
     pub duplicate_of: Option<RecordId>,
-    /// Of a decision, the other record.
+    /// For a decision: the other record.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = RecordId, required = false)]
     pub other: Option<RecordId>,
-    /// Of a decision, what holds since.
+    /// For a decision: the judgement that holds since.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Judgement, required = false)]
     pub judgement: Option<Judgement>,
@@ -69,15 +69,15 @@ pub struct ChangeView {
 pub struct ChangeList {
     /// The changes, `number` ascending.
     pub items: Vec<ChangeView>,
-    /// The `since` to go on from; not below the one asked from.
+    /// The value of `since` for the next request; not below the `since` of this request.
     #[schema(value_type = u64)]
     pub next_since: Seq,
-    /// Whether there are more changes already.
+    /// True if there are more changes already.
     pub more: bool,
 }
 
 impl Engine {
-    /// Changes with a number above `after`, at most `limit`, fewer where their records are large.
+    /// Returns changes with a number above `after`, at most `limit`; fewer if their records are large.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`](crate::Error::UnknownCollection); [`Error::Store`](crate::Error::Store) with `ChangesForgotten`.
@@ -96,7 +96,7 @@ impl Engine {
         Ok(list)
     }
 
-    /// Waits until there may be a change with a number above `after`. May be given up at any time.
+    /// Waits until there may be a change with a number above `after`. The wait may be cancelled at any time.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`](crate::Error::UnknownCollection).
@@ -106,9 +106,9 @@ impl Engine {
 
     async fn change_view(&self, collection: &CollectionName, change: Change) -> Result<ChangeView> {
         let Change { number, id, kind } = change;
-        let bare = |kind| ChangeView {
+        let bare = ChangeView {
             number,
-            kind,
+            kind: ChangeName::Removed,
             id,
             seq: None,
             verdict: None,
@@ -120,25 +120,25 @@ impl Engine {
             ChangeKind::Created(record) => (ChangeName::Created, record),
             ChangeKind::Replaced(record) => (ChangeName::Replaced, record),
             ChangeKind::Updated(record) => (ChangeName::Updated, record),
-            ChangeKind::Removed => return Ok(bare(ChangeName::Removed)),
+            ChangeKind::Removed => return Ok(bare),
             ChangeKind::Decided { other, judgement } => {
-                let view = bare(ChangeName::Decided);
-                return Ok(ChangeView { other: Some(other), judgement: Some(judgement), ..view });
+                let kind = ChangeName::Decided;
+                return Ok(ChangeView { kind, other: Some(other), judgement: Some(judgement), ..bare });
             }
         };
         let StoredRecord { seq, verdict, duplicate_of_seq, .. } = record;
         let (verdict, _) = self.as_it_is_now(collection, verdict, duplicate_of_seq).await?;
         let duplicate_of = verdict.duplicate_of;
-        Ok(ChangeView { seq: Some(seq), verdict: Some(verdict.kind), duplicate_of, ..bare(name) })
+        Ok(ChangeView { kind: name, seq: Some(seq), verdict: Some(verdict.kind), duplicate_of, ..bare })
     }
 
-    /// Forgets now and then what is logged of changes that are `keep` or more below the last one, in all collections.
+    /// Removes log entries of the change feed that are `keep` or more below the last change, in all collections, at regular intervals.
     pub async fn forget_changes(&self, keep: u64) {
         loop {
             tokio::time::sleep(FORGET_EVERY).await;
             for state in self.store.collections().await.unwrap_or_default() {
                 if let Err(error) = self.store.forget_changes(&state.name, keep).await {
-                    tracing::warn!(%error, collection = %state.name, "what is logged of old changes stays for now");
+                    tracing::warn!(%error, collection = %state.name, "the log of old changes could not be removed; trying again later");
                 }
             }
         }

@@ -1,7 +1,7 @@
-//! Collections: created, changed, listed, dropped; and the compiled context that every other use case begins with.
+//! Collections: creating, changing, listing and dropping them; and the compiled context that every other use case begins with.
 //!
-//! Requests that create, drop and write to the same collection at once may meet in any order. What a store has done is
-//! answered as done, whatever another request did a moment later; what met a drop half-way begins again.
+//! Requests that create, drop and write to the same collection at the same time may be executed in any order. If the store has completed a
+//! request, the answer says so, whatever another request did a moment later. A request that a drop interrupted begins again.
 
 use std::sync::Arc;
 
@@ -18,9 +18,8 @@ impl Engine {
     /// Creates a collection (`true`) or changes its settings (`false`).
     ///
     /// # Errors
-    /// [`Error::Invalid`] settings; [`Error::Store`] with `KeepConflict` where they keep something else, with `ProfileConflict` where
-    /// they change signatures and there are records;
-    /// [`Error::TaskRunning`] while a reindex or an activation brings other settings.
+    /// [`Error::Invalid`] for invalid settings; [`Error::Store`] with `KeepConflict` if they change `keep`, with `ProfileConflict` if they
+    /// change signatures and there are records; [`Error::TaskRunning`] while a reindex or an activation brings other settings.
     pub async fn put_collection(&self, name: &CollectionName, settings: Settings) -> Result<(Collection, bool)> {
         let violations = settings.validate();
         if !violations.is_empty() {
@@ -30,7 +29,7 @@ impl Engine {
         let mut attempts = 0;
         loop {
             match self.create_or_update(&spec).await {
-                // It was there, and dropped before it was changed: it is for this call to create it again.
+                // The collection existed, and was dropped before it was changed: this call creates it again.
                 Err(Error::UnknownCollection(_)) if attempts < DROP_RETRIES => attempts += 1,
                 settled => return settled,
             }
@@ -39,7 +38,7 @@ impl Engine {
 
     async fn create_or_update(&self, spec: &CollectionSpec) -> Result<(Collection, bool)> {
         match self.store.create_collection(spec.clone()).await {
-            // Not counted: another request may have dropped it by now, and it was created all the same.
+            // Records are not counted: another request may have dropped the collection by now, although it was created.
             Ok(state) => Ok((self.described(&state, 0).await?, true)),
             Err(StoreError::CollectionExists(_)) => {
                 self.refuse_lost_change(spec).await?;
@@ -51,7 +50,8 @@ impl Engine {
         }
     }
 
-    /// A reindex brings settings of its own: those given while it runs would be gone when it ends.
+    /// Refuses settings that a running task would overwrite: a reindex brings its own settings, so that other settings would be lost at its
+    /// end.
     async fn refuse_lost_change(&self, spec: &CollectionSpec) -> Result<()> {
         if self.context(&spec.name).await?.state.settings == spec.settings {
             return Ok(());
@@ -64,17 +64,17 @@ impl Engine {
         }
     }
 
-    /// Which collection has this name, as far as this instance knows: a moment ago another one may have deleted it, and created
-    /// another.
+    /// Returns the number of the collection with this name, as far as this instance knows: another instance may have deleted the collection
+    /// a moment ago and created another one.
     ///
     /// # Errors
-    /// [`Error::UnknownCollection`] where none has; [`Error::Store`] when the store cannot be asked.
+    /// [`Error::UnknownCollection`] if there is none; [`Error::Store`] when the store cannot be asked.
     pub async fn collection_number(&self, name: &CollectionName) -> Result<CollectionNumber> {
         let state = self.store.collection(name).await?;
         Ok(state.ok_or_else(|| Error::UnknownCollection(name.clone()))?.number)
     }
 
-    /// One collection.
+    /// Returns one collection.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
@@ -83,18 +83,19 @@ impl Engine {
         self.describe(&context.state).await
     }
 
-    /// The names of all collections.
+    /// Returns the names of all collections.
     ///
     /// # Errors
-    /// What the store gives.
+    /// The errors of the store.
     pub async fn collection_names(&self) -> Result<Vec<CollectionName>> {
         Ok(self.store.collections().await?.iter().map(|state| state.name.clone()).collect())
     }
 
-    /// The collections behind the name `after` that are to be `shown`, by name, at most `limit`; and the name to go on behind.
+    /// Returns the collections with a name above `after` for which `shown` is true, by name, at most `limit`; and the name after which the
+    /// list continues.
     ///
     /// # Errors
-    /// What the store gives; a collection that is deleted meanwhile is left out.
+    /// The errors of the store. A collection that is deleted meanwhile is left out.
     pub async fn collections(
         &self,
         after: Option<&CollectionName>,
@@ -107,7 +108,7 @@ impl Engine {
         let mut collections = Vec::new();
         for state in states.into_iter().take(limit) {
             match self.describe(&state).await {
-                // Dropped between the two reads.
+                // The collection was dropped between the two reads.
                 Err(Error::UnknownCollection(_)) => {}
                 described => collections.push(described?),
             }
@@ -115,7 +116,7 @@ impl Engine {
         Ok((collections, next))
     }
 
-    /// Removes a collection with everything in it.
+    /// Removes a collection with all its records.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
@@ -149,7 +150,7 @@ impl Engine {
     pub(super) async fn spec(&self, name: &CollectionName, settings: Settings) -> Result<CollectionSpec> {
         let profile = {
             let settings = settings.clone();
-            // Compiling reads the dictionary when the collection has words of its own: a third of a second.
+            // The compiler reads the dictionary if the collection has its own words, which takes a third of a second.
             off_thread(move || Ok(Profile::compile(&settings, None).digest().to_owned())).await?
         };
         let hash_key = match settings.keep {
@@ -159,7 +160,7 @@ impl Engine {
         Ok(CollectionSpec { name: name.clone(), settings, profile, hash_key, now: (self.options.now)() })
     }
 
-    /// The collection, compiled.
+    /// Returns the compiled collection.
     pub(super) async fn context(&self, name: &CollectionName) -> Result<Arc<Context>> {
         match self.store.collection(name).await? {
             Some(state) => self.contexts.of(&*self.store, &state).await,
@@ -167,8 +168,7 @@ impl Engine {
         }
     }
 
-    /// The collection, compiled; created with preset `default` where it is not there and [`auto_create`](super::Options)
-    /// says so.
+    /// Returns the compiled collection. Creates an unknown collection with preset `default` if [`auto_create`](super::Options) is set.
     pub(super) async fn context_or_create(&self, name: &CollectionName, row: &Row) -> Result<Arc<Context>> {
         for _ in 0..=DROP_RETRIES {
             match self.context(name).await {
@@ -179,13 +179,13 @@ impl Engine {
             if self.store.collections().await?.len() >= most {
                 return Err(Error::TooManyCollections(name.clone(), most));
             }
-            // A row that the collection would refuse does not create it.
+            // A row that the collection would refuse does not create the collection.
             let row = row.clone();
             off_thread(move || context::read(&Profile::compile(&Settings::default(), None), &row)).await?;
             let spec = self.spec(name, Settings::default()).await?;
             match self.store.create_collection(spec).await {
                 Ok(state) => return self.contexts.of(&*self.store, &state).await,
-                // Another request created it first, and may drop it next.
+                // Another request created the collection first, and may drop it next.
                 Err(StoreError::CollectionExists(_)) => {}
                 Err(other) => return Err(other.into()),
             }

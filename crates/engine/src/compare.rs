@@ -1,4 +1,4 @@
-//! Comparing two generations: which pairs the one finds and the other does not.
+//! Comparison of two generations: the pairs that only one of them finds.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -14,48 +14,58 @@ use doppel_store::decisions::RecordPair;
 use doppel_store::generations::Pairs;
 use doppel_store::{CollectionState, GenerationId, Seq};
 
-/// Lists of pairs read at once.
+/// Number of lists of pairs that are read at once.
 const PIECE: usize = 1000;
-/// Differences looked at together.
+/// Number of differences whose records are read together.
 const TOGETHER: usize = 1000;
 
-/// Two generations side by side.
+/// The comparison of two generations.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Comparison {
-    /// The generation asked about.
+    /// The generation of the request.
     #[schema(value_type = u32)]
     pub generation: GenerationId,
-    /// The live one.
+    /// The live generation.
     #[schema(value_type = u32)]
     pub live: GenerationId,
-    /// Pairs that both find.
+    /// Number of pairs that both generations find.
     pub shared: u64,
-    /// Pairs that only the generation asked about finds.
+    /// Number of pairs that only the generation of the request finds.
     pub gained: u64,
-    /// Pairs that only the live one finds.
+    /// Number of pairs that only the live generation finds.
     pub lost: u64,
-    /// Examples of pairs gained, the earliest first.
+    /// Examples of gained pairs, the earliest first.
     pub gained_examples: Vec<PairView>,
-    /// Examples of pairs lost, the earliest first.
+    /// Examples of lost pairs, the earliest first.
     pub lost_examples: Vec<PairView>,
 }
 
 /// A pair that one of two generations finds.
-struct Difference {
+struct PairDifference {
     earlier: Seq,
     later: Seq,
     is_gain: bool,
 }
 
+impl PairDifference {
+    fn gained(earlier: Seq, later: Seq) -> Self {
+        Self { earlier, later, is_gain: true }
+    }
+
+    fn lost(earlier: Seq, later: Seq) -> Self {
+        Self { earlier, later, is_gain: false }
+    }
+}
+
 impl Engine {
-    /// Which pairs a generation finds that the live one does not, and the reverse, as far as both ends are still there and nobody
-    /// decided about them. Of records that were there when the younger of the two was begun: the pairs of later ones are only
-    /// looked for in the one that answers. Reads the pairs of both and all decisions, and the records of pairs that differ, many
-    /// at once: O(pairs + decisions). Memory: the decided pairs.
+    /// Returns the pairs that only the given generation or only the live one finds. It leaves out pairs with a record that is gone, pairs
+    /// that a person decided about, and pairs of records that were registered after the younger of the two generations was begun: later
+    /// records have pairs only in the live generation. Reads the pairs of both generations and all decisions, and the records of pairs that
+    /// differ, many at once: O(pairs + decisions). Memory: the decided pairs.
     ///
     /// # Errors
-    /// `UnknownCollection`, `UnknownGeneration`; `Store` with `GenerationLive` or `GenerationBuilding` where there is nothing to
-    /// compare.
+    /// `UnknownCollection`, `UnknownGeneration`; `Store` with `GenerationLive` or `GenerationBuilding` if the generation cannot be
+    /// compared.
     pub async fn compare_generations(
         &self,
         collection: &CollectionName,
@@ -79,12 +89,11 @@ impl Engine {
                 (None, Some(seq)) => (Ordering::Greater, seq),
                 (Some(old), Some(new)) => (old.cmp(&new), old.min(new)),
             };
-            let before: BTreeSet<Seq> = if order.is_le() { old.take() } else { Vec::new() }.into_iter().collect();
-            let after: BTreeSet<Seq> = if order.is_ge() { new.take() } else { Vec::new() }.into_iter().collect();
+            let before: BTreeSet<Seq> = if order.is_le() { old.take_pairs() } else { Vec::new() }.into_iter().collect();
+            let after: BTreeSet<Seq> = if order.is_ge() { new.take_pairs() } else { Vec::new() }.into_iter().collect();
             comparison.shared += before.intersection(&after).count() as u64;
-            let difference = |is_gain| move |earlier: &Seq| Difference { earlier: *earlier, later: seq, is_gain };
-            pending.extend(after.difference(&before).map(difference(true)));
-            pending.extend(before.difference(&after).map(difference(false)));
+            pending.extend(after.difference(&before).map(|earlier| PairDifference::gained(*earlier, seq)));
+            pending.extend(before.difference(&after).map(|earlier| PairDifference::lost(*earlier, seq)));
             if pending.len() >= TOGETHER {
                 self.note(collection, std::mem::take(&mut pending), &decided, examples, &mut comparison).await?;
             }
@@ -93,11 +102,11 @@ impl Engine {
         Ok(comparison)
     }
 
-    /// Adds differences that count.
+    /// Counts differences between pairs that still exist and that nobody decided about, and collects examples.
     async fn note(
         &self,
         collection: &CollectionName,
-        differences: Vec<Difference>,
+        differences: Vec<PairDifference>,
         decided: &HashSet<RecordPair>,
         examples: usize,
         comparison: &mut Comparison,
@@ -108,8 +117,8 @@ impl Engine {
             ids.insert(record.seq, record.id);
         })
         .await?;
-        for Difference { earlier, later, is_gain } in differences {
-            // Gone meanwhile: neither generation would find it now.
+        for PairDifference { earlier, later, is_gain } in differences {
+            // A record is gone: neither generation would find the pair now.
             let (Some(earlier), Some(later)) = (ids.get(&earlier), ids.get(&later)) else { continue };
             if RecordPair::new(earlier.clone(), later.clone()).is_some_and(|pair| decided.contains(&pair)) {
                 continue;
@@ -126,7 +135,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The pairs about which a decision holds.
+    /// Returns the pairs about which a decision holds.
     async fn decided(&self, collection: &CollectionName) -> Result<HashSet<RecordPair>> {
         let mut decided = HashSet::new();
         self.each_decision(collection, |decision| {
@@ -141,8 +150,7 @@ impl Engine {
 
 impl Comparison {
     fn of(live: GenerationId, generation: GenerationId) -> Self {
-        let (gained_examples, lost_examples) = (Vec::new(), Vec::new());
-        Self { generation, live, shared: 0, gained: 0, lost: 0, gained_examples, lost_examples }
+        Self { generation, live, shared: 0, gained: 0, lost: 0, gained_examples: Vec::new(), lost_examples: Vec::new() }
     }
 }
 
@@ -152,14 +160,14 @@ fn check_comparable(state: &CollectionState, generation: GenerationId) -> Result
     Ok(())
 }
 
-/// The pairs of a generation in seq order, a piece at a time.
+/// Reads the pairs of a generation in seq order, one piece at a time.
 struct PairStream<'a> {
     engine: &'a Engine,
     collection: &'a CollectionName,
     generation: GenerationId,
     piece: std::vec::IntoIter<Pairs>,
     last: Seq,
-    /// Records from here on are left out.
+    /// Records from this seq on are left out.
     end: Seq,
     ended: bool,
 }
@@ -169,7 +177,7 @@ impl<'a> PairStream<'a> {
         Self { engine, collection, generation, piece: Vec::new().into_iter(), last: Seq(0), end, ended: false }
     }
 
-    /// The record next in order.
+    /// Returns the seq of the next record without consuming its pairs.
     async fn peek(&mut self) -> Result<Option<Seq>> {
         if self.piece.as_slice().is_empty() && !self.ended {
             let mut piece = self.engine.store.pairs(self.collection, self.generation, self.last, PIECE).await?;
@@ -181,8 +189,8 @@ impl<'a> PairStream<'a> {
         Ok(self.piece.as_slice().first().map(|pairs| pairs.seq))
     }
 
-    /// Takes what [`PairStream::peek`] named.
-    fn take(&mut self) -> Vec<Seq> {
+    /// Returns the pairs of the record that [`PairStream::peek`] named.
+    fn take_pairs(&mut self) -> Vec<Seq> {
         self.piece.next().map_or_else(Vec::new, |pairs| pairs.earlier)
     }
 }

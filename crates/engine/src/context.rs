@@ -1,4 +1,4 @@
-//! Compiled collections: what the engine needs to know of a collection on every request, made once.
+//! Compiled collections: the data about a collection that every request needs, made once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use arc_swap::ArcSwap;
 use tokio::sync::Mutex;
 
 use crate::answers::InactiveChannel;
-use crate::frequencies::Counted;
-use crate::growth::Growth;
+use crate::frequencies::CountedParts;
+use crate::growth::CollectionGrowth;
 use crate::judge::contrasted;
 use crate::read_records::ReadRecords;
-use crate::stages::{Labels, StageHistograms};
+use crate::stages::{CollectionLabels, StageHistograms};
 use crate::{Error, Result, off_thread};
 use doppel_core::collection::{Channel, CollectionName, Keep, Preset, SegmenterKind, Settings, TextSettings, Verify};
 use doppel_core::index::{Ball, Lookup};
@@ -35,72 +35,72 @@ use doppel_store::{CollectionNumber, CollectionState, GenerationId, Store, Store
 pub(super) struct Context {
     pub(super) state: Arc<CollectionState>,
     pub(super) profile: Arc<Profile>,
-    /// What verification goes by; `None` where the collection does not verify.
+    /// The verifier; `None` if the collection does not verify.
     pub(super) verifier: Option<Verifier>,
-    /// How common pieces of text are in the collection.
+    /// The document frequencies of pieces of text in the collection.
     pub(super) frequencies: Arc<Frequencies>,
-    /// What its sketches are remembered under: shared by those generations of the collection that read the same texts.
+    /// The owner of the collection's sketches in memory. Generations of the collection that read the same texts share an owner.
     pub(super) owner: u32,
-    /// Sketches of records that were registered or verified, under seqs that name their text for ever. The larger a collection,
-    /// the more records share some phrase with a new one; a sketch refuses nearly all of those without reading them.
+    /// Sketches of records that were registered or verified, under seqs that name one text for ever. The larger a collection, the more
+    /// records share a phrase with a new one; a sketch refuses nearly all of those candidates without reading them.
     pub(super) sketches: Arc<Sketches>,
-    /// What was read of records that were judged, likewise.
+    /// Stored records that were read for comparisons, under seqs that name one content for ever.
     pub(super) read_records: Arc<ReadRecords>,
     /// The standby generations, in their order.
-    pub(super) others: Vec<Standby>,
-    /// How many contexts had been made when it was last used.
+    pub(super) others: Vec<StandbyContext>,
+    /// Value of [`ContextCache::made`] when the context was last used.
     used: AtomicU32,
-    /// How it grows.
-    pub(super) growth: Arc<Growth>,
-    /// How long stages take in it.
+    /// The growth of the collection since its document frequencies were counted.
+    pub(super) growth: Arc<CollectionGrowth>,
+    /// Histograms of the durations of stages in the collection.
     pub(super) stages: StageHistograms,
-    /// Whether something goes by document frequencies of text.
+    /// True if a comparison or a channel uses document frequencies of text.
     pub(super) counts_text: bool,
-    /// Whether some of these were not counted: the settings have changed since.
+    /// True if some of these frequencies were not counted, because the settings have changed since the last count.
     pub(super) lacks_frequencies: bool,
 }
 
 /// A standby generation, compiled.
 #[derive(Clone)]
-pub(super) struct Standby {
+pub(super) struct StandbyContext {
     pub(super) generation: GenerationId,
     profile: Arc<Profile>,
-    /// [`Context::owner`] when it is live, and while it is built.
+    /// The value of [`Context::owner`] when the generation is live, and while it is built.
     owner: u32,
 }
 
-/// By how many times the bytes for sketches exceed those for read records, where both are given together.
+/// Ratio of the bytes for sketches to the bytes for read records, where one number bounds both.
 const READ_PART: usize = 8;
 
-/// Most collections with a dictionary of their own that are kept compiled: some 26 MB each. The one that was not used for the
-/// longest time is compiled again when it is, which takes a third of a second.
+/// Largest number of compiled collections that have their own dictionary: each takes some 26 MB. The collection that was unused for the
+/// longest time is removed, and compiled again when it is used, which takes a third of a second.
 const MAX_OWN_DICTIONARIES: usize = 8;
 
-/// A row read and signed.
-pub(super) struct Subject {
+/// A row that was read and signed.
+pub(super) struct SignedRow {
     pub(super) document: Document,
     pub(super) signed: Arc<Signed>,
-    /// What its text names, where that was found while it was signed.
+    /// The names in its text, if they were found when the row was signed.
     pub(super) named: Option<Arc<[NamedObject]>>,
 }
 
-/// How long it took to read and to sign a row.
-pub(super) struct Signing {
+/// The time that reading and signing a row took.
+pub(super) struct SigningTimes {
     pub(super) read: Span,
     pub(super) sign: Span,
 }
 
-/// Texts up to this size are worked on where requests are served: a fraction of a millisecond.
+/// Largest size of a text in bytes that is processed on the threads that serve requests; it takes a fraction of a millisecond.
 const SHORT_TEXT_BYTES: usize = 16 << 10;
 
-impl Subject {
-    /// Whether its text is short.
+impl SignedRow {
+    /// True if the text is short.
     pub(super) fn is_short(&self) -> bool {
         self.document.fields.iter().map(|field| field.text.len()).sum::<usize>() <= SHORT_TEXT_BYTES
     }
 }
 
-/// Reads a row that has some content.
+/// Reads a row. Returns an error if no content field has a value.
 pub(super) fn read(profile: &Profile, row: &Row) -> Result<Document> {
     let document = profile.read(row).map_err(Error::Invalid)?;
     if document.is_empty() {
@@ -111,34 +111,39 @@ pub(super) fn read(profile: &Profile, row: &Row) -> Result<Document> {
 }
 
 impl Context {
-    /// What records are measured by where that is shown: where the collection does not verify, as is usual.
+    /// Returns the verifier that measures records for display; the usual verifier if the collection does not verify.
     pub(super) fn measuring(&self) -> Verifier {
-        let usual =
-            || Verifier::new(self.state.settings.verify.clone().unwrap_or_default(), Arc::clone(&self.frequencies));
-        self.verifier.clone().unwrap_or_else(usual)
+        match &self.verifier {
+            Some(verifier) => verifier.clone(),
+            None => {
+                let usual = self.state.settings.verify.clone().unwrap_or_default();
+                Verifier::new(usual, Arc::clone(&self.frequencies))
+            }
+        }
     }
 
-    /// Whether it keeps a copy of the dictionary.
+    /// True if a generation of the collection has its own copy of the dictionary.
     fn has_own_dictionary(&self) -> bool {
-        let own = |settings: &Settings| {
-            let TextSettings { segmenter, user_words, synonyms, .. } = &settings.text;
-            *segmenter == SegmenterKind::Jieba && !(user_words.is_empty() && synonyms.is_empty())
-        };
-        own(&self.state.settings) || self.state.others.iter().any(|other| own(&other.settings))
+        needs_own_dictionary(&self.state.settings)
+            || self.state.others.iter().any(|other| needs_own_dictionary(&other.settings))
     }
 
-    /// A generation's profile and owner, if it is known with these settings.
-    fn known(&self, generation: GenerationId, settings: &Settings) -> Option<Standby> {
+    /// Returns the profile and the owner of a generation if they are known for these settings.
+    fn known(&self, generation: GenerationId, settings: &Settings) -> Option<StandbyContext> {
         if self.state.generation == generation {
-            let live = || Standby { generation, profile: Arc::clone(&self.profile), owner: self.owner };
-            return (self.state.settings == *settings).then(live);
+            let is_same = self.state.settings == *settings;
+            return is_same.then(|| StandbyContext {
+                generation,
+                profile: Arc::clone(&self.profile),
+                owner: self.owner,
+            });
         }
         let states = self.state.others.iter().zip(&self.others);
         let (_, known) = states.into_iter().find(|(state, _)| state.id == generation && state.settings == *settings)?;
         Some(known.clone())
     }
 
-    /// The owner of sketches under `settings`, if a generation has them that reads the same.
+    /// Returns the owner of the sketches of a generation that reads the same as `settings`, if there is one.
     fn owner_for(&self, settings: &Settings) -> Option<u32> {
         let live = std::iter::once((&self.state.settings, self.owner));
         let others =
@@ -146,23 +151,24 @@ impl Context {
         live.chain(others).find(|(other, _)| same_sketches(other, settings)).map(|(_, owner)| owner)
     }
 
-    /// Whether a generation is being built: the threads behind those that serve have enough to do.
+    /// True while a generation is built: the rebuilding threads then have enough work.
     pub(super) fn is_indexed_anew(&self) -> bool {
         self.state.others.iter().any(|other| other.phase == Phase::Building)
     }
 
-    /// Whether the live generation was built by rules that have changed since.
+    /// True if the live generation was built with rules that have changed since.
     pub(super) fn is_outdated(&self) -> bool {
         self.profile.digest() != self.state.profile
     }
 
-    /// Version of the document frequencies it verifies by; 0 where it does not, or none were counted yet.
+    /// Returns the version of the document frequencies that verification uses; 0 if the collection does not verify, or none were counted
+    /// yet.
     pub(super) fn statistics(&self) -> u32 {
         self.verifier.as_ref().map_or(0, |_| self.frequencies.version())
     }
 
-    /// Whether two records are copies: equal but for punctuation, white space, contacts and noise, with titles that do not name different
-    /// things. A collection that does not verify finds exactly what its channels find, so that it has no copies. O(length).
+    /// True if two records are copies: they differ only in punctuation, white space, contacts and noise, and their titles do not name
+    /// different things. A collection that does not verify finds exactly the matches of its channels, so that it has no copies. O(length).
     pub(super) fn are_copies(&self, a: &Document, b: &Document) -> bool {
         let Some(verifier) = &self.verifier else { return false };
         self.profile.are_copies(a, b) && {
@@ -171,12 +177,12 @@ impl Context {
         }
     }
 
-    /// What a normalised text names.
+    /// Returns the names in a normalised text.
     pub(super) fn named(&self, text: &str) -> Named {
         Named::new(text, self.profile.objects(text))
     }
 
-    /// The same collection as it would be if the standby generation `generation` were live.
+    /// Returns the context of the collection as if the standby generation `generation` were live.
     pub(super) fn seen_from(&self, generation: GenerationId) -> Option<Self> {
         let mut states = self.state.others.iter().zip(&self.others);
         let (state, standby) = states.find(|(state, _)| state.id == generation)?;
@@ -199,11 +205,11 @@ impl Context {
 
     /// Signs `row` for the standby generations.
     pub(super) fn sign_for_standby(&self, id: &RecordId, row: &Row) -> Vec<(GenerationId, Arc<Signed>)> {
-        let signed = |standby: &Standby| Arc::new(standby.profile.sign_stored(id, row).1);
-        self.others.iter().map(|standby| (standby.generation, signed(standby))).collect()
+        let others = self.others.iter();
+        others.map(|standby| (standby.generation, Arc::new(standby.profile.sign_stored(id, row).1))).collect()
     }
 
-    /// A context by itself, with so many bytes for sketches of its own, and a part of that for read records.
+    /// Creates a context outside a service. It has its own `sketch_bytes` bytes for sketches, and a part of that number for read records.
     pub(super) fn alone(
         state: Arc<CollectionState>,
         profile: Arc<Profile>,
@@ -213,8 +219,6 @@ impl Context {
         let sketches = Arc::new(Sketches::new(sketch_bytes));
         let read_records = Arc::new(ReadRecords::new((sketch_bytes / READ_PART) as u64));
         let verifier = verifier(&state.settings, &frequencies);
-        let (others, used, growth) = (Vec::new(), AtomicU32::new(0), Arc::default());
-        let (counts_text, lacks_frequencies, stages) = (false, false, StageHistograms::none());
         Self {
             state,
             profile,
@@ -223,52 +227,52 @@ impl Context {
             owner: 0,
             sketches,
             read_records,
-            others,
-            used,
-            growth,
-            stages,
-            counts_text,
-            lacks_frequencies,
+            others: Vec::new(),
+            used: AtomicU32::new(0),
+            growth: Arc::default(),
+            stages: StageHistograms::none(),
+            counts_text: false,
+            lacks_frequencies: false,
         }
     }
 
-    /// Reads `row`, which must say something that can be compared.
+    /// Reads `row`, of which at least one content field must have a value.
     pub(super) fn read(&self, row: &Row) -> Result<Document> {
         read(&self.profile, row)
     }
 
     /// Reads and signs `row`. O(length of its text).
-    pub(super) fn subject(&self, row: &Row) -> Result<Subject> {
+    pub(super) fn subject(&self, row: &Row) -> Result<SignedRow> {
         self.timed_subject(row).map(|(subject, _)| subject)
     }
 
-    /// The same, and how long it took.
-    pub(super) fn timed_subject(&self, row: &Row) -> Result<(Subject, Signing)> {
+    /// Reads and signs `row`, and measures the time.
+    pub(super) fn timed_subject(&self, row: &Row) -> Result<(SignedRow, SigningTimes)> {
         let began = Instant::now();
         let document = self.read(row)?;
         let read = Span::since(began);
         let signed = Arc::new(self.profile.sign(&document));
         let sign = Span::since(read.ended);
-        Ok((Subject { document, signed, named: None }, Signing { read, sign }))
+        Ok((SignedRow { document, signed, named: None }, SigningTimes { read, sign }))
     }
 
-    /// Reads and signs `row`, and finds what its text names while it is cut: for a batch, where nearly every record is
-    /// compared by that. A request pays for it only when a candidate asks. O(length of its text).
-    pub(super) fn naming_subject(&self, row: &Row) -> Result<Subject> {
+    /// Reads and signs `row`, and finds the names in its text while the text is cut: for a batch, where nearly every record is compared by
+    /// names. A request finds the names only when a candidate needs them. O(length of its text).
+    pub(super) fn naming_subject(&self, row: &Row) -> Result<SignedRow> {
         if !self.compares_names() {
             return self.subject(row);
         }
         let document = self.read(row)?;
         let (signed, named) = self.profile.sign_naming(&document);
-        Ok(Subject { document, signed: Arc::new(signed), named: named.map(Arc::from) })
+        Ok(SignedRow { document, signed: Arc::new(signed), named: named.map(Arc::from) })
     }
 
-    /// Whether what texts name is part of the evidence.
+    /// True if names in texts are part of the evidence.
     fn compares_names(&self) -> bool {
         self.verifier.as_ref().is_some_and(|verifier| verifier.settings().objects)
     }
 
-    /// Reads and signs a stored record; where it cannot be read, it matches nothing.
+    /// Reads and signs a stored record; a record that cannot be read matches nothing.
     pub(super) fn sign_stored(&self, record: &StoredRecord) -> (Option<Document>, Signed) {
         match record.content.read() {
             Some(row) => self.profile.sign_stored(&record.id, &row),
@@ -276,12 +280,12 @@ impl Context {
         }
     }
 
-    /// A value as its records are read: in normal form.
+    /// Returns a value in normal form, as the values of the collection's records are read.
     pub(super) fn normalised(&self, value: &str) -> String {
         Normaliser::new(self.state.settings.text.simplify).normalise(value)
     }
 
-    /// What is kept of a row that was read as `document`. O(bytes).
+    /// Returns the content that is stored of a row that was read as `document`. O(bytes).
     pub(super) fn content(&self, row: &Row, document: &Document) -> Result<Content> {
         match self.state.settings.keep {
             Keep::All => Ok(Content::from(row)),
@@ -289,14 +293,13 @@ impl Context {
         }
     }
 
-    /// What the hashes of contents are keyed by, where no text is kept.
+    /// Returns the key for the hashes of contents of a collection that keeps no text.
     pub(super) fn hash_key(&self) -> Result<&HashKey> {
-        let missing = || StoreError::Internal("the key of a collection's hashes is missing".into());
-        self.state.hash_key.as_ref().ok_or_else(|| missing().into())
+        let key = self.state.hash_key.as_ref();
+        key.ok_or_else(|| StoreError::Internal("the key of a collection's hashes is missing".into()).into())
     }
 
-    /// Whether one of the petitioner's values of a stored record is `identity`, which is normalised; `None` where the record cannot be
-    /// read.
+    /// True if `identity`, which is normalised, is one of the petitioner's values of a stored record; `None` if the record cannot be read.
     pub(super) fn is_by(&self, record: &StoredRecord, identity: &str) -> Option<bool> {
         match &record.content {
             Content::Row(_) => Some(self.profile.read(&record.content.read()?).ok()?.is_by(identity)),
@@ -304,25 +307,25 @@ impl Context {
         }
     }
 
-    /// What the index is asked for a record's fingerprint.
+    /// Returns the index query for a record's fingerprint.
     pub(super) fn ball(&self, signed: &Signed) -> Option<Ball> {
         Ball::of(signed, self.state.settings.simhash())
     }
 
-    /// What the index is asked for a record.
+    /// Returns the index query for a record.
     pub(super) fn lookup<'a>(&self, signed: &'a Signed) -> Lookup<'a> {
         Lookup::of(signed, self.state.settings.simhash())
     }
 
-    /// Whether judging needs the candidates' signatures. Decided by the channels, and by whether there will be texts to sign again:
-    /// `verify` may change while records stay as they are.
+    /// True if a judge needs the signatures of candidates. This depends on the channels, and on whether the collection keeps texts that can
+    /// be signed again. It does not depend on `verify`, which may change while records stay the same.
     pub(super) fn needs_signatures(&self) -> bool {
         let by_key_alone = self.state.settings.keeps_text();
         let mut schemes = self.profile.schemes().iter();
         schemes.any(|scheme| scheme.name() != "simhash" && !(by_key_alone && scheme.key_implies_match()))
     }
 
-    /// Channels that cannot run, and why.
+    /// Returns the channels that cannot run, with the reasons.
     pub(super) fn inactive_channels(&self) -> Vec<InactiveChannel> {
         let schemes = self.profile.schemes().iter();
         let inactive = schemes.filter_map(|scheme| Some((scheme.name(), scheme.inactive_reason()?)));
@@ -334,24 +337,21 @@ fn verifier(settings: &Settings, frequencies: &Arc<Frequencies>) -> Option<Verif
     settings.verify.clone().map(|verify| Verifier::new(verify, Arc::clone(frequencies)))
 }
 
-/// Whether lines are read, which keeps texts whole.
+/// True if a channel reads lines, which needs whole texts.
 fn reads_lines(settings: &Settings) -> bool {
     settings.channels.iter().any(Channel::reads_lines)
 }
 
-/// Whether a record reads the same and has the same sketch under both: the same fields are read and normalised in the same way, its
-/// time in the same zone, cut into shingles of one width, weighed in one way, and names are found by one dictionary.
+/// True if a record reads the same and has the same sketch under both settings: they read and normalise the same fields in the same way,
+/// read times in the same zone, cut texts into shingles of one width, weigh them in one way, and find names with one dictionary.
 fn same_sketches(one: &Settings, other: &Settings) -> bool {
-    let verify = |settings: &Settings| {
-        let verify = settings.verify.as_ref();
-        verify.map(|verify| (verify.shingle, verify.rarity, verify.objects))
-    };
-    let read = |settings: &Settings| (settings.text.simplify, verify(settings));
-    let (ours, theirs) = (&one.text, &other.text);
+    let ours = &one.text;
+    let theirs = &other.text;
     one.fields == other.fields
         && one.time_zone == other.time_zone
         && one.host_aliases == other.host_aliases
-        && read(one) == read(other)
+        && ours.simplify == theirs.simplify
+        && verification_of_sketches(one) == verification_of_sketches(other)
         && ours.remove_noise == theirs.remove_noise
         && reads_lines(one) == reads_lines(other)
         && ours.segmenter == theirs.segmenter
@@ -359,88 +359,117 @@ fn same_sketches(one: &Settings, other: &Settings) -> bool {
         && ours.synonyms == theirs.synonyms
 }
 
+/// Returns the settings of verification that a sketch depends on: width of shingles, weighting by rarity, use of names.
+fn verification_of_sketches(settings: &Settings) -> Option<(u8, bool, bool)> {
+    let verify = settings.verify.as_ref();
+    verify.map(|verify| (verify.shingle, verify.rarity, verify.objects))
+}
+
+/// True if a profile with these settings has its own copy of the dictionary.
+fn needs_own_dictionary(settings: &Settings) -> bool {
+    let TextSettings { segmenter, user_words, synonyms, .. } = &settings.text;
+    *segmenter == SegmenterKind::Jieba && !(user_words.is_empty() && synonyms.is_empty())
+}
+
 /// See [`Engine::warm_up`](crate::Engine::warm_up).
 pub(super) fn warm_up() {
     let profile = Profile::compile(&Settings::preset(Preset::Default), None);
     let verifier = Verifier::new(Verify::default(), Frequencies::built_in());
-    let read = |content: &str| {
-        let row = Row::parse(serde_json::json!({ "content": content }).to_string().as_bytes()).ok()?;
-        profile.read(&row).ok()
-    };
     let (Some(a), Some(b)) = (
-        read("河口新區三號路5號樓的路燈不亮，ＡＢＣ請維修。電話：12345"),
-        read("河口新区四号路5号楼的路灯不亮，请维修。谢谢"),
+        read_sample(&profile, "河口新區三號路5號樓的路燈不亮，ＡＢＣ請維修。電話：12345"),
+        read_sample(&profile, "河口新区四号路5号楼的路灯不亮，请维修。谢谢"),
     ) else {
         return;
     };
     profile.sign(&a);
-    let (text_a, text_b) = (a.joined(), b.joined());
-    let named = |text: &str| Named::new(text, profile.objects(text));
-    let contrast = contrasted(&verifier, &named(&text_a), &named(&text_b));
+    let text_a = a.joined();
+    let text_b = b.joined();
+    let named_a = Named::new(&text_a, profile.objects(&text_a));
+    let named_b = Named::new(&text_b, profile.objects(&text_b));
+    let contrast = contrasted(&verifier, &named_a, &named_b);
     let overlap = verifier.overlap(&verifier.weigh(verifier.shingles(&text_a)), &verifier.shingles(&text_b));
     verifier.weigh_up(&overlap, &contrast, true, || (text_a, text_b));
 }
 
-/// The compiled collections, by name. Grows with the number of collections, shrinks when they are dropped; those with a
-/// dictionary of their own are at most [`MAX_OWN_DICTIONARIES`].
-pub(super) struct Contexts {
+fn read_sample(profile: &Profile, content: &str) -> Option<Document> {
+    let row = Row::parse(serde_json::json!({ "content": content }).to_string().as_bytes()).ok()?;
+    profile.read(&row).ok()
+}
+
+/// The compiled collections, by name. The map grows with the number of collections and shrinks when they are dropped; at most
+/// [`MAX_OWN_DICTIONARIES`] of them have their own dictionary.
+pub(super) struct ContextCache {
     by_name: ArcSwap<HashMap<CollectionName, Arc<Context>>>,
     sketches: Arc<Sketches>,
     read_records: Arc<ReadRecords>,
     next_owner: AtomicU32,
-    /// How many have been made.
+    /// Number of contexts that have been made.
     made: AtomicU32,
-    /// Which collections have a label of their own in metrics.
-    labels: parking_lot::Mutex<Labels>,
-    /// What has been said of collections that may not be compiled any more.
-    inactive: parking_lot::Mutex<HashMap<CollectionName, Inactive>>,
-    /// Who compiles: many that need the same collection at once wait for the first, and find it compiled.
+    /// The collections that have their own label in metrics.
+    labels: parking_lot::Mutex<CollectionLabels>,
+    /// The inactive channels of collections whose contexts may have been removed.
+    inactive: parking_lot::Mutex<HashMap<CollectionName, KnownInactiveChannels>>,
+    /// Locked while a collection is compiled: requests that need the same collection at once wait for the first one, and find the
+    /// collection compiled.
     compiling: Mutex<()>,
 }
 
-impl Contexts {
-    /// No collections yet, with room for so many bytes of their sketches.
+impl ContextCache {
+    /// Creates a map without collections, with `sketch_bytes` bytes for their sketches.
     pub(super) fn new(sketch_bytes: usize) -> Self {
-        let (sketches, read_records) = (Arc::new(Sketches::new(sketch_bytes)), Arc::default());
-        let (next_owner, made) = (AtomicU32::new(0), AtomicU32::new(0));
-        let (by_name, inactive, labels) =
-            (ArcSwap::default(), parking_lot::Mutex::default(), parking_lot::Mutex::default());
-        Self { by_name, sketches, read_records, next_owner, made, labels, inactive, compiling: Mutex::new(()) }
+        Self {
+            by_name: ArcSwap::default(),
+            sketches: Arc::new(Sketches::new(sketch_bytes)),
+            read_records: Arc::default(),
+            next_owner: AtomicU32::new(0),
+            made: AtomicU32::new(0),
+            labels: parking_lot::Mutex::default(),
+            inactive: parking_lot::Mutex::default(),
+            compiling: Mutex::new(()),
+        }
     }
 }
 
-/// The inactive channels of a collection, which a generation keeps as it was begun.
-struct Inactive {
+/// The inactive channels of a collection. A generation keeps the channels that it was begun with, so that they never change.
+struct KnownInactiveChannels {
     number: CollectionNumber,
     generation: GenerationId,
     profile: String,
     channels: Vec<InactiveChannel>,
 }
 
-impl Contexts {
-    /// The inactive channels of a collection, compiled at most once for each of its generations: a list of collections with words of
-    /// their own would compile each of them anew, at a third of a second.
+impl KnownInactiveChannels {
+    /// True if these are the inactive channels of `state`.
+    fn is_of(&self, state: &CollectionState) -> bool {
+        self.generation == state.generation && self.profile == state.profile && self.number == state.number
+    }
+}
+
+impl ContextCache {
+    /// Returns the inactive channels of a collection. It compiles the collection at most once for each generation: otherwise a list of many
+    /// collections with their own words would compile each of them again, at a third of a second each.
     pub(super) async fn inactive_channels(
         &self,
         store: &dyn Store,
         state: &Arc<CollectionState>,
     ) -> Result<Vec<InactiveChannel>> {
-        let is_same = |known: &&Inactive| {
-            known.generation == state.generation && known.profile == state.profile && known.number == state.number
-        };
-        if let Some(known) = self.inactive.lock().get(&state.name).filter(is_same) {
+        if let Some(known) = self.inactive.lock().get(&state.name).filter(|known| known.is_of(state)) {
             return Ok(known.channels.clone());
         }
         let channels = self.of(store, state).await?.inactive_channels();
         let CollectionState { number, generation, profile, .. } = &**state;
-        let (profile, channels_of) = (profile.clone(), channels.clone());
-        let known = Inactive { number: *number, generation: *generation, profile, channels: channels_of };
+        let known = KnownInactiveChannels {
+            number: *number,
+            generation: *generation,
+            profile: profile.clone(),
+            channels: channels.clone(),
+        };
         self.inactive.lock().insert(state.name.clone(), known);
         Ok(channels)
     }
 
-    /// The context of `state`, compiled on first sight of it. A generation whose settings are as they were keeps its compiled
-    /// profile and its sketches.
+    /// Returns the context of `state`; compiles the collection if the state is new. A generation whose settings are unchanged keeps its
+    /// compiled profile and its sketches.
     pub(super) async fn of(&self, store: &dyn Store, state: &Arc<CollectionState>) -> Result<Arc<Context>> {
         if let Some(context) = self.known(state) {
             return Ok(context);
@@ -450,30 +479,31 @@ impl Contexts {
             return Ok(context);
         }
         let cached = self.by_name.load().get(&state.name).cloned();
-        // Another collection may have had the name before.
+        // Another collection may have had this name before.
         let before = cached.filter(|before| before.state.number == state.number);
         let before = before.as_deref();
-        let mut live = self.compiled(store, &state.name, (state.generation, &state.settings), before).await?;
+        let mut live = self.compiled(store, &state.name, state.generation, &state.settings, before).await?;
         let mut others = Vec::with_capacity(state.others.len());
         for other in &state.others {
-            others.push(self.compiled(store, &state.name, (other.id, &other.settings), before).await?);
+            others.push(self.compiled(store, &state.name, other.id, &other.settings, before).await?);
         }
         let frequencies = frequencies(store, state, before).await?;
         let same = before.filter(|before| before.frequencies.version() == frequencies.version());
         if before.is_some() && same.is_none() {
-            // A sketch says what a text weighs, and that is other now.
+            // A sketch contains the weight of a text, and the new frequencies change the weight.
             self.forget_sketches(std::iter::once(&mut live).chain(&mut others));
         }
         let growth = match same {
             Some(before) => Arc::clone(&before.growth),
-            None => Arc::new(Growth::of(store.count(&state.name).await.unwrap_or(0), &frequencies)),
+            None => Arc::new(CollectionGrowth::of(store.count(&state.name).await.unwrap_or(0), &frequencies)),
         };
-        let Standby { profile, owner, .. } = live;
-        let (state, sketches) = (Arc::clone(state), Arc::clone(&self.sketches));
+        let StandbyContext { profile, owner, .. } = live;
+        let state = Arc::clone(state);
+        let sketches = Arc::clone(&self.sketches);
         let read_records = Arc::clone(&self.read_records);
         let used = AtomicU32::new(self.made.fetch_add(1, Ordering::Relaxed) + 1);
         let verifier = verifier(&state.settings, &frequencies);
-        let counted = Counted::of(&profile, state.settings.verify.as_ref());
+        let counted = CountedParts::of(&profile, state.settings.verify.as_ref());
         let lacks_frequencies = counted.as_ref().is_some_and(|counted| !counted.are_in(&frequencies));
         let counts_text = counted.is_some();
         let stages = StageHistograms::of(self.labels.lock().of(&state.name));
@@ -497,7 +527,7 @@ impl Contexts {
         if before.is_none() && context.is_outdated() {
             tracing::warn!(
                 collection = %state.name, generation = state.generation.0,
-                "the index was built by rules that have changed since; records registered now may miss earlier ones until the \
+                "the index was built with rules that have changed since; new records may miss earlier ones until the \
                  collection is reindexed"
             );
         }
@@ -514,59 +544,61 @@ impl Contexts {
         let context = self.by_name.load().get(&state.name).cloned()?;
         let same = Arc::ptr_eq(&context.state, state) || context.state == *state;
         let made = self.made.load(Ordering::Relaxed);
-        // Written seldom, so that requests on all cores can read it.
+        // Written only if the value differs, so that requests on all cores can read it.
         if same && context.used.load(Ordering::Relaxed) != made {
             context.used.store(made, Ordering::Relaxed);
         }
         same.then_some(context)
     }
 
-    /// A generation's profile, with the statistics it was begun with: as it was, or compiled now.
+    /// Returns a compiled generation, with the statistics that it was begun with: the known one, or a newly compiled one.
     async fn compiled(
         &self,
         store: &dyn Store,
         name: &CollectionName,
-        (generation, settings): (GenerationId, &Settings),
+        generation: GenerationId,
+        settings: &Settings,
         before: Option<&Context>,
-    ) -> Result<Standby> {
+    ) -> Result<StandbyContext> {
         if let Some(known) = before.and_then(|before| before.known(generation, settings)) {
             return Ok(known);
         }
         let statistics = match store.statistics(name, generation).await {
-            // Dropped meanwhile. Who goes on hears so from the store, and nobody else sees this state again.
+            // The collection was dropped meanwhile. The store refuses the caller's next step, and nobody else sees this state again.
             Err(StoreError::UnknownCollection(_)) => None,
             other => other?,
         };
         let damaged =
             || StoreError::Internal("the statistics of a generation are damaged; reindex the collection".into());
         let decoded = statistics.map(|bytes| Statistics::decode(&bytes).ok_or_else(damaged)).transpose()?;
-        let (own, statistics) = (settings.clone(), decoded.map(Arc::new));
-        let profile = off_thread(move || Ok(Arc::new(Profile::compile(&own, statistics)))).await?;
+        let statistics = decoded.map(Arc::new);
+        let settings_to_compile = settings.clone();
+        let profile = off_thread(move || Ok(Arc::new(Profile::compile(&settings_to_compile, statistics)))).await?;
         let shared = before.and_then(|before| before.owner_for(settings));
         let owner = shared.unwrap_or_else(|| self.next_owner.fetch_add(1, Ordering::Relaxed));
-        Ok(Standby { generation, profile, owner })
+        Ok(StandbyContext { generation, profile, owner })
     }
 
-    /// Gives generations new owners of sketches, those that shared one before one together.
-    fn forget_sketches<'a>(&self, generations: impl Iterator<Item = &'a mut Standby>) {
+    /// Gives the generations new owners of sketches. Generations that shared an owner share a new one.
+    fn forget_sketches<'a>(&self, generations: impl Iterator<Item = &'a mut StandbyContext>) {
         let mut renamed = HashMap::new();
         for generation in generations {
-            let next = || self.next_owner.fetch_add(1, Ordering::Relaxed);
-            generation.owner = *renamed.entry(generation.owner).or_insert_with(next);
+            let owner = renamed.entry(generation.owner);
+            generation.owner = *owner.or_insert_with(|| self.next_owner.fetch_add(1, Ordering::Relaxed));
         }
     }
 
-    /// Bytes of all remembered sketches.
+    /// Returns the size of all sketches in memory, in bytes.
     pub(super) fn sketch_bytes(&self) -> u64 {
         self.sketches.memory_usage() as u64
     }
 
-    /// Bytes of all that was read of records and is kept.
+    /// Returns the size of all read records in memory, in bytes.
     pub(super) fn read_record_bytes(&self) -> u64 {
         self.read_records.memory_usage()
     }
 
-    /// Forgets a dropped collection.
+    /// Removes a dropped collection.
     pub(super) fn forget(&self, name: &CollectionName) {
         self.inactive.lock().remove(name);
         self.by_name.rcu(|contexts| {
@@ -577,7 +609,7 @@ impl Contexts {
     }
 }
 
-/// The document frequencies in force: those known before, or read now.
+/// Returns the document frequencies in use: those of the previous context, or those in the store.
 async fn frequencies(store: &dyn Store, state: &CollectionState, before: Option<&Context>) -> Result<Arc<Frequencies>> {
     if let Some(before) = before.filter(|before| before.frequencies.version() == state.frequencies) {
         return Ok(Arc::clone(&before.frequencies));
@@ -593,7 +625,7 @@ async fn frequencies(store: &dyn Store, state: &CollectionState, before: Option<
             },
             Arc::new,
         )),
-        // Superseded or dropped meanwhile: nobody sees this state again.
+        // Newer frequencies were stored or the collection was dropped meanwhile: nobody sees this state again.
         Ok(None) | Err(StoreError::UnknownCollection(_)) => {
             Ok(before.map_or_else(Frequencies::built_in, |before| Arc::clone(&before.frequencies)))
         }
@@ -601,7 +633,7 @@ async fn frequencies(store: &dyn Store, state: &CollectionState, before: Option<
     }
 }
 
-/// Leaves [`MAX_OWN_DICTIONARIES`] contexts with a dictionary of their own, those used last.
+/// Removes contexts that have their own dictionary until [`MAX_OWN_DICTIONARIES`] are left: the most recently used ones.
 fn forget_unused(contexts: &mut HashMap<CollectionName, Arc<Context>>) {
     let mut own: Vec<(u32, CollectionName)> = contexts
         .values()
@@ -629,51 +661,69 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn many_who_need_a_collection_at_once_compile_it_once() {
-        let (contexts, store) = (Arc::new(Contexts::new(1 << 20)), Arc::new(ModelStore::default()));
+    async fn parallel_requests_for_a_collection_compile_it_once() {
+        let contexts = Arc::new(ContextCache::new(1 << 20));
+        let store = Arc::new(ModelStore::default());
         let state = state(&store, "words", &["幸福里七期"]).await;
-        let of = || {
-            let (contexts, store, state) = (contexts.clone(), store.clone(), state.clone());
-            tokio::spawn(async move { contexts.of(&*store, &state).await })
-        };
+        let mut tasks = Vec::new();
+        for _ in 0..16 {
+            let contexts = contexts.clone();
+            let store = store.clone();
+            let state = state.clone();
+            tasks.push(tokio::spawn(async move { contexts.of(&*store, &state).await }));
+        }
         let mut all = Vec::new();
-        for task in (0..16).map(|_| of()).collect::<Vec<_>>() {
+        for task in tasks {
             all.push(task.await.unwrap().unwrap());
         }
         assert!(all.iter().all(|context| Arc::ptr_eq(context, &all[0])));
         assert_eq!(contexts.made.load(Ordering::Relaxed), 1);
     }
 
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn generations_that_read_the_same_share_their_sketches() {
-        let (contexts, store) = (Contexts::new(1 << 20), ModelStore::default());
-        let first = state(&store, "words", &[]).await;
-        let owner = contexts.of(&store, &first).await.unwrap().owner;
-        let after = async |change: fn(&mut Settings)| {
-            let mut changed = CollectionState::clone(&first);
-            change(&mut changed.settings);
-            contexts.of(&store, &Arc::new(changed)).await.unwrap().owner
-        };
-        assert_eq!(after(|settings| settings.min_features = 9).await, owner);
-        assert_ne!(after(|settings| settings.text.simplify = false).await, owner);
-        let owner = contexts.of(&store, &first).await.unwrap().owner;
-        assert_ne!(after(|settings| settings.fields.truncate(3)).await, owner);
+    /// Returns the owner of the sketches after `change` of the settings of `first`.
+    async fn owner_after(
+        contexts: &ContextCache,
+        store: &ModelStore,
+        first: &CollectionState,
+        change: fn(&mut Settings),
+    ) -> u32 {
+        let mut changed = first.clone();
+        change(&mut changed.settings);
+        contexts.of(store, &Arc::new(changed)).await.unwrap().owner
+    }
+
+    fn is_kept(contexts: &ContextCache, state: &CollectionState) -> bool {
+        contexts.by_name.load().contains_key(&state.name)
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_generation_of_other_rules_is_outdated() {
-        let (contexts, store) = (Contexts::new(1 << 20), ModelStore::default());
+    async fn generations_that_read_the_same_share_their_sketches() {
+        let contexts = ContextCache::new(1 << 20);
+        let store = ModelStore::default();
+        let first = state(&store, "words", &[]).await;
+        let owner = contexts.of(&store, &first).await.unwrap().owner;
+        assert_eq!(owner_after(&contexts, &store, &first, |settings| settings.min_features = 9).await, owner);
+        assert_ne!(owner_after(&contexts, &store, &first, |settings| settings.text.simplify = false).await, owner);
+        let owner = contexts.of(&store, &first).await.unwrap().owner;
+        assert_ne!(owner_after(&contexts, &store, &first, |settings| settings.fields.truncate(3)).await, owner);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_generation_that_was_built_with_other_rules_is_outdated() {
+        let contexts = ContextCache::new(1 << 20);
+        let store = ModelStore::default();
         let state = state(&store, "words", &[]).await;
         let context = contexts.of(&store, &state).await.unwrap();
-        assert!(context.is_outdated(), "made under another profile");
+        assert!(context.is_outdated(), "built with another profile");
         let profile = context.profile.digest().to_owned();
         let renewed = Arc::new(CollectionState { profile, ..CollectionState::clone(&state) });
         assert!(!contexts.of(&store, &renewed).await.unwrap().is_outdated());
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn dictionaries_are_bounded_and_the_longest_unused_goes_first() {
-        let (contexts, store) = (Contexts::new(1 << 20), ModelStore::default());
+    async fn dictionaries_are_bounded_and_the_longest_unused_is_removed_first() {
+        let contexts = ContextCache::new(1 << 20);
+        let store = ModelStore::default();
         let plain = state(&store, "plain", &[]).await;
         contexts.of(&store, &plain).await.unwrap();
         let mut states = Vec::new();
@@ -682,12 +732,12 @@ mod tests {
         }
         for state in &states {
             contexts.of(&store, state).await.unwrap();
-            // In use all the time.
+            // The first collection is used all the time.
             contexts.of(&store, &states[0]).await.unwrap();
         }
-        let kept = |state: &Arc<CollectionState>| contexts.by_name.load().contains_key(&state.name);
-        assert!(kept(&plain) && kept(&states[0]) && !kept(&states[1]) && states[2..].iter().all(kept));
+        assert!(is_kept(&contexts, &plain) && is_kept(&contexts, &states[0]) && !is_kept(&contexts, &states[1]));
+        assert!(states[2..].iter().all(|state| is_kept(&contexts, state)));
         contexts.of(&store, &states[1]).await.unwrap();
-        assert!(kept(&states[1]) && !kept(&states[2]));
+        assert!(is_kept(&contexts, &states[1]) && !is_kept(&contexts, &states[2]));
     }
 }

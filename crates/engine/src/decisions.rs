@@ -1,4 +1,4 @@
-//! What people say about pairs of records, and how it reaches verdicts.
+//! Decisions of people about pairs of records, and their effect on verdicts.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,21 +19,21 @@ use doppel_store::{GenerationId, Seq, StoreError};
 pub const MAX_BY_CHARS: usize = 200;
 /// Longest note on a decision, in characters.
 pub const MAX_NOTE_CHARS: usize = 2000;
-/// Decisions read at once.
+/// Number of decisions that are read at once.
 const PIECE: usize = 1_000;
 
-/// What holds between one record and others.
+/// The decisions that hold between one record and other records.
 #[derive(Debug, Default)]
-pub(super) struct Rulings(HashMap<RecordId, bool>);
+pub(super) struct RecordRulings(HashMap<RecordId, bool>);
 
-impl Rulings {
-    /// Whether `other` was said to be the same matter; `None` when nobody said.
+impl RecordRulings {
+    /// Returns the decision about `other`: true for the same matter; `None` if nobody decided.
     pub(super) fn of(&self, other: &RecordId) -> Option<bool> {
-        // Most records have none: no hashing then.
+        // Most records have no decisions, so that no hash is needed.
         if self.0.is_empty() { None } else { self.0.get(other).copied() }
     }
 
-    /// The records that were said to be the same matter, or not to be it.
+    /// Returns the records about which people decided `same`, or did not.
     pub(super) fn that_are(&self, same: bool) -> Vec<RecordId> {
         self.0.iter().filter(|(_, is_same)| **is_same == same).map(|(id, _)| id.clone()).collect()
     }
@@ -46,53 +46,53 @@ pub struct DecisionView {
     pub a: RecordId,
     /// The other.
     pub b: RecordId,
-    /// What holds.
+    /// The judgement that holds.
     pub judgement: Judgement,
-    /// All that was ruled, in order; the last one holds.
+    /// All rulings, in order; the last one holds.
     pub history: Vec<Ruling>,
 }
 
 impl From<Decision> for DecisionView {
     fn from(decision: Decision) -> Self {
         let judgement = decision.rulings.last().map_or(Judgement::Withdrawn, |ruling| ruling.judgement);
-        let (a, b) = (decision.pair.a().clone(), decision.pair.b().clone());
+        let a = decision.pair.a().clone();
+        let b = decision.pair.b().clone();
         Self { a, b, judgement, history: decision.rulings }
     }
 }
 
-/// What a person says, apart from when.
+/// A person's decision, without its time.
 #[derive(Clone, Debug)]
 pub struct Opinion {
-    /// What they say.
+    /// The judgement.
     pub judgement: Judgement,
-    /// Who they are.
+    /// Name of the person.
     pub by: Option<String>,
-    /// Why they say it.
+    /// Reason for the judgement.
     pub note: Option<String>,
 }
 
 impl Opinion {
     fn check(&self) -> Result<()> {
-        let long = |text: &Option<String>, most: usize| text.as_ref().is_some_and(|text| text.chars().count() > most);
-        let too_long =
-            |pointer: &str, most| Violation::new(pointer, "too_long", format!("give at most {most} characters"));
         let mut found = Vec::new();
-        if long(&self.by, MAX_BY_CHARS) {
-            found.push(too_long("/by", MAX_BY_CHARS));
-        }
-        if long(&self.note, MAX_NOTE_CHARS) {
-            found.push(too_long("/note", MAX_NOTE_CHARS));
-        }
+        found.extend(too_long("/by", self.by.as_deref(), MAX_BY_CHARS));
+        found.extend(too_long("/note", self.note.as_deref(), MAX_NOTE_CHARS));
         if found.is_empty() { Ok(()) } else { Err(Error::Invalid(found)) }
     }
 }
 
-/// What came of the decision of a person who had seen what was decided before.
+/// Returns a violation if `text` is longer than `most` characters.
+fn too_long(pointer: &str, text: Option<&str>, most: usize) -> Option<Violation> {
+    let is_long = text.is_some_and(|text| text.chars().count() > most);
+    is_long.then(|| Violation::new(pointer, "too_long", format!("give at most {most} characters")))
+}
+
+/// The result of a decision by a person who had seen the earlier rulings.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Decided {
-    /// It holds.
+pub enum DecisionOutcome {
+    /// The decision was stored and holds.
     Stored(DecisionView),
-    /// Somebody else decided in the meantime: theirs holds, and nothing was stored.
+    /// Another person decided in the meantime. Their decision holds, and nothing was stored.
     Meanwhile(DecisionView),
 }
 
@@ -104,12 +104,12 @@ fn pair(one: &RecordId, other: &RecordId) -> Result<RecordPair> {
 }
 
 impl Engine {
-    /// Records what a person says of two stored records. It holds from the next question on, whatever the scores say, until it
-    /// is ruled again or withdrawn.
+    /// Records a person's decision about two stored records. It holds from the next request on, independent of the scores, until it is
+    /// replaced or withdrawn.
     ///
     /// # Errors
-    /// [`Error::UnknownCollection`], [`Error::UnknownRecord`]; [`Error::Invalid`] for one record with itself and for names or
-    /// notes that are too long; [`Error::Store`] with `TooManyRulings`.
+    /// [`Error::UnknownCollection`], [`Error::UnknownRecord`]; [`Error::Invalid`] for a record with itself and for names or notes that are
+    /// too long; [`Error::Store`] with `TooManyRulings`.
     pub async fn decide(
         &self,
         collection: &CollectionName,
@@ -117,18 +117,18 @@ impl Engine {
         other: &RecordId,
         opinion: Opinion,
     ) -> Result<DecisionView> {
-        match self.rule(collection, (one, other), opinion, None).await? {
-            Decided::Stored(view) => Ok(view),
-            // Without a number of rulings that were seen, only a withdrawal is refused.
-            Decided::Meanwhile(_) => Err(Error::Crashed),
+        match self.rule(collection, one, other, opinion, None).await? {
+            DecisionOutcome::Stored(view) => Ok(view),
+            // If the caller states no number of rulings, only a withdrawal is refused.
+            DecisionOutcome::Meanwhile(_) => Err(Error::Crashed),
         }
     }
 
-    /// Takes back what was said of two records: the scores decide again. The history stays.
+    /// Withdraws the decision about two records: the scores decide again. The history stays.
     ///
     /// # Errors
-    /// [`Error::UnknownCollection`], [`Error::UnknownDecision`]; [`Error::Invalid`] as for [`Engine::decide`]; [`Error::Store`]
-    /// with `TooManyRulings`.
+    /// [`Error::UnknownCollection`], [`Error::UnknownDecision`]; [`Error::Invalid`] as for [`Engine::decide`]; [`Error::Store`] with
+    /// `TooManyRulings`.
     pub async fn withdraw(
         &self,
         collection: &CollectionName,
@@ -140,23 +140,23 @@ impl Engine {
         self.decide(collection, one, other, opinion).await
     }
 
-    /// As [`Engine::decide`] and [`Engine::withdraw`], for a person who had seen `seen` rulings about the pair: nothing is stored if the
-    /// pair has another number of rulings by now, also where another instance stored them. The last ruling said again is no other
-    /// ruling.
+    /// Records or withdraws a decision for a person who had seen `seen` rulings about the pair. Nothing is stored if the pair has another
+    /// number of rulings by now, also if another instance stored them. Repeating the last ruling does not count as another ruling.
     ///
     /// # Errors
-    /// Those of the two; [`Error::UnknownDecision`] also where the rulings that were seen are gone with a record.
+    /// The errors of [`Engine::decide`] and [`Engine::withdraw`]; [`Error::UnknownDecision`] also if the rulings were deleted with a
+    /// record.
     pub async fn decide_having_seen(
         &self,
         collection: &CollectionName,
         pair: (&RecordId, &RecordId),
         opinion: Opinion,
         seen: usize,
-    ) -> Result<Decided> {
-        self.rule(collection, pair, opinion, Some(seen)).await
+    ) -> Result<DecisionOutcome> {
+        self.rule(collection, pair.0, pair.1, opinion, Some(seen)).await
     }
 
-    /// All that was decided about a record and others, withdrawn decisions too, ordered by the other id.
+    /// Returns all decisions about a record and others, including withdrawn ones, ordered by the other id.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
@@ -164,28 +164,30 @@ impl Engine {
         Ok(self.store.decisions_of(collection, id).await?.into_iter().map(DecisionView::from).collect())
     }
 
-    /// Records whether the scores pair two records, in all complete generations. While a decision held, the later one may have been
-    /// registered as it said. Where no text is kept, that stays.
+    /// Records in all complete generations whether the scores pair two records. While a decision held, the later record may have been
+    /// registered with the pair that the decision required. If the collection keeps no text, the recorded pairs stay.
     async fn pair_by_score(&self, collection: &CollectionName, one: &RecordId, other: &RecordId) -> Result<()> {
-        // One at a time: the pairs of a record are read, changed and written.
+        // The lock is needed because the pairs of a record are read, changed and written.
         let _turn = self.pairing.lock().await;
-        let (one, other) = (self.store.record(collection, one).await?, self.store.record(collection, other).await?);
-        // A record that is gone is in no pair.
+        let one = self.store.record(collection, one).await?;
+        let other = self.store.record(collection, other).await?;
+        // A record that is gone belongs to no pair.
         let (Some(one), Some(other)) = (one, other) else { return Ok(()) };
         let (earlier, later) = if one.seq < other.seq { (one, other) } else { (other, one) };
         let live = self.context(collection).await?;
         if !live.state.settings.keeps_text() {
-            // Nothing can be signed again: what was recorded when the later one came stands.
+            // No text can be signed again: the pairs that were recorded at the later record's registration stay.
             self.groups.outdate(collection);
             return Ok(());
         }
         let ready = live.state.others.iter().filter(|other| other.phase == Phase::Ready);
-        let beside = ready.filter_map(|other| live.seen_from(other.id)).map(Arc::new);
-        for context in std::iter::once(Arc::clone(&live)).chain(beside) {
+        let standby = ready.filter_map(|other| live.seen_from(other.id)).map(Arc::new);
+        for context in std::iter::once(Arc::clone(&live)).chain(standby) {
             let generation = context.state.generation;
-            let (a, b) = (earlier.clone(), later.clone());
+            let a = earlier.clone();
+            let b = later.clone();
             let matching = off_thread(move || Ok(rejudge::would_match(&context, &b, &a))).await?;
-            self.put_pair(collection, generation, (earlier.seq, later.seq), matching).await?;
+            self.put_pair(collection, generation, earlier.seq, later.seq, matching).await?;
         }
         self.groups.outdate(collection);
         Ok(())
@@ -195,7 +197,8 @@ impl Engine {
         &self,
         collection: &CollectionName,
         generation: GenerationId,
-        (earlier, later): (Seq, Seq),
+        earlier: Seq,
+        later: Seq,
         matching: bool,
     ) -> Result<()> {
         let recorded = self.store.pairs(collection, generation, later.before(1), 1).await?;
@@ -209,7 +212,7 @@ impl Engine {
         Ok(self.store.put_pairs(collection, generation, vec![pairs]).await?)
     }
 
-    /// Shows all decisions of a collection, withdrawn ones too.
+    /// Calls `show` for all decisions of a collection, including withdrawn ones.
     pub(super) async fn each_decision(
         &self,
         collection: &CollectionName,
@@ -224,14 +227,15 @@ impl Engine {
         }
     }
 
-    /// Adds a ruling. The store looks at the records and the rulings in the same step in which it stores the ruling.
+    /// Adds a ruling. The store reads the records and the rulings in the same step in which it stores the ruling.
     async fn rule(
         &self,
         collection: &CollectionName,
-        (one, other): (&RecordId, &RecordId),
+        one: &RecordId,
+        other: &RecordId,
         opinion: Opinion,
         seen: Option<usize>,
-    ) -> Result<Decided> {
+    ) -> Result<DecisionOutcome> {
         opinion.check()?;
         let pair = pair(one, other)?;
         let Opinion { judgement, by, note } = opinion;
@@ -239,7 +243,7 @@ impl Engine {
         one_request(async {
             let view = match self.store.decide(collection, pair, ruling, seen).await {
                 Ok(Ruled::Added(decision) | Ruled::Repeated(decision)) => DecisionView::from(decision),
-                Ok(Ruled::Refused(Some(decision))) => return Ok(Decided::Meanwhile(decision.into())),
+                Ok(Ruled::Refused(Some(decision))) => return Ok(DecisionOutcome::Meanwhile(decision.into())),
                 Ok(Ruled::Refused(None)) => return Err(Error::UnknownDecision(collection.clone())),
                 Err(StoreError::UnknownRecord(id)) => return Err(Error::UnknownRecord(collection.clone(), id)),
                 Err(error) => return Err(error.into()),
@@ -247,15 +251,15 @@ impl Engine {
             if judgement == Judgement::Withdrawn {
                 self.pair_by_score(collection, one, other).await?;
             }
-            Ok(Decided::Stored(view))
+            Ok(DecisionOutcome::Stored(view))
         })
         .await
     }
 
-    /// What was said of two records.
+    /// Returns the decision about two records.
     ///
     /// # Errors
-    /// [`Error::UnknownCollection`], [`Error::UnknownDecision`]; [`Error::Invalid`] for one record with itself.
+    /// [`Error::UnknownCollection`], [`Error::UnknownDecision`]; [`Error::Invalid`] for a record with itself.
     pub async fn decision(
         &self,
         collection: &CollectionName,
@@ -267,7 +271,7 @@ impl Engine {
         found.map(DecisionView::from).ok_or_else(|| Error::UnknownDecision(collection.clone()))
     }
 
-    /// Decisions after the pair `after`, ordered by their ids, at most `limit`; and whether there may be more.
+    /// Returns decisions after the pair `after`, ordered by their ids, at most `limit`; and true if there are more.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
@@ -283,35 +287,37 @@ impl Engine {
         Ok((found.into_iter().map(DecisionView::from).collect(), more))
     }
 
-    /// What holds between `id` and other records.
-    pub(super) async fn rulings(&self, collection: &CollectionName, id: Option<&RecordId>) -> Result<Rulings> {
-        let Some(id) = id else { return Ok(Rulings::default()) };
+    /// Returns the decisions that hold between `id` and other records.
+    pub(super) async fn rulings(&self, collection: &CollectionName, id: Option<&RecordId>) -> Result<RecordRulings> {
+        let Some(id) = id else { return Ok(RecordRulings::default()) };
         let decisions = self.store.decisions_of(collection, id).await?;
         let holding =
             decisions.iter().filter_map(|decision| Some((decision.pair.other(id)?.clone(), decision.same()?)));
-        Ok(Rulings(holding.collect()))
+        Ok(RecordRulings(holding.collect()))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Desk, id, opinion};
+    use crate::testing::{LetterDesk, id, opinion};
 
     #[tokio::test]
-    async fn who_has_not_seen_the_last_word_changes_nothing_and_is_told_it() {
-        let desk = Desk::with(&["a", "b"]).await;
-        let (a, b) = (id("a"), id("b"));
+    async fn a_decision_is_refused_if_the_person_has_not_seen_the_last_ruling() {
+        let desk = LetterDesk::with(&["a", "b"]).await;
+        let a = id("a");
+        let b = id("b");
         let decide =
             |judgement, by, seen| desk.engine.decide_having_seen(&desk.name, (&a, &b), opinion(judgement, by), seen);
-        assert!(matches!(decide(Judgement::NotSame, "first", 0).await.unwrap(), Decided::Stored(_)));
-        let Decided::Meanwhile(view) = decide(Judgement::Same, "second", 0).await.unwrap() else {
+        assert!(matches!(decide(Judgement::NotSame, "first", 0).await.unwrap(), DecisionOutcome::Stored(_)));
+        let DecisionOutcome::Meanwhile(view) = decide(Judgement::Same, "second", 0).await.unwrap() else {
             panic!("the second had not seen the first")
         };
         assert_eq!((view.judgement, view.history.len()), (Judgement::NotSame, 1));
         assert_eq!(desk.engine.decision(&desk.name, &b, &a).await.unwrap(), view);
-        assert!(matches!(decide(Judgement::NotSame, "first", 0).await.unwrap(), Decided::Stored(_)), "pressed twice");
-        let Decided::Stored(view) = decide(Judgement::Withdrawn, "second", 1).await.unwrap() else {
+        let repeated = decide(Judgement::NotSame, "first", 0).await.unwrap();
+        assert!(matches!(repeated, DecisionOutcome::Stored(_)), "the same ruling again");
+        let DecisionOutcome::Stored(view) = decide(Judgement::Withdrawn, "second", 1).await.unwrap() else {
             panic!("now the second has seen it")
         };
         assert_eq!((view.judgement, view.history.len()), (Judgement::Withdrawn, 2));

@@ -1,15 +1,15 @@
-//! Deleting the records of a petitioner, and those past an age.
+//! Deletion of the records of a petitioner, and of records past an age.
 //!
-//! Each record is deleted in the ordinary way: index, groups, change feed, search, and all decisions about the record follow. The
-//! store deletes a record only in the version that was looked at, and only while the retention that asks for the deletion is still
-//! that of the collection. A record that somebody changes meanwhile is looked at again.
+//! Each record is deleted in the ordinary way, with its entries in the index, in groups and in search, and all decisions about it; the
+//! change feed reports the deletion. The store deletes only the version of a record that was read, and only while the retention that
+//! requires the deletion is still the retention of the collection. A record that somebody changes meanwhile is read and tested again.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::context::Context;
-use crate::tasks::{Erase, Erased};
+use crate::tasks::{Erase, ErasedRecords};
 use crate::{Engine, Error, Result};
 use doppel_core::collection::{CollectionName, MAX_RETENTION_DAYS, Retention, Role, Settings};
 use doppel_core::record::RecordId;
@@ -18,94 +18,97 @@ use doppel_core::violation::Violation;
 use doppel_store::content::KeyedHash;
 use doppel_store::{CollectionNumber, RemovalCondition, Seq, StoredRecord};
 
-/// Records read at once: their rows are in memory together.
+/// Number of records that are read at once: their rows are in memory together.
 const PIECE: usize = 200;
-/// Most records that a report of a dry run names; it counts all.
+/// Largest number of records that the report of a dry run names; it counts all records.
 const NAMED: usize = 1_000;
-/// Longest identity asked for, in characters: names, numbers and addresses of people are far shorter.
+/// Longest identity in a request, in characters: names, numbers and addresses of people are far shorter.
 pub const MAX_IDENTITY_CHARS: usize = 256;
-/// Most times that one record is looked at, because somebody changed it between the look and the deletion. A record that changes more
-/// often is left for the next run.
+/// Largest number of times that one record is tested because somebody changed it between the test and the deletion. A record that changes
+/// more often is left for the next run.
 const LOOKS: usize = 8;
-/// Hours of a day, whatever the clocks of a place do.
+/// Hours of a day, without regard to daylight saving time.
 const HOURS: i64 = 24;
 
-/// How far it is, and what came of it.
+/// The progress and the counts of a deletion.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Erasing {
-    /// The last record looked at.
+pub struct ErasureProgress {
+    /// Seq of the last record that was tested.
     after: Seq,
-    /// Records looked at.
+    /// Number of records that were tested.
     pub seen: u64,
-    /// Records that are to go.
+    /// Number of records that meet the criteria.
     found: u64,
-    /// Records deleted.
+    /// Number of records that were deleted.
     deleted: u64,
-    /// Records that could not be read, and stay.
+    /// Number of records that could not be read and stay.
     unreadable: u64,
-    /// Of a dry run, the first that would go.
+    /// For a dry run: ids of the first records that would be deleted.
     named: Vec<RecordId>,
 }
 
-/// Which records go, as one collection reads them.
-pub struct Wanted {
+/// The criteria for records to delete, for one collection.
+pub struct ErasureCriteria {
     number: CollectionNumber,
-    test: Test,
+    test: ErasureTest,
 }
 
-enum Test {
+enum ErasureTest {
     By(String),
-    /// The same where only hashes are kept.
+    /// A hashed identity, for a collection that keeps only hashes.
     ByHash(KeyedHash),
     StoredBefore(Timestamp),
 }
 
 impl Erase {
-    /// Whether it can be asked of a collection with these settings.
+    /// Checks whether the request fits a collection with these settings.
     ///
     /// # Errors
-    /// [`Error::Invalid`]: no field names a petitioner, or the value is empty or too long; an age out of range.
+    /// [`Error::Invalid`]: no field names a petitioner, the value is empty or too long, or the age is out of range.
     pub fn check(&self, settings: &Settings) -> Result<()> {
-        let wrong =
-            |pointer: &str, code, detail: String| Err(Error::Invalid(vec![Violation::new(pointer, code, detail)]));
         match &self.which {
-            Erased::Identity(value) => {
+            ErasedRecords::Identity(value) => {
                 let value = value.as_deref().unwrap_or_default();
                 if !settings.fields.iter().any(|field| field.role == Role::Identity) {
                     let detail = "no field of this collection has the role identity, so no record names a petitioner";
-                    return wrong("/identity", "no_identity_field", detail.into());
+                    return Err(invalid("/identity", "no_identity_field", detail.into()));
                 }
                 let is_empty = Normaliser::new(settings.text.simplify).normalise(value).is_empty();
                 if is_empty || value.chars().count() > MAX_IDENTITY_CHARS {
                     let detail = format!("give the petitioner's name or number, 1 to {MAX_IDENTITY_CHARS} characters");
-                    return wrong("/identity", "invalid_value", detail);
+                    return Err(invalid("/identity", "invalid_value", detail));
                 }
             }
-            Erased::OlderThanDays(days) if !(1..=MAX_RETENTION_DAYS).contains(days) => {
-                return wrong("/older_than_days", "out_of_range", format!("give 1 to {MAX_RETENTION_DAYS} days"));
+            ErasedRecords::OlderThanDays(days) if !(1..=MAX_RETENTION_DAYS).contains(days) => {
+                let detail = format!("give 1 to {MAX_RETENTION_DAYS} days");
+                return Err(invalid("/older_than_days", "out_of_range", detail));
             }
-            Erased::OlderThanDays(_) => {}
+            ErasedRecords::OlderThanDays(_) => {}
         }
         Ok(())
     }
 
-    /// Why, as a label of a number: few values.
+    /// Returns the reason for the deletion, as a metric label: one of a few values.
     fn reason(&self) -> &'static str {
         match self.which {
-            Erased::Identity(_) => "identity",
-            Erased::OlderThanDays(_) if self.by_retention => "retention",
-            Erased::OlderThanDays(_) => "age",
+            ErasedRecords::Identity(_) => "identity",
+            ErasedRecords::OlderThanDays(_) if self.by_retention => "retention",
+            ErasedRecords::OlderThanDays(_) => "age",
         }
     }
 }
 
+fn invalid(pointer: &str, code: &'static str, detail: String) -> Error {
+    Error::Invalid(vec![Violation::new(pointer, code, detail)])
+}
+
 impl Erase {
-    /// The same request as it is kept until it is done: whose records of a collection that keeps no text are erased is no more written
-    /// down than the records say it.
+    /// Returns the request in the form that is stored until it is done. In a collection that keeps no text, the identity is hashed like the
+    /// identities of the records.
     pub(crate) fn into_kept(self, context: &Context) -> Result<Self> {
         let which = match self.which {
-            Erased::Identity(Some(value)) if !context.state.settings.keeps_text() => {
-                Erased::Identity(Some(context.hash_key()?.identity(&context.normalised(&value)).into()))
+            ErasedRecords::Identity(Some(value)) if !context.state.settings.keeps_text() => {
+                ErasedRecords::Identity(Some(context.hash_key()?.identity(&context.normalised(&value)).into()))
             }
             which => which,
         };
@@ -113,12 +116,12 @@ impl Erase {
     }
 }
 
-impl Erasing {
-    /// The result of the task. Names no record that is deleted, and nobody.
+impl ErasureProgress {
+    /// Returns the result of the task. It contains no identity, and the id of no deleted record.
     pub fn report(&self, request: &Erase) -> Value {
         let days = match request.which {
-            Erased::Identity(_) => None,
-            Erased::OlderThanDays(days) => Some(days),
+            ErasedRecords::Identity(_) => None,
+            ErasedRecords::OlderThanDays(days) => Some(days),
         };
         let mut report = json!({
             "dry_run": request.dry_run, "reason": request.reason(), "older_than_days": days, "looked_at": self.seen,
@@ -132,55 +135,57 @@ impl Erasing {
     }
 }
 
-impl Wanted {
-    /// Whether the record goes; `None` where it cannot be read.
+impl ErasureCriteria {
+    /// True if the record meets the criteria; `None` if the record cannot be read.
     fn is(&self, context: &Context, record: &StoredRecord) -> Option<bool> {
         match &self.test {
-            Test::StoredBefore(end) => Some(record.stored_at.parse::<Timestamp>().ok()? < *end),
-            Test::By(identity) => context.is_by(record, identity),
-            Test::ByHash(identity) => Some(record.content.hashes()?.is_by(identity)),
+            ErasureTest::StoredBefore(end) => Some(record.stored_at.parse::<Timestamp>().ok()? < *end),
+            ErasureTest::By(identity) => context.is_by(record, identity),
+            ErasureTest::ByHash(identity) => Some(record.content.hashes()?.is_by(identity)),
         }
     }
 }
 
 impl Engine {
-    /// What `request` means in this collection at this moment.
+    /// Returns the criteria that `request` means in this collection at this moment.
     ///
     /// # Errors
-    /// [`Error::UnknownCollection`]; [`Error::Conflict`] where the task no longer says whom it was about.
-    pub async fn wanted(&self, collection: &CollectionName, request: &Erase) -> Result<Wanted> {
+    /// [`Error::UnknownCollection`]; [`Error::Conflict`] if the stored request no longer contains the identity.
+    pub async fn wanted(&self, collection: &CollectionName, request: &Erase) -> Result<ErasureCriteria> {
         let context = self.context(collection).await?;
         let test = match &request.which {
-            Erased::Identity(None) => {
-                return Err(Error::Conflict("the task does not say whose records; ask again".into()));
+            ErasedRecords::Identity(None) => {
+                return Err(Error::Conflict(
+                    "the task does not contain the identity any more; create a new task".into(),
+                ));
             }
-            Erased::Identity(Some(hash)) if !context.state.settings.keeps_text() => {
+            ErasedRecords::Identity(Some(hash)) if !context.state.settings.keeps_text() => {
                 let read = KeyedHash::try_from(hash.clone()).map_err(|why| Error::Conflict(why.into()))?;
-                Test::ByHash(read)
+                ErasureTest::ByHash(read)
             }
-            Erased::Identity(Some(value)) => Test::By(context.normalised(value)),
-            Erased::OlderThanDays(days) => {
+            ErasedRecords::Identity(Some(value)) => ErasureTest::By(context.normalised(value)),
+            ErasedRecords::OlderThanDays(days) => {
                 let now =
                     Timestamp::from_microsecond((self.options.micros)().cast_signed()).map_err(|_| Error::Crashed)?;
                 let age = SignedDuration::from_hours(HOURS * i64::from(*days));
-                // Before all time: nothing is that old.
-                Test::StoredBefore(now.checked_sub(age).unwrap_or(Timestamp::MIN))
+                // An age before the earliest time: no record is so old.
+                ErasureTest::StoredBefore(now.checked_sub(age).unwrap_or(Timestamp::MIN))
             }
         };
-        Ok(Wanted { number: context.state.number, test })
+        Ok(ErasureCriteria { number: context.state.number, test })
     }
 
-    /// Looks through the next records, and deletes those that are to go; whether there may be more. A deletion waits for its sync, so
-    /// that registrations take turns with it.
+    /// Reads the next records and deletes those records that meet the criteria. Returns false after the last record. Each deletion waits
+    /// until it is synced, so that registrations can run in between.
     ///
     /// # Errors
-    /// [`Error::UnknownCollection`]; what the store gives. What was deleted until then is counted.
+    /// [`Error::UnknownCollection`]; the errors of the store. The counts include the deletions before the error.
     pub async fn erase_some(
         &self,
         collection: &CollectionName,
         request: &Erase,
-        wanted: &Wanted,
-        erasing: &mut Erasing,
+        wanted: &ErasureCriteria,
+        erasing: &mut ErasureProgress,
     ) -> Result<bool> {
         let context = self.context(collection).await?;
         if context.state.number != wanted.number || !self.still_asks(request, context.state.settings.retention) {
@@ -204,29 +209,31 @@ impl Engine {
                     erasing.found += 1;
                 }
             }
-            (erasing.after, erasing.seen) = (record.seq, erasing.seen + 1);
+            erasing.after = record.seq;
+            erasing.seen += 1;
         }
         Ok(more)
     }
 
-    /// Whether nobody has changed the retention that asks for this.
+    /// True unless the request comes from a retention of the collection that has been changed since.
     fn still_asks(&self, request: &Erase, now: Option<Retention>) -> bool {
-        !request.by_retention || now.is_some_and(|now| request.which == Erased::OlderThanDays(now.days))
+        !request.by_retention || now.is_some_and(|now| request.which == ErasedRecords::OlderThanDays(now.days))
     }
 
-    /// Deletes a record that was asked for; true if the record was deleted. A record that was changed since `record` was read is read
-    /// again, and stays if it is not asked for any more.
+    /// Deletes a record that meets the criteria; true if it was deleted. A record that was changed since `record` was read is read again,
+    /// and stays if it does not meet the criteria any more.
     async fn erase_one(
         &self,
         context: &Context,
         request: &Erase,
-        wanted: &Wanted,
+        wanted: &ErasureCriteria,
         record: &StoredRecord,
     ) -> Result<bool> {
-        let (collection, mut current) = (&context.state.name, record.clone());
+        let collection = &context.state.name;
+        let mut current = record.clone();
         let retention = match request.which {
-            Erased::OlderThanDays(days) if request.by_retention => Some(Retention { days }),
-            Erased::OlderThanDays(_) | Erased::Identity(_) => None,
+            ErasedRecords::OlderThanDays(days) if request.by_retention => Some(Retention { days }),
+            ErasedRecords::OlderThanDays(_) | ErasedRecords::Identity(_) => None,
         };
         for _ in 0..LOOKS {
             let condition = RemovalCondition { retention, ..RemovalCondition::unchanged(wanted.number, &current) };
@@ -234,7 +241,8 @@ impl Engine {
                 return Ok(true);
             }
             let Some(now) = self.store.record(collection, &current.id).await? else { return Ok(false) };
-            // Another seq is another record, which comes later in the walk. An equal version was refused for another reason.
+            // A record with another seq is another record, which comes later in the walk. If the version is equal, the store refused for
+            // another reason.
             let is_settled = now.seq != current.seq || now.version() == current.version();
             if is_settled || wanted.is(context, &now) != Some(true) {
                 return Ok(false);

@@ -1,25 +1,25 @@
-//! Sequences of letters that must be one group, and pairs that must not match, over the model store.
+//! Sequences of letters that must form one group, and pairs that must not match, with the model store.
 
 use serde_json::json;
 
 use crate::Side;
 use crate::answers::ProbabilitySource;
-use crate::groups::Order;
-use crate::lookup::Wanted;
-use crate::testing::{Desk, id};
+use crate::groups::GroupOrder;
+use crate::lookup::SimilarSelection;
+use crate::testing::{LetterDesk, id};
 use doppel_core::record::Row;
 use doppel_core::verdict::{Match, VIA_COPY};
 
 const CAMPAIGN: &str = "河口新区三号路与兴业街交叉口的污水井盖破损已经半个多月，夜间骑车经过时有老人摔倒受伤，社区和市政都说不归自己管，请尽快更换井盖并设置警示标志。";
 
-/// A letter about something of its own, by number.
+/// Returns a letter about its own subject, by number.
 fn unlike(number: u32) -> String {
     let text: String = (0..60).filter_map(|at| char::from_u32(0x4e00 + (number * 977 + at * 131) % 20_000)).collect();
     format!("{text}。")
 }
 
 /// Puts records and returns how many of them are no duplicates.
-async fn originals(desk: &Desk, prefix: &str, letters: &[String]) -> usize {
+async fn originals(desk: &LetterDesk, prefix: &str, letters: &[String]) -> usize {
     let mut originals = 0;
     for (number, letter) in letters.iter().enumerate() {
         let verdict = desk.verdict(&format!("{prefix}{number}"), letter).await;
@@ -29,54 +29,62 @@ async fn originals(desk: &Desk, prefix: &str, letters: &[String]) -> usize {
 }
 
 /// The sizes of the groups of a collection, largest first.
-async fn group_sizes(desk: &Desk) -> Vec<usize> {
-    let (groups, _) = desk.engine.groups(&desk.name, (Order::Size, 1), 2, None, 100).await.unwrap();
+async fn group_sizes(desk: &LetterDesk) -> Vec<usize> {
+    let (groups, _) = desk.engine.groups(&desk.name, GroupOrder::Size, 1, 2, None, 100).await.unwrap();
     let mut sizes: Vec<usize> = groups.iter().map(|group| group.size).collect();
     sizes.sort_unstable_by(|a, b| b.cmp(a));
     sizes
 }
 
+/// Returns the letter of the campaign with a phone number of one of its senders.
+fn with_phone(sender: usize) -> String {
+    format!("{CAMPAIGN}联系电话1{}{:09}。", 3 + sender % 6, (sender * 7_919_111) % 1_000_000_000)
+}
+
 #[tokio::test]
-async fn one_letter_of_many_people_with_their_own_phones_is_one_group_before_and_after_a_count() {
+async fn one_letter_of_many_people_with_their_phone_numbers_is_one_group_before_and_after_a_count() {
     for count in [20, 150] {
-        let desk = Desk::with(&[]).await;
-        let phone = |n: usize| format!("{CAMPAIGN}联系电话1{}{:09}。", 3 + n % 6, (n * 7_919_111) % 1_000_000_000);
-        let letters: Vec<String> = (0..count).map(phone).collect();
+        let desk = LetterDesk::with(&[]).await;
+        let letters: Vec<String> = (0..count).map(with_phone).collect();
         assert_eq!(originals(&desk, "c", &letters).await, 1);
         assert_eq!(group_sizes(&desk).await, [count]);
         desk.engine.refresh_frequencies(&desk.name).await.unwrap();
         assert_eq!(group_sizes(&desk).await, [count], "after a count");
-        let verdict = desk.verdict("later", &phone(count + 1)).await;
+        let verdict = desk.verdict("later", &with_phone(count + 1)).await;
         assert!(verdict.kind.is_duplicate());
         assert_eq!(group_sizes(&desk).await, [count + 1]);
     }
 }
 
+/// Returns a short letter with one of several punctuation marks.
+fn short_letter(number: usize) -> String {
+    let marks = ["。", "；", "！", "\n"];
+    format!("小区停电{m}物业不管{m}请处理{m}", m = marks[number % marks.len()])
+}
+
 #[tokio::test]
-async fn short_copies_among_unlike_letters_are_one_group_however_many_they_are() {
+async fn any_number_of_short_copies_among_other_letters_is_one_group() {
     for copies in [10, 60] {
-        let desk = Desk::with(&[]).await;
+        let desk = LetterDesk::with(&[]).await;
         let all: Vec<String> = (0..200).map(unlike).collect();
         assert_eq!(originals(&desk, "u", &all).await, all.len());
-        let marks = ["。", "；", "！", "\n"];
-        let short = |n: usize| format!("小区停电{m}物业不管{m}请处理{m}", m = marks[n % marks.len()]);
-        let letters: Vec<String> = (0..copies).map(short).collect();
+        let letters: Vec<String> = (0..copies).map(short_letter).collect();
         assert_eq!(originals(&desk, "s", &letters).await, 1);
         desk.engine.refresh_frequencies(&desk.name).await.unwrap();
         assert_eq!(group_sizes(&desk).await, [copies]);
     }
 }
 
-/// The best match of a letter among others.
+/// Returns the best match of a letter among others, and all similar letters including those of the same form.
 async fn best(letters: &[&str], asked: &str) -> (Option<Match>, Vec<Match>) {
-    let desk = Desk::with(&[]).await;
+    let desk = LetterDesk::with(&[]).await;
     for (number, letter) in letters.iter().enumerate() {
         desk.put(&number.to_string(), letter).await;
     }
-    let row = || Row::parse(json!({ "content": asked }).to_string().as_bytes()).unwrap();
-    let matches = desk.engine.similar(&desk.name, row(), Wanted::matches(10)).await.unwrap().similar;
-    let shown =
-        desk.engine.similar(&desk.name, row(), Wanted { templates: true, ..Wanted::matches(10) }).await.unwrap();
+    let row = Row::parse(json!({ "content": asked }).to_string().as_bytes()).unwrap();
+    let wanted = SimilarSelection::matches(10);
+    let matches = desk.engine.similar(&desk.name, row.clone(), wanted.clone()).await.unwrap().similar;
+    let shown = desk.engine.similar(&desk.name, row, SimilarSelection { templates: true, ..wanted }).await.unwrap();
     (matches.into_iter().next(), shown.similar)
 }
 
@@ -117,8 +125,8 @@ async fn the_same_signature_greeting_footer_or_hashtag_under_two_matters_is_no_m
 }
 
 #[tokio::test]
-async fn a_match_says_how_probable_it_is_and_an_explanation_why() {
-    let desk = Desk::with(&[]).await;
+async fn a_match_states_its_probability_and_an_explanation_the_reasons() {
+    let desk = LetterDesk::with(&[]).await;
     desk.put("a", CAMPAIGN).await;
     let again = format!("上次来信没有得到答复。{CAMPAIGN}请给一个明确的时间。");
     let verdict = desk.verdict("b", &again).await;

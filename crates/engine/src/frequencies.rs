@@ -1,14 +1,14 @@
-//! Document frequencies of a collection: counted over a sample of its records, kept by the store in versions, refreshed as the
+//! The document frequencies of a collection. They are counted over a sample of its records, stored in versions, and counted again as the
 //! collection grows.
 //!
-//! Verification is no part of a signature, so that nothing is signed or filed anew when they change. A refresh counts at most
-//! [`SAMPLE_RECORDS`] records on the threads that rebuild, behind those that serve; then the pairs recorded before are judged
-//! again, so that groups follow (see `rejudge`). It is begun by whoever registers the record with which the collection has
-//! grown to twice what it was, whatever instance that is: of two that count at the same time, one is kept.
+//! Verification is no part of a signature, so that new frequencies need no new signatures and no new index entries. A count reads at most
+//! [`SAMPLE_RECORDS`] records, on the rebuilding threads, which have a lower priority than the serving threads. Then the recorded pairs are
+//! judged again, so that groups follow (see `rejudge`). The registration with which the collection has grown to twice its size starts the
+//! count, on any instance. If two instances count at the same time, one result is kept.
 //!
-//! Keys are part of a signature, and lie where text was rare by what was known when their generation was begun. Where too many
-//! of them turn out to lie on text that is common, as in a collection of filled-in forms that began empty, the collection is
-//! reindexed, so that a record is looked up by what is particular to it.
+//! Posting keys are part of a signature. They lie on text that was rare when their generation was begun. If too many of them turn out to
+//! lie on common text, as in a collection of filled-in forms that began empty, the collection is reindexed, so that its records are found
+//! by their particular text.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,61 +28,63 @@ use doppel_core::schemes::frequencies::{Counter, Frequencies, Kinds, SAMPLE_RECO
 use doppel_core::schemes::profile::Profile;
 use doppel_core::text::{Document, shingles};
 
-/// Records with which a collection is counted first: fewer say little that the built-in list does not.
+/// Smallest number of records with which a collection is counted: fewer records add little to the built-in list.
 const FIRST_COUNT: u64 = 64;
 
-/// So long after a collection grew by a quarter it is counted, if that is not due earlier: an import has ended by then.
+/// Pause between the growth of a collection by a quarter and its count, unless a count is due earlier: an import has ended by then.
 const REST: Duration = Duration::from_secs(20);
-/// ... and waits as long again while one in so many of its records is new meanwhile.
+/// The pause is repeated if more than one in this number of records is new after it.
 const AT_REST: u64 = 64;
-/// How often a count is repeated that another one overtook. Each needs the collection to grow to twice its size meanwhile.
+/// Largest number of repetitions of a count because another count was stored first. Each repetition means that the collection grew to twice
+/// its size meanwhile.
 const COUNT_TRIES: usize = 3;
 
-/// From so many records on, a count says much that stays true ...
+/// Number of records from which on a count stays accurate for longer.
 const MANY: u64 = 1_024;
 
-/// How many records a collection has when it is to be counted again while it grows without rest: twice as many as when it was
-/// counted last, and four times as many from [`MANY`] on.
+/// Returns the number of records with which a collection is counted again while it keeps growing: twice the number of the last count, and
+/// four times that number from [`MANY`] records on.
 fn due_at(counted: u64) -> u64 {
     (if counted < MANY { 2 * counted } else { 4 * counted }).max(FIRST_COUNT)
 }
 
-/// Bytes of a record's text that are counted: a long one says no more of what is common than a usual one.
+/// Number of bytes of a record's text that are counted: a long text adds no more information about common text than a usual one.
 const COUNTED_BYTES: usize = 64 << 10;
-/// Of so many records together, one shows whether the keys lie where they should.
+/// One in this number of records is tested for misplaced posting keys.
 const KEYS_OF_ONE_IN: usize = 16;
-/// Share of misplaced keys from which a collection is reindexed: then a record has lost a quarter of its chances to be found, and
-/// every one of those keys proposes crowds.
+/// Share of misplaced posting keys from which on a collection is reindexed: then a record is found through three quarters of its keys only,
+/// and each misplaced key proposes very many candidates.
 const MISPLACED: f64 = 0.25;
-/// A collection is so many times as large when it may be reindexed by itself again.
+/// Factor by which a collection must grow before it is reindexed automatically again.
 const RENEWED_AT: u64 = 4;
 
-/// A count that was put in force.
-struct Count {
+/// A count that was stored.
+struct StoredCount {
     frequencies: Arc<Frequencies>,
-    /// Share of the live generation's keys that lie on text which is common by it, and would not if they were made now.
+    /// Share of the live generation's posting keys that lie on text which is common by the new count, and would lie elsewhere if they were
+    /// made now.
     misplaced: f64,
 }
 
-/// What is counted of a collection's records.
+/// The parts of records that are counted.
 #[derive(Clone)]
-pub(super) struct Counted {
+pub(super) struct CountedParts {
     profile: Arc<Profile>,
-    /// Widths of the shingles.
+    /// Widths of the shingles that are counted.
     widths: BTreeSet<u8>,
-    /// Whether the names of things are counted too.
+    /// True if names of things are counted, too.
     objects: bool,
 }
 
 impl Context {
-    /// What is counted of its records; `None` where nothing goes by document frequencies of text.
-    pub(super) fn counted(&self) -> Option<Counted> {
-        Counted::of(&self.profile, self.verifier.as_ref().map(|verifier| verifier.settings()))
+    /// Returns the parts of records that are counted; `None` if the collection uses no document frequencies of text.
+    pub(super) fn counted(&self) -> Option<CountedParts> {
+        CountedParts::of(&self.profile, self.verifier.as_ref().map(|verifier| verifier.settings()))
     }
 }
 
-impl Counted {
-    /// What a profile and verification go by; `None` where that is nothing.
+impl CountedParts {
+    /// Returns the parts that a profile and verification use; `None` if they use none.
     pub(super) fn of(profile: &Arc<Profile>, verify: Option<&Verify>) -> Option<Self> {
         let verify = verify.filter(|verify| verify.rarity);
         let sampled = profile.wants_text_frequencies().then_some(SAMPLED_SHINGLE);
@@ -95,7 +97,7 @@ impl Counted {
         Kinds::of(self.widths.iter().copied(), self.objects)
     }
 
-    /// Whether all of it was counted in `frequencies`.
+    /// True if `frequencies` contains counts of all these parts.
     pub(super) fn are_in(&self, frequencies: &Frequencies) -> bool {
         frequencies.kinds().include(self.kinds())
     }
@@ -104,7 +106,7 @@ impl Counted {
         self.profile.read(&Row::parse(row.as_bytes()).ok()?).ok()
     }
 
-    /// The codes of a row, each once.
+    /// Returns the codes of a row, each once.
     fn codes(&self, row: &str) -> Option<Vec<u64>> {
         let text = self.document(row)?.joined();
         let text = &text[..text.floor_char_boundary(COUNTED_BYTES)];
@@ -117,7 +119,7 @@ impl Counted {
         Some(codes)
     }
 
-    /// The share of misplaced keys of some rows, see [`Scheme::misplaced_keys`](doppel_core::schemes::Scheme::misplaced_keys).
+    /// Returns the share of misplaced keys of some rows, see [`Scheme::misplaced_keys`](doppel_core::schemes::Scheme::misplaced_keys).
     fn misplaced_keys(&self, rows: &[Arc<str>], now: &Arc<Frequencies>) -> f64 {
         if !self.profile.wants_text_frequencies() {
             return 0.0;
@@ -126,7 +128,7 @@ impl Counted {
         documents.map(|document| self.profile.misplaced_keys(&document, now)).sum::<MisplacedKeys>().share()
     }
 
-    /// Counts rows, on all threads of the pool it runs on.
+    /// Counts rows, on all threads of the pool that calls this function.
     pub(super) fn count(&self, rows: &[Arc<str>], counter: &mut Counter) {
         let counted: Vec<_> = rows.par_iter().filter_map(|row| self.codes(row)).collect();
         counted.into_iter().for_each(|codes| counter.observe(codes));
@@ -134,10 +136,10 @@ impl Counted {
 }
 
 impl Engine {
-    /// Counts a collection's document frequencies anew, puts them in force, and has what depends on them follow.
+    /// Counts a collection's document frequencies again, stores them, and updates all data that depends on them.
     ///
     /// # Errors
-    /// As [`Engine::count_frequencies`].
+    /// The errors of [`Engine::count_frequencies`].
     pub async fn refresh_frequencies(&self, collection: &CollectionName) -> Result<Option<Arc<Frequencies>>> {
         let counted = self.count_frequencies(collection).await?;
         if counted.is_some() {
@@ -146,11 +148,11 @@ impl Engine {
         Ok(counted)
     }
 
-    /// Counts a collection's document frequencies anew and puts them in force; `None` where nothing goes by them. O(sample); again
-    /// when somebody else puts others in force meanwhile, who may have counted fewer records.
+    /// Counts a collection's document frequencies again and stores them; `None` if the collection uses none. O(sample). The count is
+    /// repeated if another count was stored meanwhile, because that one may have read fewer records.
     ///
     /// # Errors
-    /// What the store refuses.
+    /// The errors of the store.
     pub async fn count_frequencies(&self, collection: &CollectionName) -> Result<Option<Arc<Frequencies>>> {
         let mut counted = None;
         for _ in 0..COUNT_TRIES {
@@ -164,8 +166,8 @@ impl Engine {
         Ok(Some(count.frequencies))
     }
 
-    /// As [`Engine::count_frequencies`]; `None` also where somebody else put others in force meanwhile.
-    async fn count_once(&self, collection: &CollectionName) -> Result<Option<Count>> {
+    /// Makes one attempt of [`Engine::count_frequencies`]; `None` also if another count was stored meanwhile.
+    async fn count_once(&self, collection: &CollectionName) -> Result<Option<StoredCount>> {
         let context = self.context(collection).await?;
         let Some(counted) = context.counted() else { return Ok(None) };
         let records = self.store.count(collection).await?;
@@ -180,18 +182,19 @@ impl Engine {
         tracing::info!(
             %collection, version, records, entries = frequencies.len(), misplaced_keys = misplaced, "document frequencies are counted"
         );
-        Ok(Some(Count { frequencies, misplaced }))
+        Ok(Some(StoredCount { frequencies, misplaced }))
     }
 
-    /// Counts a sample of a collection's records; also some of their rows.
-    async fn counter(&self, collection: &CollectionName, counted: &Counted) -> Result<(Counter, Vec<Arc<str>>)> {
+    /// Counts a sample of a collection's records. Also returns some of their rows.
+    async fn counter(&self, collection: &CollectionName, counted: &CountedParts) -> Result<(Counter, Vec<Arc<str>>)> {
         let sample = self.store.sample(collection, SAMPLE_RECORDS).await?;
-        let (mut counter, mut shown) = (Counter::new(counted.kinds()), Vec::new());
+        let mut counter = Counter::new(counted.kinds());
+        let mut shown = Vec::new();
         for seqs in sample.chunks(READ_AT_ONCE) {
             let records = self.store.records_at(collection, seqs).await?;
             let rows: Vec<_> = records.iter().filter_map(|record| record.content.row().cloned()).collect();
-            let usual = |row: &&Arc<str>| row.len() <= COUNTED_BYTES;
-            shown.extend(rows.iter().step_by(KEYS_OF_ONE_IN).filter(usual).cloned());
+            let every_so_many = rows.iter().step_by(KEYS_OF_ONE_IN);
+            shown.extend(every_so_many.filter(|row| row.len() <= COUNTED_BYTES).cloned());
             let counted = counted.clone();
             counter = on_pool(pool()?, move || {
                 counted.count(&rows, &mut counter);
@@ -202,30 +205,33 @@ impl Engine {
         Ok((counter, shown))
     }
 
-    /// Asks for a reindex of a collection whose keys lie on text that is common by what was counted.
-    async fn renew_keys(&self, collection: &CollectionName, count: &Count) -> Result<()> {
+    /// Starts a reindex of a collection whose posting keys lie on text that is common by the new count.
+    async fn renew_keys(&self, collection: &CollectionName, count: &StoredCount) -> Result<()> {
         if count.misplaced < MISPLACED || !self.options.automatic_reindex {
             return Ok(());
         }
-        let (records, context) = (count.frequencies.records(), self.context(collection).await?);
+        let records = count.frequencies.records();
+        let context = self.context(collection).await?;
         let frozen = context.profile.statistics().and_then(|statistics| statistics.text());
-        // By so much must it grow before its keys are renewed again, whatever comes.
+        // The growth that is required before the keys are renewed again, whatever their share of misplaced keys.
         if records < frozen.map_or(MANY, |frozen| frozen.records() * RENEWED_AT) {
             return Ok(());
         }
         let reindex = Reindex { settings: None, activate: true, keep_previous: false, records_per_second: None };
         match self.begin_task(collection, Work::Reindex(reindex)).await {
-            Ok(task) => tracing::info!(%collection, task = task.id, "reindexing: its keys lie on common text"),
-            // The next count asks again.
+            Ok(task) => {
+                tracing::info!(%collection, task = task.id, "reindexing because many posting keys lie on common text");
+            }
+            // The next count tries again.
             Err(Error::TaskRunning(_, task)) => {
-                tracing::info!(%collection, task, "its keys lie on common text; another task is at work on it");
+                tracing::info!(%collection, task, "many posting keys lie on common text; another task of the collection is running");
             }
             Err(error) => return Err(error),
         }
         Ok(())
     }
 
-    /// What is known of a collection's document frequencies.
+    /// Returns the version and size of a collection's document frequencies.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
@@ -241,14 +247,15 @@ impl Engine {
         })
     }
 
-    /// The document frequencies that a generation under `profile` freezes, encoded: those in force where they were counted of the
-    /// same texts, counted now where a count is due; else counted for it alone. `None` where it goes by none.
+    /// Returns the encoded document frequencies that a new generation with `profile` keeps: those of the collection if they were counted of
+    /// the same texts, after a new count if one is due; otherwise frequencies that are counted for the generation alone. `None` if the
+    /// profile uses none.
     pub(super) async fn fresh_frequencies(
         &self,
         collection: &CollectionName,
         profile: &Arc<Profile>,
     ) -> Result<Option<Vec<u8>>> {
-        let Some(wanted) = Counted::of(profile, None) else { return Ok(None) };
+        let Some(wanted) = CountedParts::of(profile, None) else { return Ok(None) };
         let context = self.context(collection).await?;
         let live = context.counted().filter(|live| live.kinds().include(wanted.kinds()));
         if live.is_none() || context.profile.digest() != profile.digest() {
@@ -265,13 +272,14 @@ impl Engine {
         Ok(self.store.frequencies(collection, version).await?)
     }
 
-    /// Notes that a record was registered, and has the collection counted again where it has grown enough.
+    /// Counts a registration, and starts a count of document frequencies if the collection has grown enough.
     pub(super) fn grown(&self, context: &Arc<Context>) {
-        // A reindex has the threads that count, and counts itself.
+        // A reindex uses the counting threads, and counts document frequencies itself.
         if !context.counts_text || context.is_indexed_anew() {
             return;
         }
-        let (counted, grown) = (context.frequencies.records(), context.growth.note());
+        let counted = context.frequencies.records();
+        let grown = context.growth.note();
         let some = grown >= FIRST_COUNT / 4;
         let is_due = grown >= due_at(counted) - counted || (some && context.lacks_frequencies);
         let delay = match grown {
@@ -282,7 +290,7 @@ impl Engine {
         self.count_after(delay, Arc::clone(context));
     }
 
-    /// Has a collection counted whose settings go by what was not.
+    /// Starts a count of a collection whose settings use frequencies that were not counted.
     pub(super) async fn count_what_lacks(&self, collection: &CollectionName) -> Result<()> {
         let context = self.context(collection).await?;
         let lacks = context.lacks_frequencies && self.store.count(collection).await? >= FIRST_COUNT;
@@ -298,20 +306,20 @@ impl Engine {
             loop {
                 let before = context.growth.records();
                 tokio::time::sleep(delay).await;
-                // An import goes on: counting now would have to be repeated, with all that follows from it.
+                // The import goes on: a count now would soon be outdated, with all the work that depends on it.
                 let grown = context.growth.records().saturating_sub(before);
                 if delay.is_zero() || grown <= (context.frequencies.records() / AT_REST).max(FIRST_COUNT) {
                     break;
                 }
             }
             if let Err(error) = engine.count_again(&context).await {
-                tracing::warn!(collection = %context.state.name, %error, "statistics of text are not up to date");
+                tracing::warn!(collection = %context.state.name, %error, "document frequencies could not be counted");
             }
             context.growth.restart();
         });
     }
 
-    /// Counts, unless that was done since `context` was made, or the collection is gone.
+    /// Counts, unless the collection was counted since `context` was made, or is gone.
     async fn count_again(&self, context: &Context) -> Result<()> {
         let name = &context.state.name;
         let now = match self.context(name).await {

@@ -1,4 +1,4 @@
-//! The generations of a collection: listing, activating, dropping them.
+//! The generations of a collection: listing, activating and dropping them.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -8,15 +8,15 @@ use doppel_core::collection::{CollectionName, Settings};
 use doppel_store::generations::Phase;
 use doppel_store::{GenerationId, Seq, StoreError};
 
-/// How a generation stands.
+/// The state of a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
-    /// It answers.
+    /// The live generation, which answers requests.
     Live,
-    /// It is complete and kept up to date: it can be activated.
+    /// Complete and kept up to date: it can be activated.
     Ready,
-    /// A reindex builds it.
+    /// A reindex is building it.
     Building,
 }
 
@@ -26,18 +26,18 @@ pub struct Generation {
     /// Its number.
     #[schema(value_type = u32)]
     pub generation: GenerationId,
-    /// How it stands.
+    /// Its state.
     pub status: Standing,
     /// The settings it was built with.
     pub settings: Settings,
     /// Digest of its profile.
     pub profile: String,
-    /// When it was begun (RFC 3339, UTC).
+    /// Time at which it was begun (RFC 3339, UTC).
     pub created_at: String,
 }
 
 impl Engine {
-    /// The generations of a collection, ascending.
+    /// Returns the generations of a collection, ascending.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
@@ -64,12 +64,12 @@ impl Engine {
         Ok(found)
     }
 
-    /// Removes a generation beside the live one.
+    /// Removes a generation that is not live.
     ///
     /// # Errors
-    /// [`Error::UnknownCollection`], [`Error::UnknownGeneration`]; [`Error::Store`] with `GenerationLive` for the live one, with
-    /// `GenerationBuilding` for one that a task builds, and when the store takes no change now; [`Error::TaskRunning`] where groups are
-    /// made of its pairs until a task has found those of the live one.
+    /// [`Error::UnknownCollection`], [`Error::UnknownGeneration`]; [`Error::Store`] with `GenerationLive` for the live generation, with
+    /// `GenerationBuilding` for a generation that a task is building, and when the store accepts no change now; [`Error::TaskRunning`] if
+    /// groups use its pairs until a task has found the pairs of the live generation.
     pub async fn drop_generation(&self, collection: &CollectionName, generation: GenerationId) -> Result<()> {
         let state = self.context(collection).await?.state.clone();
         state.check_not_live(generation)?;
@@ -90,7 +90,7 @@ impl Engine {
         }
     }
 
-    /// The complete standby generations that are older than `previous`, oldest first.
+    /// Returns the complete standby generations that are older than `previous`, oldest first.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
@@ -102,7 +102,7 @@ impl Engine {
         Ok(self.context(collection).await?.state.older_than(previous))
     }
 
-    /// Number of records.
+    /// Returns the number of records.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
@@ -110,28 +110,28 @@ impl Engine {
         Ok(self.store.count(collection).await?)
     }
 
-    /// Says that a generation is complete.
+    /// Marks a generation as complete.
     ///
     /// # Errors
-    /// [`Error::UnknownCollection`]; [`Error::UnknownGeneration`] where it is no standby generation.
+    /// [`Error::UnknownCollection`]; [`Error::UnknownGeneration`] if it is no standby generation.
     pub async fn complete_generation(&self, collection: &CollectionName, generation: GenerationId) -> Result<()> {
         Ok(self.store.complete_generation(collection, generation).await?)
     }
 
-    /// Waits until every change that was under way at the call is visible or has come to nothing; after
-    /// [`Engine::activate_generation`], what was judged in the generation before.
+    /// Waits until every change that was in progress at the call is visible or has failed; after [`Engine::activate_generation`], every
+    /// change that was judged in the previous generation.
     ///
     /// # Errors
-    /// [`Error::UnknownCollection`]; [`Error::Store`] with `Unavailable` or `Unknown` when the store cannot say: to be repeated.
+    /// [`Error::UnknownCollection`]; [`Error::Store`] with `Unavailable` or `Unknown` if the store cannot answer: the caller repeats the
+    /// call.
     pub async fn wait_until_settled(&self, collection: &CollectionName) -> Result<()> {
         Ok(self.store.wait_until_settled(collection).await?)
     }
 
-    /// Makes a complete generation the live one, unless it is.
+    /// Makes a complete generation the live one, unless it is live already.
     ///
     /// # Errors
-    /// [`Error::UnknownCollection`], [`Error::UnknownGeneration`]; [`Error::Store`] with `GenerationBuilding` where it is not
-    /// complete.
+    /// [`Error::UnknownCollection`], [`Error::UnknownGeneration`]; [`Error::Store`] with `GenerationBuilding` if it is not complete.
     pub async fn activate_generation(&self, collection: &CollectionName, generation: GenerationId) -> Result<()> {
         if !self.is_live(collection, generation).await? {
             self.store.activate_generation(collection, generation).await?;
@@ -139,15 +139,15 @@ impl Engine {
         Ok(())
     }
 
-    /// Says that the generation, which is live, has the pairs of all records: groups are made of its pairs alone from then on.
+    /// Marks the pairs of the live generation as complete: from then on groups use only its pairs.
     ///
     /// # Errors
-    /// [`Error::UnknownCollection`], [`Error::UnknownGeneration`] where it is not live any more.
+    /// [`Error::UnknownCollection`], [`Error::UnknownGeneration`] if it is not live any more.
     pub async fn complete_pairs(&self, collection: &CollectionName, generation: GenerationId) -> Result<()> {
         Ok(self.store.complete_pairs(collection, generation).await?)
     }
 
-    /// The settings of the generation that answers.
+    /// Returns the settings of the live generation.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
@@ -155,7 +155,7 @@ impl Engine {
         Ok(self.context(collection).await?.state.settings.clone())
     }
 
-    /// The generation that answers.
+    /// Returns the live generation.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
@@ -163,15 +163,15 @@ impl Engine {
         Ok(self.context(collection).await?.state.generation)
     }
 
-    /// Whether `generation` is the one that answers.
+    /// True if `generation` is the live one.
     ///
     /// # Errors
-    /// [`Error::UnknownCollection`]. A generation that is not there is not live.
+    /// [`Error::UnknownCollection`]. A generation that does not exist is not live.
     pub async fn is_live(&self, collection: &CollectionName, generation: GenerationId) -> Result<bool> {
         Ok(self.live_generation(collection).await? == generation)
     }
 
-    /// [`CollectionState::scan_end`](doppel_store::CollectionState::scan_end) of the live generation.
+    /// Returns [`CollectionState::scan_end`](doppel_store::CollectionState::scan_end) of the live generation.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].

@@ -1,12 +1,12 @@
-//! Groups of a collection: which records hang together, who submitted them and when.
+//! The groups of a collection: the records that belong together, their petitioners and their times.
 //!
-//! The groups of a collection are kept in memory (`index::groups`) from the first question about them on. They are brought up to
-//! date when they are asked for: new pairs are read from the store by seq, and records that the change feed names as replaced,
-//! updated, removed or decided about are looked at again. Where other processes change the same store, what their tasks do to pairs
-//! shows when the groups are read anew, at most every [`SHARED_FRESH_US`].
+//! The groups of a collection are kept in memory (`index::groups`) from the first request for them on. Each request brings them up to date:
+//! it reads new pairs from the store by seq, and reads the records again that the change feed names as replaced, updated, removed or
+//! decided about. If other processes change the same store, changes of pairs by their tasks become visible when all groups are read again,
+//! after [`SHARED_FRESH_US`] or more.
 //!
-//! The pairs are those of the live generation. After a switch to another generation, that generation lacks the pairs of the records
-//! registered before the switch. Until a task has found them, the pairs of the generations so far count too
+//! The pairs are the pairs of the live generation. After a switch to another generation, that generation lacks the pairs of the records
+//! that were registered before the switch. Until a task has found them, the pairs of the earlier generations are used, too
 //! ([`CollectionState::pair_sources`](doppel_store::CollectionState::pair_sources)), so that no group shrinks.
 
 mod hot;
@@ -23,7 +23,7 @@ use utoipa::ToSchema;
 
 use crate::answers::PairView;
 use crate::context::Context;
-use crate::rows::Rows;
+use crate::rows::RowsById;
 use crate::{Engine, Error, Result, off_thread};
 use doppel_core::collection::CollectionName;
 use doppel_core::index::groups::{Group, GroupSet};
@@ -35,124 +35,131 @@ use doppel_store::decisions::RecordPair;
 use doppel_store::generations::PairSource;
 use doppel_store::{CollectionNumber, GenerationId, Seq, StoreError, StoredRecord};
 
-pub use self::hot::{HotIssue, Matter, MostNamed, Ranked, RepeatPetitioner};
-pub use self::shape::{GroupShape, Likeness, MemberShape, PetitionerShape, Supposed};
+pub use self::hot::{HotIssue, MostNamed, PetitionerMatter, RankingPart, RepeatPetitioner};
+pub use self::shape::{GroupShape, MemberShape, PairSimilarity, PetitionerShape, SupposedDecision};
 
-/// Pairs, decisions read at once.
+/// Number of lists of pairs, decisions or log entries that are read at once.
 const PIECE: usize = 1_000;
-/// Changes between two questions that are followed; beyond, everything is read anew.
+/// Largest number of changes between two requests that are applied one by one; after more changes everything is read again.
 const MAX_FOLLOWED: usize = 100_000;
-/// How old the groups of a store with several instances may be, in microseconds; longer where reading them takes longer than a
-/// tenth of it.
+/// Time in microseconds after which the groups of a store with several instances are read again; ten times the duration of the last reading
+/// if that is longer.
 const SHARED_FRESH_US: u64 = 30_000_000;
-/// Most members that a group lists.
+/// Largest number of members in the description of a group.
 pub const MAX_MEMBERS: usize = 1_000;
 
-/// How a list of groups is sorted.
+/// The order of a list of groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Order {
-    /// Most records first.
+pub enum GroupOrder {
+    /// By number of records.
     #[default]
     Size,
-    /// Hot issues: most petitioners of late first.
+    /// Hot issues: by number of petitioners in the last days.
     Hot,
-    /// Repeat petitioners: most records of one petitioner first.
+    /// Repeat petitioners: by the largest number of records of one petitioner.
     Repeat,
-    /// The latest record first.
+    /// By time of the latest record.
     Recent,
 }
 
-/// A group as a list shows it.
+/// A group as lists show it.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct GroupView {
-    /// The earliest member; names the group as long as it stays its earliest.
+    /// The earliest member. It names the group as long as it is the earliest member.
     pub id: RecordId,
     /// Number of records.
     pub size: usize,
     /// Number of pairs that match or were confirmed, and were not rejected.
     pub pairs: usize,
-    /// Share of the possible pairs, above 0 and at most 1: low where records are linked through others only.
+    /// Share of the possible pairs, above 0 and at most 1. It is low if many records are linked only through others.
     pub density: f64,
-    /// Large and thin: probably several matters, linked by records that touch on two of them.
+    /// True if the group is large and has few pairs: it probably contains several matters, linked by records that concern two of them.
     pub chained: bool,
-    /// A person said of two of its records that they are not the same matter.
+    /// True if a person decided that two of its records are not the same matter.
     pub contested: bool,
-    /// Number of different petitioners, as far as records name them.
+    /// Number of different petitioners that its records name.
     pub petitioners: usize,
-    /// Those of them with a record in the days asked about.
+    /// Number of petitioners with a record in the days of the request.
     pub recent_petitioners: usize,
-    /// Most records of one petitioner; 0 where none is named.
+    /// Largest number of records of one petitioner; 0 if no record names a petitioner.
     pub most_by_one: usize,
-    /// Time of the earliest record (RFC 3339, UTC): when it was submitted, or stored where it does not say.
+    /// Time of the earliest record (RFC 3339, UTC): of its submission, or of its storage if the record does not contain the time.
     pub first_time: Option<String>,
-    /// Time of the latest record.
+    /// Time of the latest record (RFC 3339, UTC).
     pub last_time: Option<String>,
-    /// The row of the record that names it, where rows are asked for.
+    /// The row of the earliest member, if the request asks for rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object, required = false)]
     pub row: Option<ShownRow>,
 }
 
-/// One group with its members.
+/// A group with its members.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct GroupDetail {
-    /// What lists show.
+    /// The description of the group in lists.
     #[serde(flatten)]
     pub group: GroupView,
-    /// Its records in the order they were registered, at most 1000.
+    /// Its records in the order of registration, at most 1000.
     pub members: Vec<RecordId>,
-    /// Pairs without which it would fall in two, at most 1000.
+    /// Pairs without which the group would be two groups, at most 1000.
     pub bridges: Vec<PairView>,
-    /// Pairs that would join it to another group, at most 1000: each is the only link between two crowds that have at
-    /// least ten records together. Decide that such a pair is the same matter, and the two are one group.
+    /// Pairs that would join the group to another group, at most 1000: each is the only link between two sets that have at least ten
+    /// records together. If a person decides that such a pair is the same matter, the two groups become one.
     pub cut: Vec<PairView>,
     /// Pairs that a person rejected.
     pub rejected: Vec<PairView>,
-    /// Whether a list was cut short.
+    /// True if a list was cut.
     pub truncated: bool,
-    /// The rows of all records that it names, by id, where rows are asked for.
+    /// The rows of all records that the answer names, by id, if the request asks for rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object, required = false)]
-    pub rows: Option<Rows>,
+    pub rows: Option<RowsById>,
 }
 
-/// Where a list goes on: the rank and the name of the last group shown.
+/// The position at which a list continues: the rank and the first seq of the last group that was listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct After {
-    /// What the list is sorted by.
+pub struct GroupCursor {
+    /// The rank of the group in the order of the list.
     pub rank: u64,
     /// First seq of the group.
     pub first: Seq,
 }
 
-/// What is known of a record in a group.
-struct Member {
+/// The data about a member of a group.
+struct GroupMember {
     id: RecordId,
     petitioner: Option<u64>,
     time: Option<Timestamp>,
 }
 
+impl GroupMember {
+    /// True if the time of the record is `since` or later.
+    fn is_since(&self, since: Timestamp) -> bool {
+        self.time.is_some_and(|time| time >= since)
+    }
+}
+
 /// The groups of a collection.
-struct Groups {
+struct CollectionGroups {
     collection: CollectionNumber,
     /// The generation that was live when the groups were read.
     generation: GenerationId,
-    /// Where the pairs come from.
+    /// The generations whose pairs are read.
     sources: Vec<ReadSource>,
     set: GroupSet,
-    /// The groups of components that were asked about, by lowest member: finding the single links of a large one takes longer than
-    /// a page may. Those that a change concerns are forgotten before it.
+    /// The groups of those components that requests asked for, by lowest member: finding the single links of a large component takes longer
+    /// than a page may take. An entry is removed before its component changes.
     pieces: Mutex<HashMap<u64, Arc<Vec<Group>>>>,
-    members: HashMap<Seq, Member>,
+    members: HashMap<Seq, GroupMember>,
     by_id: HashMap<RecordId, Seq>,
-    /// Changes up to here are in.
+    /// The changes up to this seq are applied.
     followed_to: Seq,
-    /// When everything was read, and how long it took (microseconds).
+    /// Time of the last complete reading, and its duration, in microseconds.
     read_at: u64,
     took: u64,
 }
 
-/// A generation whose pairs are read, and how far they are.
+/// A generation whose pairs are read, and the progress of the reading.
 #[derive(Clone, Copy)]
 struct ReadSource {
     source: PairSource,
@@ -166,51 +173,52 @@ impl From<PairSource> for ReadSource {
     }
 }
 
-/// The groups of all collections that were asked about.
+/// The groups of all collections that requests asked for.
 #[derive(Default)]
 pub(super) struct AllGroups {
-    by_name: Mutex<HashMap<CollectionName, Arc<Entry>>>,
+    by_name: Mutex<HashMap<CollectionName, Arc<GroupsEntry>>>,
 }
 
 #[derive(Default)]
-struct Entry {
-    groups: Arc<tokio::sync::Mutex<Option<Groups>>>,
-    /// Whether pairs changed that were read before.
+struct GroupsEntry {
+    groups: Arc<tokio::sync::Mutex<Option<CollectionGroups>>>,
+    /// True if pairs changed that were read before.
     outdated: AtomicBool,
 }
 
 impl AllGroups {
-    fn entry(&self, name: &CollectionName) -> Arc<Entry> {
+    fn entry(&self, name: &CollectionName) -> Arc<GroupsEntry> {
         Arc::clone(self.by_name.lock().entry(name.clone()).or_default())
     }
 
-    /// Notes that pairs of a collection changed that were read before.
+    /// Records that pairs of a collection changed that were read before.
     pub(super) fn outdate(&self, name: &CollectionName) {
         if let Some(entry) = self.by_name.lock().get(name) {
             entry.outdated.store(true, Ordering::Release);
         }
     }
 
-    /// Forgets the groups of a collection: its pairs were recorded anew, or it is gone.
+    /// Removes the groups of a collection, because its pairs were recorded again or the collection is gone.
     pub(super) fn forget(&self, name: &CollectionName) {
         self.by_name.lock().remove(name);
     }
 }
 
 impl Engine {
-    /// Groups in order, after `after`, at most `limit`, with at least `least` records; and where the list goes on. `days` is what
-    /// "of late" means. O(members of all groups).
+    /// Returns groups in the given order, after `after`, at most `limit`, with at least `least` records; and the position at which the list
+    /// continues. `days` is the number of days for [`GroupView::recent_petitioners`]. O(members of all groups).
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
     pub async fn groups(
         &self,
         collection: &CollectionName,
-        (order, days): (Order, u32),
+        order: GroupOrder,
+        days: u32,
         least: usize,
-        after: Option<After>,
+        after: Option<GroupCursor>,
         limit: usize,
-    ) -> Result<(Vec<GroupView>, Option<After>)> {
+    ) -> Result<(Vec<GroupView>, Option<GroupCursor>)> {
         let since = self.days_ago(days);
         self.with_groups(collection, move |groups| {
             let ranked = groups.set.groups().filter(|group| group.members.len() >= least).map(|group| {
@@ -219,25 +227,26 @@ impl Engine {
             });
             let mut ranked: Vec<_> = ranked.collect();
             ranked.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
-            let shown = |(rank, first, _): &(u64, Seq, GroupView)| {
+            let mut left = ranked.into_iter().skip_while(|(rank, first, _)| {
                 after.is_some_and(|after| *rank > after.rank || (*rank == after.rank && *first <= after.first))
-            };
-            let mut left = ranked.into_iter().skip_while(shown);
+            });
             let items: Vec<_> = left.by_ref().take(limit).collect();
-            let next = items.last().map(|(rank, first, _)| After { rank: *rank, first: *first });
+            let next = items.last().map(|(rank, first, _)| GroupCursor { rank: *rank, first: *first });
             let more = left.next().is_some();
             Ok((items.into_iter().map(|(_, _, view)| view).collect(), next.filter(|_| more)))
         })
         .await
     }
 
-    /// The group that a record is in.
+    /// Returns the group of a record.
     ///
     /// # Errors
-    /// [`Error::UnknownCollection`], [`Error::UnknownRecord`]; [`Error::Ungrouped`] where it is in no group.
+    /// [`Error::UnknownCollection`], [`Error::UnknownRecord`]; [`Error::Ungrouped`] if the record is in no group.
     pub async fn group_of(&self, collection: &CollectionName, id: &RecordId, days: u32) -> Result<GroupDetail> {
         self.stored(collection, id).await?;
-        let (since, id, name) = (self.days_ago(days), id.clone(), collection.clone());
+        let since = self.days_ago(days);
+        let id = id.clone();
+        let name = collection.clone();
         self.with_groups(collection, move |groups| {
             let group = groups.group_of(&id).ok_or(Error::Ungrouped(name))?;
             Ok(groups.detail(&group, since))
@@ -245,7 +254,7 @@ impl Engine {
         .await
     }
 
-    /// Seqs of the members of all groups.
+    /// Returns the seqs of the members of all groups.
     pub(super) async fn near_groups(&self, collection: &CollectionName) -> Result<Vec<Vec<Seq>>> {
         self.with_groups(collection, |groups| {
             Ok(groups.set.groups().map(|group| group.members.into_iter().map(Seq).collect()).collect())
@@ -253,7 +262,7 @@ impl Engine {
         .await
     }
 
-    /// Forgets what is remembered of a collection's groups.
+    /// Removes the groups of a collection from memory.
     pub fn forget_groups(&self, collection: &CollectionName) {
         self.groups.forget(collection);
     }
@@ -263,12 +272,12 @@ impl Engine {
         Timestamp::from_microsecond(i64::try_from(micros).unwrap_or(i64::MAX)).unwrap_or(Timestamp::UNIX_EPOCH)
     }
 
-    /// Answers from groups that are up to date. Bringing them there goes on when nobody waits any more: the first reading of a
-    /// large collection may take longer than a request. `ask` runs away from the threads that serve: it may look at all groups.
+    /// Calls `ask` with groups that are up to date. The update continues if the request is cancelled, because the first reading of a large
+    /// collection may take longer than a request. `ask` runs outside the serving threads, because it may read all groups.
     async fn with_groups<T: Send + 'static>(
         &self,
         collection: &CollectionName,
-        ask: impl FnOnce(&Groups) -> Result<T> + Send + 'static,
+        ask: impl FnOnce(&CollectionGroups) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let context = self.context(collection).await?;
         let entry = self.groups.entry(collection);
@@ -295,9 +304,9 @@ impl Engine {
     }
 
     /// Reads all pairs and decisions.
-    async fn read_groups(&self, context: &Context, now: u64) -> Result<Groups> {
+    async fn read_groups(&self, context: &Context, now: u64) -> Result<CollectionGroups> {
         let name = &context.state.name;
-        let mut groups = Groups {
+        let mut groups = CollectionGroups {
             generation: context.state.generation,
             collection: context.state.number,
             sources: context.state.sources_of_pairs().into_iter().map(ReadSource::from).collect(),
@@ -319,14 +328,18 @@ impl Engine {
         Ok(groups)
     }
 
-    /// The groups with what changed since; `None` where they must be read anew.
-    async fn brought_up_to_date(&self, context: &Context, mut groups: Groups) -> Result<Option<Groups>> {
+    /// Applies the changes since the last update; `None` if everything must be read again.
+    async fn brought_up_to_date(
+        &self,
+        context: &Context,
+        mut groups: CollectionGroups,
+    ) -> Result<Option<CollectionGroups>> {
         let name = &context.state.name;
         let Some(changed) = self.changed_since(name, &mut groups.followed_to).await? else { return Ok(None) };
         for id in &changed {
             let Some(before) = groups.by_id.get(id).copied() else { continue };
             match self.store.record(name, id).await? {
-                // What is said beside its text may have changed.
+                // Fields outside the text may have changed.
                 Some(record) if record.seq == before => groups.describe(context, &record),
                 _ => groups.forget(before),
             }
@@ -340,8 +353,8 @@ impl Engine {
         Ok(Some(groups))
     }
 
-    /// The records that were replaced, updated, removed or decided about after the change `after`, which is moved to the last one;
-    /// `None` where that is not known any more, or they are too many.
+    /// Returns the records that were replaced, updated, removed or decided about after the change `after`, and moves `after` to the last
+    /// change; `None` if the log does not go back so far, or there are too many changes.
     async fn changed_since(&self, name: &CollectionName, after: &mut Seq) -> Result<Option<BTreeSet<RecordId>>> {
         let mut changed = BTreeSet::new();
         while changed.len() < MAX_FOLLOWED {
@@ -364,16 +377,16 @@ impl Engine {
         Ok(None)
     }
 
-    /// Reads the pairs of records after those read before, from every source.
-    async fn read_pairs(&self, context: &Context, groups: &mut Groups) -> Result<()> {
+    /// Reads new pairs from every source.
+    async fn read_pairs(&self, context: &Context, groups: &mut CollectionGroups) -> Result<()> {
         for at in 0..groups.sources.len() {
             self.read_source(context, groups, at).await?;
         }
         Ok(())
     }
 
-    /// Reads the pairs of the source `at`.
-    async fn read_source(&self, context: &Context, groups: &mut Groups, at: usize) -> Result<()> {
+    /// Reads new pairs from the source with index `at`.
+    async fn read_source(&self, context: &Context, groups: &mut CollectionGroups, at: usize) -> Result<()> {
         let name = &context.state.name;
         loop {
             let ReadSource { source, read_to } = groups.sources[at];
@@ -390,21 +403,27 @@ impl Engine {
         }
     }
 
-    /// Reads what is not known yet of the records with these seqs. Those that are gone stay unknown.
-    async fn learn(&self, context: &Context, groups: &mut Groups, seqs: BTreeSet<Seq>) -> Result<()> {
+    /// Reads the records with these seqs that are not known yet. Records that are gone stay unknown.
+    async fn learn(&self, context: &Context, groups: &mut CollectionGroups, seqs: BTreeSet<Seq>) -> Result<()> {
         let unknown: Vec<Seq> = seqs.into_iter().filter(|seq| !groups.members.contains_key(seq)).collect();
-        self.each_at(&context.state.name, unknown, |record| groups.know(context, &record)).await
+        self.each_at(&context.state.name, unknown, |record| groups.add_member(context, &record)).await
     }
 
-    /// Applies what a person said of two records, as far as they are there.
-    async fn apply(&self, context: &Context, groups: &mut Groups, pair: &RecordPair, same: Option<bool>) -> Result<()> {
+    /// Applies a person's decision about two records, if both exist.
+    async fn apply(
+        &self,
+        context: &Context,
+        groups: &mut CollectionGroups,
+        pair: &RecordPair,
+        same: Option<bool>,
+    ) -> Result<()> {
         let mut names = Vec::with_capacity(2);
         for id in [pair.a(), pair.b()] {
             let Some(record) = self.store.record(&context.state.name, id).await? else { return Ok(()) };
-            groups.know(context, &record);
+            groups.add_member(context, &record);
             names.push(record.seq.0);
         }
-        names.iter().for_each(|name| groups.touch(*name));
+        names.iter().for_each(|name| groups.forget_component(*name));
         match same {
             Some(true) => groups.set.confirm(names[0], names[1]),
             Some(false) => groups.set.reject(names[0], names[1]),
@@ -414,8 +433,8 @@ impl Engine {
     }
 }
 
-impl Groups {
-    /// Whether bringing them up to date is enough. `shared_at`: now, where other processes change the store too.
+impl CollectionGroups {
+    /// True if an update is enough. `shared_at` is the current time if other processes change the store, too.
     fn is_current(&self, context: &Context, shared_at: Option<u64>) -> bool {
         let fresh = SHARED_FRESH_US.max(self.took * 10);
         let sources = self.sources.iter().map(|read| read.source);
@@ -425,12 +444,12 @@ impl Groups {
             && shared_at.is_none_or(|now| now.saturating_sub(self.read_at) < fresh)
     }
 
-    fn know(&mut self, context: &Context, record: &StoredRecord) {
+    fn add_member(&mut self, context: &Context, record: &StoredRecord) {
         if self.members.contains_key(&record.seq) {
             return;
         }
         match self.by_id.get(&record.id) {
-            // Replaced while the groups were read.
+            // The record was replaced while the groups were read.
             Some(&other) if other < record.seq => self.forget(other),
             Some(_) => return,
             None => {}
@@ -452,20 +471,20 @@ impl Groups {
         };
         let time = time.or_else(|| record.stored_at.parse().ok());
         self.by_id.insert(record.id.clone(), record.seq);
-        self.members.insert(record.seq, Member { id: record.id.clone(), petitioner, time });
+        self.members.insert(record.seq, GroupMember { id: record.id.clone(), petitioner, time });
     }
 
-    /// Adds a pair if both records are there.
+    /// Adds a pair if both records are known.
     fn pair(&mut self, earlier: Seq, later: Seq) {
         if self.members.contains_key(&earlier) && self.members.contains_key(&later) {
-            self.touch(earlier.0);
-            self.touch(later.0);
+            self.forget_component(earlier.0);
+            self.forget_component(later.0);
             self.set.add_pair(earlier.0, later.0);
         }
     }
 
     fn forget(&mut self, seq: Seq) {
-        self.touch(seq.0);
+        self.forget_component(seq.0);
         self.set.remove_member(seq.0);
         if let Some(member) = self.members.remove(&seq)
             && self.by_id.get(&member.id) == Some(&seq)
@@ -474,27 +493,27 @@ impl Groups {
         }
     }
 
-    /// The groups of the component that a member is in.
-    fn beside(&self, seq: u64) -> Arc<Vec<Group>> {
+    /// Returns the groups in the component of a member.
+    fn component_groups(&self, seq: u64) -> Arc<Vec<Group>> {
         let Some(first) = self.set.component_of(seq) else { return Arc::default() };
         let mut pieces = self.pieces.lock();
         Arc::clone(pieces.entry(first).or_insert_with(|| Arc::new(self.set.groups_beside(seq))))
     }
 
-    /// The group that a record is in.
+    /// Returns the group of a record.
     fn group_of(&self, id: &RecordId) -> Option<Group> {
         let seq = self.by_id.get(id)?.0;
-        self.beside(seq).iter().find(|group| group.members.binary_search(&seq).is_ok()).cloned()
+        self.component_groups(seq).iter().find(|group| group.members.binary_search(&seq).is_ok()).cloned()
     }
 
-    /// The component of a member is about to change.
-    fn touch(&mut self, seq: u64) {
+    /// Removes the stored groups of a member's component, which is about to change.
+    fn forget_component(&mut self, seq: u64) {
         if let Some(first) = self.set.component_of(seq) {
             self.pieces.get_mut().remove(&first);
         }
     }
 
-    fn of<'a>(&'a self, group: &'a Group) -> impl Iterator<Item = &'a Member> {
+    fn of<'a>(&'a self, group: &'a Group) -> impl Iterator<Item = &'a GroupMember> {
         group.members.iter().filter_map(|seq| self.members.get(&Seq(*seq)))
     }
 
@@ -510,7 +529,7 @@ impl Groups {
             *records += 1;
             *recent |= member.time.is_some_and(|time| time >= since);
         }
-        let times = || self.of(group).filter_map(|member| member.time);
+        let times: Vec<Timestamp> = self.of(group).filter_map(|member| member.time).collect();
         GroupView {
             id: self.id(group.members[0]),
             size: group.members.len(),
@@ -521,40 +540,45 @@ impl Groups {
             petitioners: by_petitioner.len(),
             recent_petitioners: by_petitioner.values().filter(|(_, recent)| *recent).count(),
             most_by_one: by_petitioner.values().map(|(records, _)| *records).max().unwrap_or(0),
-            first_time: times().min().map(|time| time.to_string()),
-            last_time: times().max().map(|time| time.to_string()),
+            first_time: times.iter().min().map(|time| time.to_string()),
+            last_time: times.iter().max().map(|time| time.to_string()),
             row: None,
         }
     }
 
     fn detail(&self, group: &Group, since: Timestamp) -> GroupDetail {
-        let pair = |(earlier, later): &(u64, u64)| PairView { earlier: self.id(*earlier), later: self.id(*later) };
         let lists = [group.members.len(), group.bridges.len(), group.cut.len(), group.rejected.len()];
         GroupDetail {
             group: self.view(group, since),
             members: group.members.iter().take(MAX_MEMBERS).map(|seq| self.id(*seq)).collect(),
-            bridges: group.bridges.iter().take(MAX_MEMBERS).map(pair).collect(),
-            cut: group.cut.iter().take(MAX_MEMBERS).map(pair).collect(),
-            rejected: group.rejected.iter().take(MAX_MEMBERS).map(pair).collect(),
+            bridges: self.pair_views(&group.bridges),
+            cut: self.pair_views(&group.cut),
+            rejected: self.pair_views(&group.rejected),
             truncated: lists.iter().any(|&length| length > MAX_MEMBERS),
             rows: None,
         }
     }
 
-    /// The id of a member of the set. All members are known before they are paired.
+    /// Returns the first [`MAX_MEMBERS`] of these pairs, with the ids of their records.
+    fn pair_views(&self, pairs: &[(u64, u64)]) -> Vec<PairView> {
+        let pairs = pairs.iter().take(MAX_MEMBERS);
+        pairs.map(|(earlier, later)| PairView { earlier: self.id(*earlier), later: self.id(*later) }).collect()
+    }
+
+    /// Returns the id of a member. All members are known before they are paired.
     fn id(&self, name: u64) -> RecordId {
         self.members[&Seq(name)].id.clone()
     }
 }
 
-/// What a list is sorted by, largest first.
-fn rank(order: Order, group: &GroupView, last: Option<Timestamp>) -> u64 {
+/// Returns the rank of a group in a list; the list begins with the largest rank.
+fn rank(order: GroupOrder, group: &GroupView, last: Option<Timestamp>) -> u64 {
     let recent = last.map_or(0, |last| u64::try_from(last.as_microsecond()).unwrap_or(0));
     match order {
-        Order::Size => group.size as u64,
-        Order::Hot => group.recent_petitioners as u64,
-        Order::Repeat => group.most_by_one as u64,
-        Order::Recent => recent,
+        GroupOrder::Size => group.size as u64,
+        GroupOrder::Hot => group.recent_petitioners as u64,
+        GroupOrder::Repeat => group.most_by_one as u64,
+        GroupOrder::Recent => recent,
     }
 }
 

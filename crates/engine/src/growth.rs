@@ -1,56 +1,56 @@
-//! How much a collection has grown since its document frequencies were counted, and who counts them next.
+//! The growth of a collection since its document frequencies were counted, and the start of the next count.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use doppel_core::schemes::frequencies::Frequencies;
 
-/// How much a collection has grown since its document frequencies were counted, as far as this process knows: by how much it
-/// was larger when they were first read here, and by what was registered through this process since. Of several instances that
-/// share a collection each counts when its own part has grown enough, and all start anew with what one has counted.
+/// The growth of a collection since its document frequencies were counted, as far as this process knows: the growth before this process
+/// first read the frequencies, plus the registrations through this process. If several instances share a collection, each instance counts
+/// when its own number is large enough, and after a count all instances start at 0.
 #[derive(Debug, Default)]
-pub(super) struct Growth {
+pub(super) struct CollectionGrowth {
     records: AtomicU64,
-    /// Whether somebody is counting.
+    /// True while somebody counts.
     counting: AtomicBool,
-    /// Whether somebody waits to count.
+    /// True while somebody waits to count.
     waiting: AtomicBool,
-    /// Whether it was empty, and no record has come.
+    /// True if the collection was empty and no record has been registered.
     empty: AtomicBool,
 }
 
-impl Growth {
-    /// Of a collection with so many records, of which some were counted in `frequencies`.
+impl CollectionGrowth {
+    /// Creates the growth of a collection with `records` records, some of which were counted in `frequencies`.
     pub(super) fn of(records: u64, frequencies: &Frequencies) -> Self {
         let grown = records.saturating_sub(frequencies.records());
         Self { records: AtomicU64::new(grown), empty: AtomicBool::new(records == 0), ..Self::default() }
     }
 
-    /// Notes one more record; by how many the collection has grown.
+    /// Adds one record. Returns the growth.
     pub(super) fn note(&self) -> u64 {
         self.records.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Whether the record that was just registered is the first of all, as far as this process knows. True once.
+    /// True if the record that was just registered is the first record of the collection, as far as this process knows. True only once.
     pub(super) fn is_first(&self) -> bool {
         self.empty.load(Ordering::Relaxed) && self.empty.swap(false, Ordering::Relaxed)
     }
 
-    /// By how many it has grown.
+    /// Returns the growth in records.
     pub(super) fn records(&self) -> u64 {
         self.records.load(Ordering::Relaxed)
     }
 
-    /// Whether whoever asks is to count: nobody does yet.
+    /// True if the caller should count, because nobody counts yet.
     pub(super) fn begin_counting(&self) -> bool {
         !self.counting.swap(true, Ordering::AcqRel)
     }
 
-    /// Whether whoever asks is to wait for the collection to come to rest: nobody does yet.
+    /// True if the caller should wait until the collection stops growing, because nobody waits yet.
     pub(super) fn begin_waiting(&self) -> bool {
         !self.waiting.swap(true, Ordering::AcqRel)
     }
 
-    /// Counting is over, with or without success: the next one is due after as many records again.
+    /// Ends a count, with or without success: the next count is due after the same growth again.
     pub(super) fn restart(&self) {
         self.records.store(0, Ordering::Relaxed);
         self.counting.store(false, Ordering::Release);
@@ -63,13 +63,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_counts_and_after_a_failure_as_many_records_must_come_again() {
-        let growth = Growth::of(500, &Frequencies::built_in());
-        assert_eq!(growth.note(), 501, "what was never counted is growth");
+    fn one_caller_counts_and_after_a_failure_the_growth_starts_again() {
+        let growth = CollectionGrowth::of(500, &Frequencies::built_in());
+        assert_eq!(growth.note(), 501, "records that were never counted are growth");
         assert!(growth.begin_counting() && !growth.begin_counting());
         assert!(growth.begin_waiting() && !growth.begin_waiting());
         assert!(!growth.is_first());
-        let fresh = Growth::of(0, &Frequencies::built_in());
+        let fresh = CollectionGrowth::of(0, &Frequencies::built_in());
         assert!(fresh.is_first() && !fresh.is_first());
         growth.restart();
         assert_eq!((growth.note(), growth.begin_counting(), growth.begin_waiting()), (1, true, true));

@@ -1,7 +1,7 @@
-//! Which host names mean one web site, proposed from records that are there: two names under which the same pages say the same
-//! (the web page article's second road against duplicates by address: comparing the first pages of two hosts).
+//! Proposals of host names that mean the same web site, from stored records: two names under which the same pages have the same text (the
+//! second method against duplicate addresses in the article on web pages: comparing the first pages of two hosts).
 //!
-//! Nothing is fetched and nothing is changed. A person who finds a proposal right adds it to `host_aliases` and reindexes.
+//! This module fetches nothing and changes nothing. A person who accepts a proposal adds it to `host_aliases` and reindexes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,64 +16,68 @@ use doppel_core::schemes::hash::city64;
 use doppel_core::text::url::host_and_page;
 use doppel_store::{Seq, StoredRecord};
 
-/// Records read at once.
+/// Number of records that are read at once.
 const PIECE: usize = 1_000;
-/// Most hosts compared of those that have a page of one name, the earliest: the home page is everybody's, and pairs are quadratic.
+/// Largest number of hosts that are compared for one page name, the earliest hosts: every host has a home page, and the number of pairs is
+/// quadratic.
 const HOSTS_PER_PAGE: usize = 64;
-/// Most proposals of an answer.
+/// Largest number of proposals in an answer.
 const MOST_PROPOSALS: usize = 1_000;
 
-/// Host names that seem to mean one site.
+/// Host names that seem to mean the same web site.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub struct HostAliases {
-    /// Records read: the collection's earliest.
+    /// Number of records that were read: the earliest records of the collection.
     pub records: u64,
-    /// Host names found in their fields of role `url`.
+    /// Number of host names in their fields of role `url`.
     pub hosts: u64,
-    /// Names of one site, the surest first: those under which most pages say the same.
+    /// Names of the same web site, the most certain proposal first: the names with the most pages of equal text.
     #[schema(max_items = 1_000)]
     pub proposals: Vec<HostAlias>,
-    /// Whether there are more records, hosts of one page or proposals than were looked at.
+    /// True if there are more records, hosts of one page or proposals than the limits allow.
     pub truncated: bool,
 }
 
-/// Two host names that seem to mean one site.
+/// Two host names that seem to mean the same web site.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct HostAlias {
-    /// The name that came first.
+    /// The name that was registered first.
     pub host: String,
-    /// The other one.
+    /// The other name.
     pub alias: String,
-    /// Pages (path and query) that there are under both names.
+    /// Number of pages (path and query) that exist under both names.
     pub compared: u64,
-    /// Of these, those whose text is the same: at least half.
+    /// Number of these pages whose text is the same: at least half.
     pub equal: u64,
 }
 
-/// What was read of pages.
+/// The pages of hosts, with hashes of their texts.
 #[derive(Default)]
-struct Pages {
+struct HostPages {
     records: u64,
-    /// Names in the order in which they came.
+    /// Host names in the order of their first records.
     names: Vec<String>,
     numbers: HashMap<String, u32>,
-    /// H of a page's path → hosts that have it, with H of their texts.
+    /// Hash of a page's path → the hosts that have the page, each with the hash of its text.
     pages: HashMap<u64, Vec<(u32, u64)>>,
     truncated: bool,
 }
 
 impl Engine {
-    /// Proposes host aliases from the `most` earliest records. O(their bytes); memory: some 40 bytes an address.
+    /// Proposes host aliases from the `most` earliest records. O(their bytes); memory: some 40 bytes for each address.
     ///
     /// # Errors
-    /// An unknown collection, or one that keeps no text.
+    /// An unknown collection, or a collection that keeps no text.
     pub async fn host_aliases(&self, collection: &CollectionName, most: usize) -> Result<HostAliases> {
-        let context = self.context_with_text(collection, "addresses of pages are proposed by their texts").await?;
-        let (mut pages, mut last, mut left) = (Pages::default(), Seq(0), most);
+        let context = self.context_with_text(collection, "host aliases are proposed from texts").await?;
+        let mut pages = HostPages::default();
+        let mut last = Seq(0);
+        let mut left = most;
         while left > 0 {
             let records = self.store.records(collection, last, PIECE.min(left)).await?;
             let Some(end) = records.last() else { break };
-            (last, left) = (end.seq, left - records.len());
+            last = end.seq;
+            left -= records.len();
             let context = Arc::clone(&context);
             pages = off_thread(move || {
                 records.iter().for_each(|record| pages.add(&context, record));
@@ -86,7 +90,7 @@ impl Engine {
     }
 }
 
-impl Pages {
+impl HostPages {
     fn add(&mut self, context: &Context, record: &StoredRecord) {
         self.records += 1;
         let Some(document) = record.content.read().and_then(|row| context.profile.read(&row).ok()) else { return };
@@ -98,7 +102,7 @@ impl Pages {
                 self.names.push(host.to_owned());
                 next
             });
-            // What says nothing is no evidence.
+            // An empty text is no evidence.
             if !text.is_empty() {
                 self.pages.entry(city64(&page)).or_default().push((number, city64(&text)));
             }
@@ -117,17 +121,17 @@ impl Pages {
                 for other in &hosts[at + 1..] {
                     let same = share_a_text(one, other);
                     let (compared, equal) = counts.entry((one[0].0, other[0].0)).or_default();
-                    (*compared, *equal) = (*compared + 1, *equal + u64::from(same));
+                    *compared += 1;
+                    *equal += u64::from(same);
                 }
             }
         }
         let mut found: Vec<_> = counts.into_iter().filter(|(_, (compared, equal))| 2 * equal >= *compared).collect();
         found.sort_unstable_by_key(|&(hosts, (compared, equal))| (std::cmp::Reverse(equal), compared, hosts));
         let truncated = self.truncated || found.len() > MOST_PROPOSALS;
-        let name = |number: u32| self.names[number as usize].clone();
         let proposals = found.into_iter().take(MOST_PROPOSALS).map(|((host, alias), (compared, equal))| HostAlias {
-            host: name(host),
-            alias: name(alias),
+            host: self.names[host as usize].clone(),
+            alias: self.names[alias as usize].clone(),
             compared,
             equal,
         });
@@ -135,7 +139,7 @@ impl Pages {
     }
 }
 
-/// Whether two hosts have said the same on a page; what each has said is ascending. O(n + m).
+/// True if two hosts have the same text for a page. The texts of each host ascend. O(n + m).
 fn share_a_text(one: &[(u32, u64)], other: &[(u32, u64)]) -> bool {
     let mut others = other.iter().map(|(_, text)| text).peekable();
     one.iter().any(|(_, text)| {

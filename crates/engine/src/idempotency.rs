@@ -1,9 +1,9 @@
-//! Repeating a registration that has no id of its own.
+//! Repetition of a registration that has no id.
 //!
-//! Who is not told whether a request was done sends it again. With an id that is harmless; without one the second is a record of
-//! its own, the duplicate of the first. An idempotency key settles it: the id is made of the key, for one content alone
-//! ([`Registration::write_once`](doppel_store::Registration::write_once)). So the key is kept as long as the record, by whatever store, on
-//! whatever instance, and costs nothing.
+//! A client that gets no answer sends its request again. This is harmless if the row has an id; otherwise the second request stores another
+//! record, a duplicate of the first. An idempotency key prevents this: the id is derived from the key, and may be used for one content only
+//! ([`Registration::write_once`](doppel_store::Registration::write_once)). Therefore the key lives as long as the record, in any store and
+//! on any instance, and needs no storage.
 
 use sha2::{Digest, Sha256};
 use uuid::Builder;
@@ -11,44 +11,44 @@ use uuid::Builder;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 
-/// Under which id a row is registered.
+/// The id under which a row is to be registered.
 #[derive(Clone, Debug)]
-pub enum Under {
-    /// This one.
+pub enum RegistrationId {
+    /// This id.
     Id(RecordId),
-    /// The row's own, or a new one.
+    /// The row's own id, or a new one.
     Own,
-    /// The row's own, or the one made of this key.
+    /// The row's own id, or the id that is derived from this key.
     Key(IdempotencyKey),
-    /// This one, if no other content is stored under it.
+    /// This id, if no other content is stored under it.
     Unused(RecordId),
 }
 
-impl From<Option<RecordId>> for Under {
+impl From<Option<RecordId>> for RegistrationId {
     fn from(id: Option<RecordId>) -> Self {
         id.map_or(Self::Own, Self::Id)
     }
 }
 
-/// What names a registration among those of its collection.
+/// The name of a registration among those of its collection.
 #[derive(Clone, Debug)]
 pub struct IdempotencyKey(Vec<u8>);
 
 impl IdempotencyKey {
-    /// The key that `caller` gave; keys of different callers are different.
+    /// Creates the key that `caller` gave. Keys of different callers differ.
     pub fn new(caller: &str, key: &str) -> Self {
-        // Lengths keep the parts apart.
+        // The length separates the parts.
         let length = (caller.len() as u64).to_be_bytes();
         Self([&length, caller.as_bytes(), key.as_bytes(), &[0]].concat())
     }
 
-    /// The key of one line of a body.
+    /// Returns the key of one line of a body.
     #[must_use]
     pub fn of_line(&self, number: u64) -> Self {
         Self([&self.0[..], &number.to_be_bytes(), &[1]].concat())
     }
 
-    /// The id made of it: a UUIDv8 of its SHA-256.
+    /// Returns the id that is derived from the key: a UUIDv8 of its SHA-256.
     pub(super) fn id(&self, collection: &CollectionName) -> Option<RecordId> {
         let mut hash = Sha256::new();
         hash.update(collection.as_str());
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn collections_callers_keys_and_lines_have_ids_of_their_own() {
+    fn collections_callers_keys_and_lines_have_different_ids() {
         let mut ids = BTreeSet::new();
         for collection in ["letters", "letter"] {
             let collection = CollectionName::new(collection).unwrap();

@@ -1,19 +1,19 @@
-//! What counts as a match: the rules that the store asks for every candidate.
+//! The rules for a match. The store applies them to every candidate.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::context::{Context, Subject};
-use crate::decisions::Rulings;
+use crate::context::{Context, SignedRow};
+use crate::decisions::RecordRulings;
 use crate::read_records::ReadRecord;
-use crate::stages::Noted;
+use crate::stages::StageRecorder;
 use doppel_core::collection::ChannelPosition;
 use doppel_core::index::{Ball, Via};
 use doppel_core::schemes::Signature;
 use doppel_core::similarity::{
-    Contrast, NameSieve, Named, Replacements, Sieve, Sifted, Verifier, Weighed, contrast, named_in, names_in, sketch,
+    Alignment, Contrast, NameSieve, Named, Sieve, Sifted, Verifier, Weighed, contrast, named_in, names_in, sketch,
     with_names,
 };
 use doppel_core::text::Document;
@@ -23,37 +23,37 @@ use doppel_store::content::{Content, ContentHashes};
 use doppel_store::stages::{Span, Stage};
 use doppel_store::{Candidate, Judge, Seq, StoredRecord};
 
-/// From how many candidates on their sketches are fetched together: for fewer it costs more than it saves.
+/// Smallest number of candidates whose sketches are fetched together: for fewer candidates it costs more than it saves.
 const FETCHED_TOGETHER: usize = 16;
 
-/// Judges candidates for one record: exact by digest; else accepted by the comparison of a channel that proposed it and,
-/// where the collection verifies, by verification of the texts.
+/// Judges candidates for one record. A candidate matches if its digest is equal; otherwise if the comparison of a channel that proposed it
+/// accepts it and, in a collection that verifies, the verification of the texts accepts it.
 pub(super) struct RecordJudge {
     context: Arc<Context>,
-    subject: Subject,
-    /// What people said of this record and others.
-    rulings: Rulings,
-    /// Whether what has the same form is shown too, though it is no match.
+    subject: SignedRow,
+    /// The decisions about this record and others.
+    rulings: RecordRulings,
+    /// True if records with the same form are shown, too, although they do not match.
     templates: bool,
-    /// The record's shingles, made when the first candidate is to be verified.
+    /// The record's shingles, made when the first candidate is verified.
     sieve: OnceLock<Sieve>,
-    /// What became of candidates.
-    candidates: Candidates,
-    /// What the record names, found when the first candidate is to be contrasted.
+    /// The numbers of candidates by result.
+    candidates: CandidateCounts,
+    /// The names in the record's text, found when the first candidate is contrasted.
     named: OnceLock<NameSieve>,
-    /// How long the store's stages took.
-    noted: Noted,
+    /// The recorder of the durations of the store's stages.
+    noted: StageRecorder,
 }
 
-/// Counts candidates by what became of them, for the metrics.
+/// The numbers of candidates by result, for the metrics.
 #[derive(Default)]
-struct Candidates {
+struct CandidateCounts {
     dismissed: AtomicU32,
     refused: AtomicU32,
     accepted: AtomicU32,
 }
 
-impl Drop for Candidates {
+impl Drop for CandidateCounts {
     fn drop(&mut self) {
         let results = [("dismissed", &self.dismissed), ("refused", &self.refused), ("accepted", &self.accepted)];
         for (result, count) in results {
@@ -66,31 +66,31 @@ impl Drop for Candidates {
 }
 
 impl RecordJudge {
-    pub(super) fn new(context: Arc<Context>, subject: Subject, rulings: Rulings) -> Self {
+    pub(super) fn new(context: Arc<Context>, subject: SignedRow, rulings: RecordRulings) -> Self {
         Self {
             context,
             subject,
             rulings,
             templates: false,
             sieve: OnceLock::new(),
-            candidates: Candidates::default(),
+            candidates: CandidateCounts::default(),
             named: OnceLock::new(),
-            noted: Noted::nothing(),
+            noted: StageRecorder::nothing(),
         }
     }
 
-    /// The same judge, who notes how long the store's stages take.
+    /// Returns the same judge with a recorder of the durations of the store's stages.
     #[must_use]
-    pub(super) fn noting(self, noted: Noted) -> Self {
+    pub(super) fn with_recorder(self, noted: StageRecorder) -> Self {
         Self { noted, ..self }
     }
 
-    /// Whether all that is done with its text takes a fraction of a millisecond.
+    /// True if all work on its text takes a fraction of a millisecond.
     pub(super) fn is_of_short_text(&self) -> bool {
         self.subject.is_short()
     }
 
-    /// Makes what candidates are compared with, which otherwise the first of them waits for.
+    /// Makes the data that candidates are compared with; otherwise the first candidate would wait for it.
     pub(super) fn prepare(&self) {
         if let Some(verifier) = &self.context.verifier {
             self.sieve(verifier);
@@ -98,15 +98,15 @@ impl RecordJudge {
         }
     }
 
-    /// The same judge, who also shows what has the same form though it is no match.
+    /// Returns the same judge, which with `templates` also shows records of the same form that do not match.
     #[must_use]
     pub(super) fn showing_templates(self, templates: bool) -> Self {
         Self { templates, ..self }
     }
 
-    /// The names of the channels that proposed the candidate and accept it. `other` is its text, if that is kept.
+    /// Returns the names of the channels that proposed the candidate and accept it. `other` is its text, if the collection keeps it.
     fn accepting_channels(&self, candidate: &Candidate<'_>, other: Option<&Document>) -> Vec<String> {
-        // Signed again at most once, and only where no signature is stored and nothing is verified afterwards.
+        // The candidate is signed again at most once, and only if no signature is stored and no verification follows.
         let signed_again = OnceCell::new();
         let mut accepting = Vec::new();
         for (position, scheme) in self.context.profile.schemes().iter().enumerate() {
@@ -115,7 +115,7 @@ impl RecordJudge {
                 continue;
             }
             if scheme.name() == VIA_URL {
-                // The texts say it in full, and need not be compared.
+                // The texts contain the whole addresses, so that the signatures need not be compared.
                 let same = other.is_some_and(|other| self.subject.document.shares_address(other));
                 accepting.extend(same.then(|| VIA_URL.to_owned()));
                 continue;
@@ -126,12 +126,12 @@ impl RecordJudge {
                 continue;
             }
             let theirs = match (ours, candidate.fingerprint, candidate.signatures.get(position), other) {
-                // The index holds fingerprints; no signature need be loaded for them.
+                // The index holds fingerprints, so that no signature is loaded for them.
                 (Signature::Fingerprint(_), Some(fingerprint), ..) => Some(Signature::Fingerprint(fingerprint)),
                 (_, _, Some(stored), None) => stored.clone(),
                 (_, _, None, None) => None,
                 (_, _, Some(stored), _) if !scheme.key_implies_match() => stored.clone(),
-                // The index compares 44 bits of a key: enough when the texts are compared next.
+                // The index compares 44 bits of a key, which is enough because verification compares the texts next.
                 _ if scheme.key_implies_match() && self.context.state.settings.verify.is_some() => {
                     accepting.push(scheme.name().to_owned());
                     continue;
@@ -163,18 +163,27 @@ impl RecordJudge {
         })
     }
 
-    /// What a candidate's text names, as it is remembered or found now.
+    /// Returns the names in a candidate's text: from its sketch, or found now.
     fn names_of(&self, candidate: &Candidate<'_>, text: &str) -> Named {
-        let remembered =
-            || self.context.sketches.compare(self.context.owner, candidate.record.seq.0, named_in).flatten();
-        match candidate.seq_is_immutable.then(remembered).flatten() {
+        let sketches = &self.context.sketches;
+        let remembered = match candidate.seq_is_immutable {
+            true => sketches.compare(self.context.owner, candidate.record.seq.0, named_in).flatten(),
+            false => None,
+        };
+        match remembered {
             Some(objects) => Named::new(text, objects),
             None => self.context.named(text),
         }
     }
 
     /// Measures a candidate by its text.
-    fn verified(&self, candidate: &Candidate<'_>, other: &ReadRecord, verifier: &Verifier, is_copy: bool) -> Verified {
+    fn verified(
+        &self,
+        candidate: &Candidate<'_>,
+        other: &ReadRecord,
+        verifier: &Verifier,
+        is_copy: bool,
+    ) -> VerifiedCandidate {
         let mut new = false;
         let shingles = other.shingles(|text| {
             new = true;
@@ -188,23 +197,29 @@ impl RecordJudge {
                 self.names_of(candidate, text)
             })
         });
-        // So the text need not be read again to be refused.
+        // The sketch lets a later comparison refuse the candidate without reading its text.
         if new && candidate.seq_is_immutable {
-            let weighed = || Cow::Owned(verifier.weigh(shingles.clone()));
-            remember_sketch(&self.context, candidate.record.seq, weighed, named.map(Named::objects));
+            let names = named.map(Named::objects);
+            remember_sketch(
+                &self.context,
+                candidate.record.seq,
+                || Cow::Owned(verifier.weigh(shingles.clone())),
+                names,
+            );
         }
         let contrast =
             named.map_or_else(Contrast::default, |named| contrasted(verifier, self.own_names(verifier).named(), named));
-        let texts = || (self.subject.document.joined(), other.document.joined());
         let evidence = match is_copy {
-            true => verifier.evidence(&overlap, &contrast, &Replacements::default()),
-            false => verifier.weigh_up(&overlap, &contrast, self.templates, texts),
+            true => verifier.evidence(&overlap, &contrast, &Alignment::most_favourable(&overlap)),
+            false => verifier.weigh_up(&overlap, &contrast, self.templates, || {
+                (self.subject.document.joined(), other.document.joined())
+            }),
         };
         let accepted = is_copy || evidence.accepted;
         let probability = if is_copy { 1.0 } else { evidence.probability };
         let alike = overlap.plain.is_same_form() || evidence.probability >= verifier.settings().unsure;
-        Verified {
-            measures: Measures {
+        VerifiedCandidate {
+            measures: MatchMeasures {
                 jaccard: Some(rounded(overlap.plain.jaccard)),
                 containment: Some(rounded(overlap.plain.containment)),
                 similarity: Some(rounded(evidence.similarity)),
@@ -217,15 +232,15 @@ impl RecordJudge {
     }
 }
 
-/// What verification found.
-struct Verified {
-    measures: Measures,
+/// The result of a verification.
+struct VerifiedCandidate {
+    measures: MatchMeasures,
     accepted: bool,
-    /// The same form, about another matter.
+    /// True if the candidate has the same form and concerns another matter.
     template: bool,
 }
 
-/// What two texts name, as far as the collection asks.
+/// Compares the names in two texts, if the collection's settings ask for names.
 pub(super) fn contrasted(verifier: &Verifier, ours: &Named, theirs: &Named) -> Contrast {
     if !verifier.settings().objects {
         return Contrast::default();
@@ -233,23 +248,27 @@ pub(super) fn contrasted(verifier: &Verifier, ours: &Named, theirs: &Named) -> C
     contrast(ours, theirs, verifier.weighing_names())
 }
 
-/// Remembers the sketch of a stored record, as verifying it would, unless it is remembered or cannot be verified.
+/// Keeps the sketch of a stored record, as its verification would, unless the sketch is in memory already or the record cannot be verified.
 pub(super) fn remember(context: &Context, record: &StoredRecord) {
     let Some(verifier) = &context.verifier else { return };
     let Some(read) = ReadRecord::of(record, context) else { return };
-    let weighed = || Cow::Owned(verifier.weigh(verifier.shingles(&read.document.joined())));
-    remember_sketch(context, record.seq, weighed, None);
+    remember_sketch(
+        context,
+        record.seq,
+        || Cow::Owned(verifier.weigh(verifier.shingles(&read.document.joined()))),
+        None,
+    );
 }
 
-/// Remembers the sketch of a record, with what its text names as far as that is known; a sketch that is remembered without is
-/// completed.
+/// Keeps the sketch of a record, with the names in its text if they are known. Adds the names to a sketch without names.
 fn remember_sketch<'a>(
     context: &Context,
     seq: Seq,
     weighed: impl FnOnce() -> Cow<'a, Weighed>,
     named: Option<&[NamedObject]>,
 ) {
-    let (owner, sketches) = (context.owner, &context.sketches);
+    let owner = context.owner;
+    let sketches = &context.sketches;
     sketches.remember(owner, seq.0, || sketch(&weighed(), named));
     if let Some(named) = named
         && sketches.compare(owner, seq.0, |sketch| names_in(sketch).is_none()) == Some(true)
@@ -258,9 +277,9 @@ fn remember_sketch<'a>(
     }
 }
 
-/// The measures of a match, as far as they are known.
+/// The known measures of a match.
 #[derive(Default)]
-struct Measures {
+struct MatchMeasures {
     jaccard: Option<f64>,
     containment: Option<f64>,
     similarity: Option<f64>,
@@ -268,8 +287,8 @@ struct Measures {
     differs: Vec<Difference>,
 }
 
-impl Measures {
-    /// The measures of equal texts.
+impl MatchMeasures {
+    /// Returns the measures of two equal texts.
     fn of_equal_texts() -> Self {
         let one = Some(1.0);
         Self { jaccard: one, containment: one, similarity: one, probability: one, differs: Vec::new() }
@@ -300,8 +319,8 @@ impl RecordJudge {
         }
         let mut template = false;
         let measures = match (&self.context.verifier, exact) {
-            (_, true) => Measures::of_equal_texts(),
-            (None, false) => Measures::default(),
+            (_, true) => MatchMeasures::of_equal_texts(),
+            (None, false) => MatchMeasures::default(),
             (Some(verifier), false) => {
                 let verified = self.verified(candidate, &read, verifier, is_copy);
                 if !confirmed && !same_address && !verified.accepted {
@@ -322,8 +341,7 @@ impl RecordJudge {
         })
     }
 
-    /// As [`RecordJudge::judged`], of a record whose text is not kept: by its digest and by what the channels compare, and nothing is
-    /// verified.
+    /// Judges a candidate whose text is not kept, by its digest and by the comparisons of channels. Nothing is verified.
     fn judged_without_text(&self, candidate: &Candidate<'_>, hashes: &ContentHashes, confirmed: bool) -> Option<Match> {
         let Candidate { record, .. } = candidate;
         let is_ours = record.digest_generation == self.context.state.generation;
@@ -332,7 +350,7 @@ impl RecordJudge {
         if !exact && !confirmed && channels.is_empty() {
             return None;
         }
-        let measures = if exact { Measures::of_equal_texts() } else { Measures::default() };
+        let measures = if exact { MatchMeasures::of_equal_texts() } else { MatchMeasures::default() };
         let stages = [exact.then_some(VIA_EXACT), confirmed.then_some(VIA_DECISION)];
         Some(Match {
             relation: self.relation_by_hash(hashes),
@@ -341,7 +359,7 @@ impl RecordJudge {
         })
     }
 
-    /// Same or another petitioner, by their hashes; unknown where either record names none.
+    /// Compares the hashes of the petitioners; `None` if one of the records names no petitioner.
     fn relation_by_hash(&self, hashes: &ContentHashes) -> Option<Relation> {
         let key = self.context.hash_key().ok()?;
         let ours: Vec<_> = self.subject.document.identity_values().map(|value| key.identity(value)).collect();
@@ -349,13 +367,13 @@ impl RecordJudge {
         known.then(|| if ours == hashes.identity { Relation::Repeat } else { Relation::Shared })
     }
 
-    /// A match, but for what only its content says.
+    /// Returns a match without the fields that come from the candidate's content.
     fn found(
         &self,
         candidate: &Candidate<'_>,
         stages: [Option<&str>; 2],
         channels: Vec<String>,
-        measures: Measures,
+        measures: MatchMeasures,
     ) -> Match {
         let ours = self.subject.signed.fingerprint();
         Match {
@@ -381,7 +399,7 @@ impl Judge for RecordJudge {
 
     fn dismisses(&self, seq: Seq, via: Via) -> bool {
         let Some(verifier) = &self.context.verifier else { return false };
-        // Equal digests, addresses and copy keys and what a person decided need no resemblance.
+        // Candidates with an equal digest, address or copy key, and candidates of a decision, need no similar text.
         let schemes = (0..).zip(self.context.profile.schemes());
         let is_equal = schemes.into_iter().any(|(position, scheme)| {
             matches!(scheme.name(), VIA_URL | VIA_COPY) && via.contains(Via::channel(ChannelPosition(position)))
@@ -392,7 +410,7 @@ impl Judge for RecordJudge {
         let sieve = self.sieve(verifier);
         let compared = self.context.sketches.compare(self.context.owner, seq.0, |theirs| {
             let sifted = sieve.compare(theirs, verifier, self.named.get());
-            // What names mean is worked out from a copy: others wait for what is locked now.
+            // Names are compared with a copy of the sketch, because other requests wait while the sketch is locked.
             (sifted, (sifted == Sifted::ByNames).then(|| theirs.to_vec()))
         });
         let sifted = match compared {
@@ -417,12 +435,14 @@ impl Judge for RecordJudge {
 
     fn stored(&self, seq: Seq) {
         let Some(verifier) = &self.context.verifier else { return };
-        // A long text's shingles are not made here, where other requests wait; the first who verifies it does.
+        // The shingles of a long text are not made here, where other requests wait, but at the first verification.
         if self.sieve.get().is_none() && !self.subject.is_short() {
             return;
         }
-        let compared = || self.named.get().map(|names| names.named().objects());
-        let named = self.subject.named.as_deref().or_else(compared);
+        let named = match &self.subject.named {
+            Some(named) => Some(&**named),
+            None => self.named.get().map(|names| names.named().objects()),
+        };
         remember_sketch(&self.context, seq, || Cow::Borrowed(self.sieve(verifier).weighed()), named);
     }
 
@@ -449,16 +469,16 @@ impl Judge for RecordJudge {
     }
 }
 
-/// Judges by fingerprint alone: nothing is verified, so a match claims no similarity.
+/// Judges by fingerprint alone. Nothing is verified, so that a match states no similarity.
 pub(super) struct FingerprintJudge {
     context: Arc<Context>,
     ball: Ball,
-    noted: Noted,
+    noted: StageRecorder,
 }
 
 impl FingerprintJudge {
     pub(super) fn new(context: Arc<Context>, ball: Ball) -> Self {
-        let noted = Noted::new(&context.stages);
+        let noted = StageRecorder::new(&context.stages);
         Self { context, ball, noted }
     }
 }
@@ -497,14 +517,15 @@ impl Judge for FingerprintJudge {
     }
 }
 
-/// Four decimals: what the texts support, and what a person reads. Thresholds see the full number.
+/// Rounds a share to four decimals, for the answer. Thresholds use the full number.
 pub(super) fn rounded(share: f64) -> f64 {
     (share * 10_000.0).round() / 10_000.0
 }
 
-/// Same or another petitioner; unknown where either names none.
+/// Compares the petitioners of two documents; `None` if one of them names no petitioner.
 fn relation(a: &Document, b: &Document) -> Option<Relation> {
-    let (a, b) = (a.identity.as_ref()?, b.identity.as_ref()?);
+    let a = a.identity.as_ref()?;
+    let b = b.identity.as_ref()?;
     Some(if a == b { Relation::Repeat } else { Relation::Shared })
 }
 
@@ -518,8 +539,12 @@ mod tests {
     use doppel_store::GenerationId;
     use doppel_store::model::ModelStore;
 
+    fn row(text: &str) -> Row {
+        Row::parse(format!("{{\"content\":\"{text}\"}}").as_bytes()).unwrap()
+    }
+
     #[tokio::test]
-    async fn a_stored_digest_decides_where_it_is_this_generations_and_the_text_elsewhere() {
+    async fn a_stored_digest_decides_in_its_generation_and_the_text_in_others() {
         let options = Options {
             auto_create: true,
             max_auto_created: usize::MAX,
@@ -532,14 +557,15 @@ mod tests {
         };
         let engine = Engine::new(Arc::new(ModelStore::default()), options);
         let name = CollectionName::new("letters").unwrap();
-        let row = |text: &str| Row::parse(format!("{{\"content\":\"{text}\"}}").as_bytes()).unwrap();
-        let (ours, another) = ("路灯损坏三个月，请派人修理", "小区门口垃圾堆放多日，请清运");
-        engine.register(&name, RecordId::new("a").ok(), row(ours), IfDuplicate::Keep).await.unwrap();
+        let text = "路灯损坏三个月，请派人修理";
+        let ours = row(text);
+        let another = row("小区门口垃圾堆放多日，请清运");
+        engine.register(&name, RecordId::new("a").ok(), row(text), IfDuplicate::Keep).await.unwrap();
         let stored = engine.store.record(&name, &RecordId::new("a").unwrap()).await.unwrap().unwrap();
         let context = engine.context(&name).await.unwrap();
-        let subject = context.subject(&row(ours)).unwrap();
-        let judge = RecordJudge::new(context, subject, Rulings::default());
-        let exact = |text: &str, digest, digest_generation| {
+        let subject = context.subject(&row(text)).unwrap();
+        let judge = RecordJudge::new(context, subject, RecordRulings::default());
+        let is_exact = |text: &str, digest, digest_generation| {
             let content = Content::Row(text.into());
             let record = StoredRecord { content, digest, digest_generation, ..stored.clone() };
             let via = Via::default().with(Via::EXACT);
@@ -547,14 +573,13 @@ mod tests {
                 Candidate { record: &record, via, fingerprint: None, signatures: &[], seq_is_immutable: false };
             judge.judge(&candidate).is_some_and(|found| found.via.contains(&VIA_EXACT.to_owned()))
         };
-        let (ours, another) = (row(ours), row(another));
         let wrong = Digest([7; 32]);
-        assert!(exact(another.json(), stored.digest, GenerationId(1)), "no text is digested again");
-        assert!(!exact(ours.json(), wrong, GenerationId(1)));
+        assert!(is_exact(another.json(), stored.digest, GenerationId(1)), "the text is not digested again");
+        assert!(!is_exact(ours.json(), wrong, GenerationId(1)));
         for unknown in [0, 2] {
             assert!(
-                exact(ours.json(), wrong, GenerationId(unknown))
-                    && !exact(another.json(), stored.digest, GenerationId(unknown))
+                is_exact(ours.json(), wrong, GenerationId(unknown))
+                    && !is_exact(another.json(), stored.digest, GenerationId(unknown))
             );
         }
     }

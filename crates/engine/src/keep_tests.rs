@@ -1,12 +1,12 @@
-//! A collection that keeps no text finds what one with the same settings finds that keeps all.
+//! Tests that a collection that keeps no text finds the same as a collection with the same settings that keeps all texts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::json;
 
-use crate::groups::Order;
-use crate::lookup::Wanted;
+use crate::groups::GroupOrder;
+use crate::lookup::SimilarSelection;
 use crate::testing::id;
 use crate::{Engine, Error, IfDuplicate, Options};
 use doppel_core::collection::{Channel, CollectionName, Keep, Preset, Settings};
@@ -24,13 +24,16 @@ const CLAUSES: [&str; 6] = [
     "自来水从上周开始发黄，烧开以后仍然有铁锈的味道",
 ];
 
+fn clause(number: u64, factor: u64) -> &'static str {
+    CLAUSES[((number * factor + factor) % 6) as usize]
+}
+
 fn letter(number: u64) -> Row {
-    let at = |by: u64| CLAUSES[((number * by + by) % 6) as usize];
     let content = match number % 4 {
-        0 => format!("{}。{}。", at(1), at(5)),
-        1 => format!("{}，{}，请有关部门尽快派人处理，附近居民都盼着答复。", at(1), at(5)),
-        2 => format!("您好，{}！{}", at(5), at(3)),
-        _ => at(1).to_owned(),
+        0 => format!("{}。{}。", clause(number, 1), clause(number, 5)),
+        1 => format!("{}，{}，请有关部门尽快派人处理，附近居民都盼着答复。", clause(number, 1), clause(number, 5)),
+        2 => format!("您好，{}！{}", clause(number, 5), clause(number, 3)),
+        _ => clause(number, 1).to_owned(),
     };
     let row = json!({ "content": content, "user": format!("用户{}", number % 3), "time": "2026-03-01 08:00:00" });
     Row::parse(row.to_string().as_bytes()).unwrap()
@@ -51,41 +54,40 @@ fn engine() -> Engine {
     Engine::new(Arc::new(ModelStore::default()), options)
 }
 
-fn shown(found: &[Match]) -> Vec<String> {
-    let shown = |found: &Match| {
-        let Match { id, via, distance, similarity, jaccard, containment, relation, time, .. } = found;
-        format!("{id} {via:?} {distance:?} {similarity:?} {jaccard:?} {containment:?} {relation:?} {time:?}")
-    };
-    found.iter().map(shown).collect()
+fn shown(found: &Match) -> String {
+    let Match { id, via, distance, similarity, jaccard, containment, relation, time, .. } = found;
+    format!("{id} {via:?} {distance:?} {similarity:?} {jaccard:?} {containment:?} {relation:?} {time:?}")
 }
 
-/// What a collection says of the same records, asked in the same order.
-async fn said(settings: Settings) -> Vec<String> {
-    let (engine, name) = (engine(), CollectionName::new("letters").unwrap());
+/// Returns all answers of a collection to the same requests in the same order.
+async fn answers(settings: Settings) -> Vec<String> {
+    let engine = engine();
+    let name = CollectionName::new("letters").unwrap();
     let keeps_text = settings.keeps_text();
     engine.put_collection(&name, settings).await.unwrap();
-    let mut said = Vec::new();
+    let mut answers = Vec::new();
     for number in 0..48 {
         let under = id(&format!("r{}", number % 40));
         let done = engine.register(&name, Some(under), letter(number), IfDuplicate::Keep).await.unwrap();
-        said.push(format!("{:?} {:?} {:?}", done.outcome, done.verdict.kind, done.verdict.duplicate_of));
-        said.extend(shown(&done.verdict.similar));
+        answers.push(format!("{:?} {:?} {:?}", done.outcome, done.verdict.kind, done.verdict.duplicate_of));
+        answers.extend(done.verdict.similar.iter().map(shown));
     }
     for number in 0..8 {
-        let wanted = Wanted::matches(20);
-        said.extend(shown(&engine.similar(&name, letter(number + 50), wanted).await.unwrap().similar));
+        let wanted = SimilarSelection::matches(20);
+        let list = engine.similar(&name, letter(number + 50), wanted).await.unwrap();
+        answers.extend(list.similar.iter().map(shown));
     }
     let decided = crate::testing::opinion(Judgement::NotSame, "desk");
     engine.decide(&name, &id("r1"), &id("r2"), decided).await.unwrap();
-    let (groups, _) = engine.groups(&name, (Order::Size, 30), 2, None, 100).await.unwrap();
-    said.extend(groups.iter().map(|group| format!("{group:?}")));
+    let (groups, _) = engine.groups(&name, GroupOrder::Size, 30, 2, None, 100).await.unwrap();
+    answers.extend(groups.iter().map(|group| format!("{group:?}")));
     let records = engine.records(&name, doppel_store::Seq(0), 100).await.unwrap().items;
     assert!(records.iter().all(|record| record.row.is_some() == keeps_text && record.read().is_some() == keeps_text));
-    said
+    answers
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_finds_with_each_channel_what_one_finds_that_keeps_all() {
+async fn each_channel_finds_the_same_with_and_without_texts() {
     let mut found = 0;
     for channel in Channel::all_defaults() {
         let channel = match channel {
@@ -98,29 +100,35 @@ async fn it_finds_with_each_channel_what_one_finds_that_keeps_all() {
         }
         let whole = Settings { keep: Keep::All, ..bare.clone() };
         let name = bare.channels[0].scheme();
-        assert_eq!(said(bare).await, said(whole).await, "{name}");
+        assert_eq!(answers(bare).await, answers(whole).await, "{name}");
         found += 1;
     }
-    assert_eq!(found, 7, "as many schemes go without texts");
+    assert_eq!(found, 7, "number of schemes that work without texts");
     let bare = Settings::preset(Preset::Signatures);
-    assert_eq!(said(bare.clone()).await, said(Settings { keep: Keep::All, ..bare }).await);
+    assert_eq!(answers(bare.clone()).await, answers(Settings { keep: Keep::All, ..bare }).await);
+}
+
+/// Returns the number of groups of a collection.
+async fn count_groups(engine: &Engine, name: &CollectionName) -> usize {
+    engine.groups(name, GroupOrder::Size, 30, 2, None, 10).await.unwrap().0.len()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pair_outlives_a_decision_that_is_withdrawn_and_nothing_is_counted_over_texts() {
-    let (engine, name) = (engine(), CollectionName::new("letters").unwrap());
+async fn a_withdrawn_decision_restores_the_recorded_pair_and_no_texts_are_counted() {
+    let engine = engine();
+    let name = CollectionName::new("letters").unwrap();
     engine.put_collection(&name, Settings::preset(Preset::Signatures)).await.unwrap();
     for number in ["a", "b"] {
         engine.register(&name, Some(id(number)), letter(0), IfDuplicate::Keep).await.unwrap();
     }
-    let groups = async || engine.groups(&name, (Order::Size, 30), 2, None, 10).await.unwrap().0.len();
-    let said = |judgement| crate::testing::opinion(judgement, "desk");
-    assert_eq!(groups().await, 1);
-    engine.decide(&name, &id("a"), &id("b"), said(Judgement::NotSame)).await.unwrap();
-    assert_eq!(groups().await, 0);
-    engine.withdraw(&name, &id("a"), &id("b"), said(Judgement::Withdrawn)).await.unwrap();
-    assert_eq!(groups().await, 1, "what was recorded when it came stands");
+    let not_same = crate::testing::opinion(Judgement::NotSame, "desk");
+    let withdrawn = crate::testing::opinion(Judgement::Withdrawn, "desk");
+    assert_eq!(count_groups(&engine, &name).await, 1);
+    engine.decide(&name, &id("a"), &id("b"), not_same).await.unwrap();
+    assert_eq!(count_groups(&engine, &name).await, 0);
+    engine.withdraw(&name, &id("a"), &id("b"), withdrawn).await.unwrap();
+    assert_eq!(count_groups(&engine, &name).await, 1, "the pair that the registration recorded is restored");
     assert!(engine.refresh_frequencies(&name).await.unwrap().is_none());
     assert!(matches!(engine.stored_row(&name, &id("a")).await, Err(Error::TextNotKept(..))));
-    assert_eq!(groups().await, 1);
+    assert_eq!(count_groups(&engine, &name).await, 1);
 }

@@ -1,34 +1,34 @@
-//! Keys of callers that are made while the service runs: made, listed, revoked, and when each was last used.
+//! Keys of callers that are created while the service runs: creating, listing and revoking them, and recording their last use.
 //!
-//! The engine keeps them, so that all instances that share a store share them, and holds the two rules about their number and their
-//! names. Who may do what with which key is decided where requests come in.
+//! The store keeps the keys, so that all instances on one store have the same keys. The engine enforces the rules about their number and
+//! their names. The HTTP interface decides what a caller may do with a key.
 
 use doppel_store::StoreError;
 use doppel_store::keys::{KeyRing, MOST_KEYS, ManagedKey};
 
 use crate::{Engine, Error, Result};
 
-/// How often a change is begun again because another instance was faster: within one they wait for each other. Of instances that change
-/// keys without a pause each is the faster one now and then.
+/// Largest number of repetitions of a change because another instance stored a change first. Changes within one instance wait for each
+/// other. If several instances change keys without a pause, each of them succeeds now and then.
 const ATTEMPTS: usize = 32;
-/// Seconds after which a change that met so many others may be asked for again.
+/// Seconds after which a client may repeat a change that failed for this reason.
 const AGAIN_AFTER_S: u32 = 1;
 
 impl Engine {
-    /// The keys as they are, those that have expired included.
+    /// Returns all keys, including expired ones.
     ///
     /// # Errors
-    /// What the store gives.
+    /// The errors of the store.
     pub async fn keys(&self) -> Result<KeyRing> {
         Ok(self.store.key_ring().await?)
     }
 
-    /// Keeps a new key; what is kept then.
+    /// Stores a new key. Returns all stored keys.
     ///
     /// # Errors
-    /// [`Error::KeyExists`] where its name is taken, [`Error::TooManyKeys`].
+    /// [`Error::KeyExists`] if the name is in use, [`Error::TooManyKeys`].
     pub async fn create_key(&self, key: ManagedKey) -> Result<KeyRing> {
-        let create = |ring: &mut KeyRing| {
+        self.change_keys(|ring| {
             if ring.keys.iter().any(|other| other.name == key.name) {
                 return Err(Error::KeyExists(key.name.clone()));
             }
@@ -38,30 +38,30 @@ impl Engine {
             ring.keys.push(key.clone());
             ring.keys.sort_by(|a, b| a.name.cmp(&b.name));
             Ok(true)
-        };
-        self.change_keys(create).await
+        })
+        .await
     }
 
-    /// Forgets a key; what is kept then.
+    /// Removes a key. Returns all stored keys.
     ///
     /// # Errors
     /// [`Error::UnknownKey`].
     pub async fn revoke_key(&self, name: &str) -> Result<KeyRing> {
-        let revoke = |ring: &mut KeyRing| {
+        self.change_keys(|ring| {
             let before = ring.keys.len();
             ring.keys.retain(|key| key.name != name);
             if ring.keys.len() == before { Err(Error::UnknownKey(name.to_owned())) } else { Ok(true) }
-        };
-        self.change_keys(revoke).await
+        })
+        .await
     }
 
-    /// Notes when keys were last used: name, SHA-256 and time (RFC 3339, UTC) of each. A time before the one that is noted, and a key
-    /// that is not kept any more, are left out.
+    /// Records the last uses of keys: name, SHA-256 and time (RFC 3339, UTC) of each use. It ignores a time before the recorded one, and
+    /// keys that do not exist any more.
     ///
     /// # Errors
-    /// What the store gives.
+    /// The errors of the store.
     pub async fn note_key_uses(&self, uses: &[(String, String, String)]) -> Result<KeyRing> {
-        let note = |ring: &mut KeyRing| {
+        self.change_keys(|ring| {
             let mut changed = false;
             for (name, sha256, at) in uses {
                 let key = ring.keys.iter_mut().find(|key| key.name == *name && key.sha256 == *sha256);
@@ -71,12 +71,12 @@ impl Engine {
                 }
             }
             Ok(changed)
-        };
-        self.change_keys(note).await
+        })
+        .await
     }
 
-    /// Changes what is kept, one change of this process after the other, again where another process was faster; `change` says whether
-    /// there is anything to store.
+    /// Changes the stored keys; repeats the change if another process stored its change first. Changes of this process wait for each other.
+    /// `change` returns true if there is something to store.
     async fn change_keys(&self, change: impl Fn(&mut KeyRing) -> Result<bool> + Send + Sync) -> Result<KeyRing> {
         let _only_one = self.changing_keys.lock().await;
         for _ in 0..ATTEMPTS {
@@ -88,7 +88,7 @@ impl Engine {
                 return Ok(stored);
             }
         }
-        let reason = "the keys are being changed by many at once".to_owned();
+        let reason = "too many callers are changing the keys at the same time".to_owned();
         Err(Error::Store(StoreError::Unavailable { reason, retry_after_s: AGAIN_AFTER_S }))
     }
 }
@@ -116,8 +116,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn keys_are_listed_by_name_and_a_name_is_taken_once() {
-        let engine = testing::Desk::with(&[]).await.engine;
+    async fn keys_are_listed_by_name_and_each_name_exists_once() {
+        let engine = testing::LetterDesk::with(&[]).await.engine;
         engine.create_key(key("desk")).await.unwrap();
         assert_eq!(names(&engine.create_key(key("clerk")).await.unwrap()), ["clerk", "desk"]);
         assert!(matches!(engine.create_key(key("desk")).await, Err(Error::KeyExists(_))));
@@ -126,8 +126,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn there_are_only_so_many() {
-        let engine = testing::Desk::with(&[]).await.engine;
+    async fn the_number_of_keys_is_bounded() {
+        let engine = testing::LetterDesk::with(&[]).await.engine;
         for number in 0..MOST_KEYS {
             engine.create_key(key(&format!("k{number}"))).await.unwrap();
         }
@@ -136,17 +136,20 @@ mod tests {
         assert!(engine.create_key(key("one-more")).await.is_ok());
     }
 
+    /// Records a use of the key `desk`. Returns its last recorded use.
+    async fn note_use(engine: &Engine, sha256: &str, at: &str) -> Option<String> {
+        let uses = [("desk".to_owned(), sha256.to_owned(), at.to_owned())];
+        engine.note_key_uses(&uses).await.unwrap().keys[0].last_used_at.clone()
+    }
+
     #[tokio::test]
-    async fn the_last_use_only_goes_forward_and_is_of_the_key_that_is_there() {
-        let engine = testing::Desk::with(&[]).await.engine;
+    async fn the_last_use_never_goes_back_and_belongs_to_the_present_key() {
+        let engine = testing::LetterDesk::with(&[]).await.engine;
         engine.create_key(key("desk")).await.unwrap();
-        let used = |sha256: &str, at: &str| vec![("desk".to_owned(), sha256.to_owned(), at.to_owned())];
         let own = "0".repeat(64);
-        let last = |ring: KeyRing| ring.keys[0].last_used_at.clone();
-        let note = async |uses: Vec<_>| last(engine.note_key_uses(&uses).await.unwrap());
-        assert_eq!(note(used(&own, "2026-01-01T08:05:00Z")).await.as_deref(), Some("2026-01-01T08:05:00Z"));
-        assert_eq!(note(used(&own, "2026-01-01T08:04:00Z")).await.as_deref(), Some("2026-01-01T08:05:00Z"));
-        let other = used(&"1".repeat(64), "2026-01-01T09:00:00Z");
-        assert_eq!(note(other).await.as_deref(), Some("2026-01-01T08:05:00Z"), "one of that name before");
+        assert_eq!(note_use(&engine, &own, "2026-01-01T08:05:00Z").await.as_deref(), Some("2026-01-01T08:05:00Z"));
+        assert_eq!(note_use(&engine, &own, "2026-01-01T08:04:00Z").await.as_deref(), Some("2026-01-01T08:05:00Z"));
+        let other = note_use(&engine, &"1".repeat(64), "2026-01-01T09:00:00Z").await;
+        assert_eq!(other.as_deref(), Some("2026-01-01T08:05:00Z"), "an earlier key with the same name");
     }
 }

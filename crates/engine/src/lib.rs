@@ -1,11 +1,11 @@
-//! The use cases: what can be asked of doppel, apart from how it is asked (HTTP, command line) and where it is kept.
+//! The use cases of doppel, independent of the transport (HTTP, command line) and of the store.
 //!
-//! The engine knows no status code and no file format. It validates, signs with the collection's profile, lets the store
-//! look up and insert, and judges what the store proposes. It holds no records. What it remembers can
-//! be made again at any time: compiled profiles and sketches of texts (`context`), groups (`groups`).
+//! The engine knows no status code and no file format. It validates a row, signs the row with the collection's profile, lets the store look
+//! up and insert, and judges the candidates that the store proposes. It holds no records. All that it keeps in memory can be made again at
+//! any time: compiled profiles and sketches of texts (`context`), groups (`groups`).
 //!
-//! Errors: every call that asks the store may give [`Error::Store`] with what [`doppel_store`] says that every call, or every change,
-//! may give; every one that computes, [`Error::Crashed`], which is a bug. What else may happen is under `# Errors` of each call.
+//! Errors: every call that asks the store may return [`Error::Store`] with the errors that [`doppel_store`] lists for every call or every
+//! change. Every call that computes may return [`Error::Crashed`], which is a bug. The section `# Errors` of a call lists its other errors.
 
 pub mod answers;
 pub mod arrivals;
@@ -57,14 +57,14 @@ use std::sync::{Arc, LazyLock};
 use tokio::sync::{Notify, Semaphore};
 
 use crate::answers::{Page, RecordView, Registration};
-use crate::context::{Context, Contexts, Signing, Subject};
-use crate::decisions::Rulings;
+use crate::context::{Context, ContextCache, SignedRow, SigningTimes};
+use crate::decisions::RecordRulings;
 use crate::groups::AllGroups;
-use crate::idempotency::Under;
+use crate::idempotency::RegistrationId;
 use crate::judge::RecordJudge;
-pub use crate::lookup::{Filter, Wanted};
+pub use crate::lookup::{MatchFilter, SimilarSelection};
 pub use crate::series::{Position, Series};
-use crate::stages::Noted;
+use crate::stages::StageRecorder;
 use crate::unused::unused_members;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::{RecordId, Row};
@@ -75,76 +75,84 @@ use doppel_store::request::{one_request, uncounted};
 use doppel_store::stages::Stage;
 use doppel_store::{self, GenerationId, Mode, Registered, Seq, SnapshotReader, Store, StoreError, StoredRecord, Usage};
 
-/// How often a call is repeated when the live generation changed between reading and writing. Each repetition needs
-/// another reindex to finish in that very moment.
+/// Largest number of repetitions of a call whose live generation changed between its read and its write. Each repetition means that another
+/// reindex finished in this moment.
 const GENERATION_RETRIES: usize = 3;
-/// How often a write is repeated when its collection was dropped between looking and writing. Each repetition needs another
-/// request to drop it in that very moment.
+/// Largest number of repetitions of a write whose collection was dropped between its look-up and its write. Each repetition means that
+/// another request dropped the collection in this moment.
 const DROP_RETRIES: usize = 16;
-/// A page of a list ends when its rows hold this many bytes, so that no answer needs much memory.
+/// Bytes of rows after which a page of a list ends, so that no answer needs much memory.
 const PAGE_BYTES: usize = 8 << 20;
-/// Records read at once for a page.
+/// Number of records that are read at once for a page.
 const PAGE_PIECE: usize = 32;
-/// Records read at once where only a little of each is kept: a hundred megabytes at worst.
+/// Number of records that are read at once where only a little of each record is kept: a hundred megabytes at worst.
 const READ_AT_ONCE: usize = 128;
-/// Rows above this size are signed away from the threads that serve requests: 16 KiB take about a millisecond.
+/// Size of a row in bytes above which the row is signed outside the threads that serve requests: 16 KiB take about a millisecond.
 const INLINE_ROW_BYTES: usize = 16 << 10;
 
-/// What to do when a registration finds a duplicate.
+/// The action when a registration finds a duplicate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IfDuplicate {
-    /// Store it all the same: the office keeps every record.
+    /// Store the record all the same: the office keeps every record.
     #[default]
     Keep,
-    /// Store nothing and say what it repeats.
+    /// Store nothing, and name the record that the row duplicates.
     Skip,
 }
 
-/// Under which id a row is registered.
-struct Named {
+/// The id under which a row is registered.
+struct ResolvedId {
     id: RecordId,
-    /// Whether the request says it.
+    /// True if the request or the row contains the id.
     is_given: bool,
-    /// Whether for this content alone.
+    /// True if the id may be used for this content only.
     write_once: bool,
 }
 
-/// One side of an explanation.
+impl ResolvedId {
+    /// Returns an id that the request or the row contains.
+    fn given(id: RecordId) -> Self {
+        Self { id, is_given: true, write_once: false }
+    }
+}
+
+/// One side of a pair that is explained.
 #[derive(Clone, Debug)]
 pub enum Side {
     /// A stored record.
     Stored(RecordId),
-    /// A row given with the question.
+    /// A row that the request contains.
     Given(Row),
 }
 
-/// What the engine takes from outside the domain.
+/// The settings and functions that the engine gets from its caller.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Whether a write to an unknown collection creates it with preset `default`.
+    /// True if a write to an unknown collection creates the collection with preset `default`.
     pub auto_create: bool,
-    /// ... unless there are so many collections.
+    /// Number of collections from which on a write creates no further collection.
     pub max_auto_created: usize,
-    /// Whether a collection is reindexed by itself when its keys lie on text that has turned out to be common.
+    /// True if a collection is reindexed automatically when its posting keys lie on text that has turned out to be common.
     pub automatic_reindex: bool,
-    /// Most bytes of sketches, of all collections together; see [`SKETCH_BYTES`].
+    /// Largest size of the sketches of all collections together, in bytes; see [`SKETCH_BYTES`].
     pub sketch_bytes: usize,
-    /// Now, as RFC 3339 in UTC.
+    /// Returns the current time as RFC 3339 in UTC.
     pub now: fn() -> String,
-    /// Now, in microseconds since 1970.
+    /// Returns the current time in microseconds since 1970.
     pub micros: fn() -> u64,
-    /// A new id, unique and ascending in time.
+    /// Returns a new id. Ids are unique and ascend with time.
     pub new_id: fn() -> String,
-    /// Bytes that nobody can guess: the key of a collection whose contents are hashed. `None` where the system gives none.
+    /// Returns random bytes that nobody can guess: the key for the hashes of a collection that keeps no text. `None` if the system has
+    /// none.
     pub random: fn() -> Option<[u8; 32]>,
 }
 
-/// The usual [`Options::sketch_bytes`]: two and a half million records of usual length, at some 400 bytes each. They are allocated as
-/// they are needed. Of a record that is not remembered any more the text is read to refuse it, and of a million letters each has some
-/// hundred candidates.
+/// The usual [`Options::sketch_bytes`]: room for two and a half million records of usual length, at some 400 bytes each. The bytes are
+/// allocated when they are needed. A candidate without a sketch in memory can be refused only after its text is read, and in a collection
+/// of a million letters each letter has about a hundred candidates.
 pub const SKETCH_BYTES: usize = 1 << 30;
 
-/// Why the engine refused.
+/// The reason why the engine refuses a request.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The collection does not exist.
@@ -154,53 +162,53 @@ pub enum Error {
     #[error("collection {0} has no record with this id")]
     UnknownRecord(CollectionName, RecordId),
     /// The generation does not exist.
-    #[error("collection {0} has no generation {1} beside the live one")]
+    #[error("collection {0} has no generation {1} apart from the live one")]
     UnknownGeneration(CollectionName, GenerationId),
-    /// A generation that is being built was begun by other rules.
+    /// The generation under construction was begun by a version of doppel with other rules.
     #[error(
-        "generation {1} of collection {0} was begun by another version of doppel, whose rules differ; reindex again"
+        "generation {1} of collection {0} was begun by another version of doppel, which has other rules; reindex again"
     )]
     OutdatedGeneration(CollectionName, GenerationId),
     /// The record is in no group.
-    #[error("the record is in no group: collection {0} has nothing like it")]
+    #[error("the record is in no group: no record of collection {0} is similar")]
     Ungrouped(CollectionName),
     /// Nobody decided about the pair.
     #[error("collection {0} has no decision about these two records")]
     UnknownDecision(CollectionName),
     /// The task does not exist.
-    #[error("there is no such task; GET /v1/tasks lists those that are kept")]
+    #[error("there is no such task; GET /v1/tasks lists all tasks")]
     UnknownTask,
-    /// The collection has another task that is not finished.
+    /// The collection already has an unfinished task.
     #[error("collection {0} has an unfinished task; wait for it or cancel it: /v1/tasks/{1}")]
     TaskRunning(CollectionName, String),
-    /// A record would create the collection, and there are as many as may be created so.
+    /// The record would create the collection, but the largest number of collections that records may create is reached.
     #[error(
-        "there are {1} collections, as many as records create by themselves (collections.max_auto_created); create this one \
+        "there are {1} collections, the most that records may create (collections.max_auto_created); create this one \
          with PUT /v1/collections/{0}"
     )]
     TooManyCollections(CollectionName, usize),
-    /// A key of that name is there.
-    #[error("there is a key called {0:?}; revoke it first, or choose another name")]
+    /// A key with this name exists.
+    #[error("a key with the name {0:?} exists; revoke it first, or choose another name")]
     KeyExists(String),
-    /// No key of that name was made while the service ran.
-    #[error("there is no key called {0:?}; GET /v1/admin/keys lists those that can be revoked")]
+    /// No key with this name was created while the service ran.
+    #[error("there is no key with the name {0:?}; GET /v1/admin/keys lists the keys that can be revoked")]
     UnknownKey(String),
-    /// There are as many keys as may be.
-    #[error("there are {most} keys, the most there can be; revoke those that nobody uses", most = doppel_store::keys::MOST_KEYS)]
+    /// The largest number of keys is reached.
+    #[error("there are {most} keys, the largest number; revoke keys that nobody uses", most = doppel_store::keys::MOST_KEYS)]
     TooManyKeys,
-    /// What was asked for is not possible as things stand.
+    /// The request is not possible in the present state of the collection or the task.
     #[error("{0}")]
     Conflict(String),
-    /// What was asked for is made of texts, and the collection keeps none.
+    /// The request needs texts, and the collection keeps none.
     #[error("{1}: collection {0} keeps no text of its records (\"keep\": \"signatures\")")]
     TextNotKept(CollectionName, &'static str),
-    /// The rows asked for are too many bytes for one answer.
+    /// The requested rows are too large for one answer.
     #[error("the rows of this answer are more than {} MiB; name the columns you need (fields=title,time) or lower the limit", PAGE_BYTES >> 20)]
     RowsTooLarge,
-    /// Well-formed but not acceptable.
+    /// The request is well-formed but not acceptable.
     #[error("{}", summary(.0))]
     Invalid(Vec<Violation>),
-    /// Of a pair, this side (`a` or `b`) is unknown or not acceptable.
+    /// One side of a pair (`a` or `b`) is unknown or not acceptable.
     #[error("{1}")]
     Side(&'static str, Box<Error>),
     /// The store refused.
@@ -214,7 +222,7 @@ pub enum Error {
 fn summary(violations: &[Violation]) -> String {
     match violations {
         [only] => only.detail.clone(),
-        many => format!("{} things are wrong with the request", many.len()),
+        many => format!("the request has {} errors", many.len()),
     }
 }
 
@@ -228,30 +236,30 @@ impl From<StoreError> for Error {
     }
 }
 
-/// Shorthand.
+/// The result of a call of the engine.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// The use cases over one store. Cheap to clone and safe to share.
+/// The use cases over one store. A clone is cheap and shares the state; the engine may be shared between threads.
 #[derive(Clone)]
 pub struct Engine {
     store: Arc<dyn Store>,
     options: Options,
-    contexts: Arc<Contexts>,
+    contexts: Arc<ContextCache>,
     groups: Arc<AllGroups>,
-    /// Held while the pairs of a record are changed after a decision.
+    /// Locked while the pairs of a record are changed after a decision.
     pairing: Arc<tokio::sync::Mutex<()>>,
-    /// Held while the keys of callers are changed.
+    /// Locked while the keys of callers are changed.
     changing_keys: Arc<tokio::sync::Mutex<()>>,
-    /// Told when a task was asked for or told to stop.
+    /// Notified when a task was created or cancelled.
     tasks: Arc<Notify>,
-    /// Registrations of series.
+    /// The number of registrations in series that are in progress.
     in_series: Arc<series::UnderWay>,
 }
 
 impl Engine {
-    /// An engine over `store`.
+    /// Creates an engine over `store`.
     pub fn new(store: Arc<dyn Store>, options: Options) -> Self {
-        let contexts = Arc::new(Contexts::new(options.sketch_bytes));
+        let contexts = Arc::new(ContextCache::new(options.sketch_bytes));
         Self {
             store,
             options,
@@ -264,43 +272,43 @@ impl Engine {
         }
     }
 
-    /// The store that it asks.
+    /// The store of the engine.
     pub fn store(&self) -> &dyn Store {
         self.store.as_ref()
     }
 
-    /// Loads what the first signature under preset `default` would otherwise wait for: the dictionary, tables of characters.
-    /// Some tenths of a second.
+    /// Loads the data that the first signature under preset `default` would otherwise wait for: the dictionary and tables of characters.
+    /// Takes some tenths of a second.
     pub fn warm_up() {
         context::warm_up();
     }
 
-    /// Registers `row` under `id`; without one, under the row's own id or a new UUIDv7. An unknown collection is created
-    /// when [`Options::auto_create`] says so.
+    /// Registers `row` under `id`; without an id, under the row's own id or a new UUIDv7. Creates an unknown collection if
+    /// [`Options::auto_create`] is set.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an id or a row that cannot be taken; [`Error::UnknownCollection`], or
-    /// [`Error::TooManyCollections`] where it would be created; [`Error::Store`] with `IdTaken` where an idempotency key was
-    /// used for other content, with `StaleGeneration` where generations change too fast, with `IndexFull`.
+    /// [`Error::Invalid`] for an id or a row that is not acceptable; [`Error::UnknownCollection`], or [`Error::TooManyCollections`] if the
+    /// collection would be created; [`Error::Store`] with `IdTaken` if an idempotency key was used for other content, with
+    /// `StaleGeneration` if generations change too fast, with `IndexFull`.
     pub async fn register(
         &self,
         collection: &CollectionName,
-        under: impl Into<Under>,
+        under: impl Into<RegistrationId>,
         row: Row,
         if_duplicate: IfDuplicate,
     ) -> Result<Registration> {
         self.register_at(collection, under.into(), row, if_duplicate, Position::default()).await
     }
 
-    /// As [`Engine::register`], with a place in a series: takes its place in commit order after the one before it has taken
-    /// its own, however long either takes to sign.
+    /// Registers a row as [`Engine::register`] does, at a position in a series: the registration takes its place in commit order after the
+    /// previous registration of the series has taken its place, however long either of them takes to sign.
     ///
     /// # Errors
-    /// As [`Engine::register`]. Whatever comes of it, the next one may take its place.
+    /// The errors of [`Engine::register`]. After an error, the next registration of the series can take its place, too.
     pub async fn register_in_series(
         &self,
         collection: &CollectionName,
-        under: impl Into<Under>,
+        under: impl Into<RegistrationId>,
         row: Row,
         if_duplicate: IfDuplicate,
         position: Position,
@@ -309,7 +317,7 @@ impl Engine {
         self.register_at(collection, under.into(), row, if_duplicate, position).await
     }
 
-    /// Whether records come in series just now: what can wait should leave them the cores.
+    /// True while records are registered in series: work that can wait should leave the cores to them.
     pub fn is_taking_series(&self) -> bool {
         self.in_series.count() > 0
     }
@@ -317,7 +325,7 @@ impl Engine {
     async fn register_at(
         &self,
         collection: &CollectionName,
-        under: Under,
+        under: RegistrationId,
         row: Row,
         if_duplicate: IfDuplicate,
         mut position: Position,
@@ -331,7 +339,7 @@ impl Engine {
     async fn register_after(
         &self,
         collection: &CollectionName,
-        under: Under,
+        under: RegistrationId,
         row: Row,
         if_duplicate: IfDuplicate,
         position: &mut Position,
@@ -346,7 +354,7 @@ impl Engine {
             let context = self.context_or_create(collection, &row).await?;
             match self.register_in(context, &named, &row, mode, position).await {
                 Err(Error::Store(StoreError::StaleGeneration { .. })) if attempts < GENERATION_RETRIES => attempts += 1,
-                // Dropped between looking and writing: the next attempt creates it again, if it may.
+                // The collection was dropped between look-up and write: the next attempt creates it again, if this is allowed.
                 Err(Error::UnknownCollection(_)) if attempts < DROP_RETRIES => attempts += 1,
                 other => break other?,
             }
@@ -354,11 +362,11 @@ impl Engine {
         self.answer(collection, named, registered, warnings).await
     }
 
-    /// One attempt, signed for the generations that `context` knows of; and the warnings about the row.
+    /// Makes one attempt to register the row, signed for the generations that `context` knows. Also returns the warnings about the row.
     async fn register_in(
         &self,
         context: Arc<Context>,
-        named: &Named,
+        named: &ResolvedId,
         row: &Row,
         mode: Mode,
         position: &mut Position,
@@ -370,7 +378,7 @@ impl Engine {
         let others = self.sign_for_standby(&context, id, row).await?;
         let decisions_as_of = self.store.decisions_as_of(collection).await?;
         let rulings = match decisions_as_of {
-            Some(Seq(0)) => Rulings::default(),
+            Some(Seq(0)) => RecordRulings::default(),
             _ => self.rulings(collection, Some(id)).await?,
         };
         let registration = doppel_store::Registration {
@@ -400,23 +408,27 @@ impl Engine {
         Ok((registered, warnings))
     }
 
-    fn name(&self, collection: &CollectionName, under: Under, row: &Row) -> Result<Named> {
-        let given = |id| Ok(Named { id, is_given: true, write_once: false });
-        let made = |id, write_once| Ok(Named { id, is_given: false, write_once });
+    fn name(&self, collection: &CollectionName, under: RegistrationId, row: &Row) -> Result<ResolvedId> {
         match (under, row.id()) {
-            (Under::Id(given) | Under::Unused(given), Some(own)) if given != *own => {
+            (RegistrationId::Id(given) | RegistrationId::Unused(given), Some(own)) if given != *own => {
                 let detail = "the row's id differs from the id in the path; leave one out or make them equal";
                 Err(Error::Invalid(vec![Violation::new("/id", "id_mismatch", detail)]))
             }
-            (Under::Id(id), _) => given(id),
-            (Under::Unused(id), _) => Ok(Named { id, is_given: true, write_once: true }),
-            (_, Some(own)) => given(own.clone()),
-            (Under::Key(key), None) => made(key.id(collection).ok_or(Error::Crashed)?, true),
-            (Under::Own, None) => made(RecordId::new(&(self.options.new_id)()).map_err(|_| Error::Crashed)?, false),
+            (RegistrationId::Id(id), _) => Ok(ResolvedId::given(id)),
+            (RegistrationId::Unused(id), _) => Ok(ResolvedId { id, is_given: true, write_once: true }),
+            (_, Some(own)) => Ok(ResolvedId::given(own.clone())),
+            (RegistrationId::Key(key), None) => {
+                let id = key.id(collection).ok_or(Error::Crashed)?;
+                Ok(ResolvedId { id, is_given: false, write_once: true })
+            }
+            (RegistrationId::Own, None) => {
+                let id = RecordId::new(&(self.options.new_id)()).map_err(|_| Error::Crashed)?;
+                Ok(ResolvedId { id, is_given: false, write_once: false })
+            }
         }
     }
 
-    /// The content of a stored record.
+    /// Returns the row of a stored record.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`], [`Error::UnknownRecord`]; [`Error::TextNotKept`].
@@ -425,14 +437,13 @@ impl Engine {
             Content::Row(row) => Row::parse(row.as_bytes())
                 .map_err(|_| Error::Store(StoreError::Internal("a stored row is damaged".into()))),
             Content::Hashes(_) => {
-                let needs =
-                    "a stored record cannot be compared or shown by its text; send its row along with the question";
+                let needs = "a stored record without text cannot be compared or shown; send its row with the request";
                 Err(Error::TextNotKept(collection.clone(), needs))
             }
         }
     }
 
-    /// Refuses, for the reason `why`, what cannot be done without texts.
+    /// Returns an error with the reason `why` if the collection keeps no text.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`]; [`Error::TextNotKept`].
@@ -440,10 +451,10 @@ impl Engine {
         self.context_with_text(collection, why).await.map(drop)
     }
 
-    /// The collection, compiled, for what cannot be done without texts.
+    /// Returns the compiled collection for an operation that needs texts.
     ///
     /// # Errors
-    /// [`Error::UnknownCollection`]; [`Error::TextNotKept`] with `why` where it keeps none.
+    /// [`Error::UnknownCollection`]; [`Error::TextNotKept`] with the reason `why` if the collection keeps no text.
     pub(crate) async fn context_with_text(
         &self,
         collection: &CollectionName,
@@ -461,7 +472,7 @@ impl Engine {
         record.ok_or_else(|| Error::UnknownRecord(collection.clone(), id.clone()))
     }
 
-    /// One record with its verdict.
+    /// Returns one record with its verdict.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`], [`Error::UnknownRecord`].
@@ -470,8 +481,8 @@ impl Engine {
         self.view(collection, record).await
     }
 
-    /// Records with a seq above `after`, in seq order: at most `limit`, and no more once they hold [`PAGE_BYTES`]. The page
-    /// says where the next begins.
+    /// Returns records with a seq above `after`, in seq order: at most `limit`, and no more after they hold [`PAGE_BYTES`]. The page states
+    /// where the next page begins.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
@@ -480,7 +491,7 @@ impl Engine {
         let mut bytes = 0;
         let mut last = after;
         loop {
-            // Read in short pieces: a thousand records may hold a gigabyte.
+            // Short pieces: a thousand records may hold a gigabyte.
             let piece = self.store.records(collection, last, PAGE_PIECE).await?;
             let ended = piece.len() < PAGE_PIECE;
             for record in piece {
@@ -497,7 +508,7 @@ impl Engine {
         }
     }
 
-    /// Shows the records that have these seqs, as far as they are still there, in no particular order.
+    /// Calls `show` for the records with these seqs that still exist, in no particular order.
     async fn each_at(
         &self,
         collection: &CollectionName,
@@ -512,7 +523,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Removes a record everywhere.
+    /// Removes a record from the store and from every index.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`], [`Error::UnknownRecord`].
@@ -523,7 +534,7 @@ impl Engine {
         }
     }
 
-    /// Whether writes would be accepted now; the error says why not.
+    /// Returns successfully if the store would accept writes now; the error states why it would not.
     ///
     /// # Errors
     /// [`Error::Store`] with `DiskFull` or `Unavailable`.
@@ -531,41 +542,41 @@ impl Engine {
         Ok(self.store.ready().await?)
     }
 
-    /// Shows all that the store holds at this moment.
+    /// Opens a snapshot of all that the store holds at this moment.
     ///
     /// # Errors
-    /// [`Error::Store`] with `Unsupported` where it is copied by other means.
+    /// [`Error::Store`] with `Unsupported` if the store is copied by other means.
     pub async fn snapshot(&self) -> Result<Box<dyn SnapshotReader>> {
         Ok(self.store.snapshot().await?)
     }
 
-    /// What the store holds.
+    /// Returns the number and size of the data that the store holds.
     ///
     /// # Errors
-    /// What the store gives.
+    /// The errors of the store.
     pub async fn usage(&self) -> Result<Usage> {
         Ok(self.store.usage().await?)
     }
 
-    /// Bytes of what is remembered of records so that they need not be read: bounded, see `context`.
+    /// Returns the size of the sketches in memory, in bytes. Their size is bounded, see [`Options::sketch_bytes`].
     pub fn sketch_bytes(&self) -> u64 {
         self.contexts.sketch_bytes()
     }
 
-    /// Bytes of what was read of records to judge them and is kept; at most 32 MiB.
+    /// Returns the size of the read records in memory (`read_records`), in bytes; at most 32 MiB.
     pub fn read_record_bytes(&self) -> u64 {
         self.contexts.read_record_bytes()
     }
 
-    /// Finishes what was begun and lets go of the store.
+    /// Finishes the work in progress and closes the store.
     ///
     /// # Errors
-    /// [`Error::Store`] when the last sync fails or does not end; it is closed all the same.
+    /// [`Error::Store`] when the last sync fails or does not end; the store is closed all the same.
     pub async fn close(&self) -> Result<()> {
         Ok(self.store.close().await?)
     }
 
-    /// Signs a row for the generations beside the live one, away from the serving threads if it is long.
+    /// Signs a row for the standby generations; a long row is signed outside the serving threads.
     async fn sign_for_standby(
         &self,
         context: &Arc<Context>,
@@ -578,28 +589,31 @@ impl Engine {
         if row.json().len() <= INLINE_ROW_BYTES {
             return Ok(context.sign_for_standby(id, row));
         }
-        let (context, id, row) = (Arc::clone(context), id.clone(), row.clone());
+        let context = Arc::clone(context);
+        let id = id.clone();
+        let row = row.clone();
         in_turn(move || Ok(context.sign_for_standby(&id, &row))).await
     }
 
-    /// Reads and signs a row, away from the serving threads if it is long.
-    async fn subject(&self, context: &Arc<Context>, row: Row) -> Result<Subject> {
-        let (subject, Signing { read, sign }) = if row.json().len() <= INLINE_ROW_BYTES {
+    /// Reads and signs a row; a long row is processed outside the serving threads.
+    async fn subject(&self, context: &Arc<Context>, row: Row) -> Result<SignedRow> {
+        let (subject, SigningTimes { read, sign }) = if row.json().len() <= INLINE_ROW_BYTES {
             context.timed_subject(&row)?
         } else {
             let context = context.clone();
             in_turn(move || context.timed_subject(&row)).await?
         };
-        let noted = Noted::new(&context.stages);
+        let noted = StageRecorder::new(&context.stages);
         noted.note(Stage::Read, read);
         noted.note(Stage::Sign, sign);
         Ok(subject)
     }
 
-    /// Who judges candidates for `subject`; what a long text is compared by is made here, away from the serving threads.
-    async fn judge(&self, context: Arc<Context>, subject: Subject, rulings: Rulings) -> Result<RecordJudge> {
-        let noted = Noted::new(&context.stages);
-        let judge = RecordJudge::new(context, subject, rulings).noting(noted);
+    /// Returns the judge of the candidates for `subject`. For a long text, this function also computes the data for comparisons, outside
+    /// the serving threads.
+    async fn judge(&self, context: Arc<Context>, subject: SignedRow, rulings: RecordRulings) -> Result<RecordJudge> {
+        let noted = StageRecorder::new(&context.stages);
+        let judge = RecordJudge::new(context, subject, rulings).with_recorder(noted);
         if judge.is_of_short_text() {
             return Ok(judge);
         }
@@ -611,11 +625,11 @@ impl Engine {
     }
 }
 
-/// Long texts that are worked on at once: one a core, however many come.
+/// Number of long texts that are processed at once: one for each core, however many requests wait.
 static LONG_TEXTS: LazyLock<Semaphore> =
     LazyLock::new(|| Semaphore::new(std::thread::available_parallelism().map_or(1, NonZero::get)));
 
-/// As [`off_thread`], for work on a text that is long: it waits until a permit is free. No store is waited for meanwhile.
+/// Runs `work` on a long text as [`off_thread`] does, after a permit is free. The work does not wait for a store.
 async fn in_turn<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     uncounted(async {
         let permit = LONG_TEXTS.acquire().await.map_err(|_| Error::Crashed)?;
@@ -637,17 +651,20 @@ async fn off_thread<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send +
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use super::testing::{Desk, LETTER};
+    use super::testing::{LETTER, LetterDesk};
     use doppel_store::request;
+
+    static IN_ONE_REQUEST: AtomicBool = AtomicBool::new(false);
+
+    /// Notes whether the call belongs to a request.
+    fn clock() -> String {
+        IN_ONE_REQUEST.fetch_or(request::began().is_some(), Ordering::Relaxed);
+        "2026-01-01T00:00:00Z".to_owned()
+    }
 
     #[tokio::test]
     async fn the_calls_of_a_registration_share_one_deadline() {
-        static IN_ONE_REQUEST: AtomicBool = AtomicBool::new(false);
-        let looks = || {
-            IN_ONE_REQUEST.fetch_or(request::began().is_some(), Ordering::Relaxed);
-            "2026-01-01T00:00:00Z".to_owned()
-        };
-        Desk::at(&[], looks).await.put("a", LETTER).await;
+        LetterDesk::at(&[], clock).await.put("a", LETTER).await;
         assert!(IN_ONE_REQUEST.load(Ordering::Relaxed));
     }
 }

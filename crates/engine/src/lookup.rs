@@ -1,11 +1,12 @@
-//! Looking up: is there a duplicate, which records are similar, what do two of them share. Nothing is stored.
+//! Look-ups: duplicate check, list of similar records, explanation of a pair. They store nothing.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::answers::{Check, Explanation, SimilarList};
-use crate::context::{Context, Subject};
-use crate::decisions::Rulings;
+use crate::context::{Context, SignedRow};
+use crate::decisions::RecordRulings;
+use crate::explain::ExplainedRow;
 use crate::judge::{FingerprintJudge, RecordJudge};
 use crate::tasks::Window;
 use crate::{Engine, Error, GENERATION_RETRIES, Result, Side, explain, in_turn};
@@ -18,42 +19,43 @@ use doppel_store::content::Content;
 use doppel_store::request::one_request;
 use doppel_store::{self, Query, StoreError, Until};
 
-/// Why what is compared in words is refused where no text is kept.
+/// The reason for the refusal of explanations in a collection that keeps no text.
 pub(crate) const WHY_TEXTS: &str = "an explanation is made of texts";
 
-/// Which similar records are asked for.
+/// The selection of similar records.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wanted {
-    /// At most so many, the best of those that `filter` lets through.
+pub struct SimilarSelection {
+    /// Largest number of records: the best ones that `filter` accepts.
     pub limit: usize,
-    /// Also those that share the form and are about another matter, behind the matches.
+    /// True to list also records of the same form about another matter, after the matches.
     pub templates: bool,
-    /// Which of them.
-    pub filter: Filter,
+    /// The conditions for the records.
+    pub filter: MatchFilter,
 }
 
-/// Which of the records found are shown. The search itself is the same: what it did not look at is not found by filtering either.
+/// Conditions for the records in a list. They do not change the search: records that the search did not compare are not found by a filter
+/// either.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Filter {
-    /// Submitted in it.
+pub struct MatchFilter {
+    /// The record was submitted in this time window.
     pub window: Window,
-    /// One of the petitioner's values, in any form that reads alike.
+    /// One of the petitioner's values is this one, in any form with the same normal form.
     pub identity: Option<String>,
-    /// The least verified similarity; one that was not verified is left out.
+    /// The smallest verified similarity; matches that were not verified are left out.
     pub min_similarity: Option<f64>,
-    /// Not these.
+    /// Ids of records that are left out.
     pub exclude: Vec<RecordId>,
 }
 
-impl Wanted {
-    /// Matches only, at most `limit`.
+impl SimilarSelection {
+    /// Selects matches only, at most `limit`.
     pub fn matches(limit: usize) -> Self {
-        Self { limit, templates: false, filter: Filter::default() }
+        Self { limit, templates: false, filter: MatchFilter::default() }
     }
 }
 
-impl Filter {
-    /// Whether a match is let through, as far as it says so by itself: all but the identity.
+impl MatchFilter {
+    /// True if a match meets all conditions except the identity, which is not part of a match.
     fn accepts(&self, found: &Match) -> bool {
         let time = found.time.as_deref().and_then(|time| time.parse().ok());
         let alike =
@@ -62,29 +64,29 @@ impl Filter {
     }
 }
 
-/// What a row asks of the store.
-struct Question {
+/// The query to the store for a row, and the data for the answer.
+struct LookupQuestion {
     query: Query,
-    /// Who judges what the store proposes.
+    /// Judges the candidates that the store proposes.
     judge: RecordJudge,
     fingerprint: Option<Fingerprint>,
-    /// Version of the document frequencies that judge.
+    /// Version of the document frequencies that the judge uses.
     statistics: u32,
-    /// What was left unread of the row.
+    /// Parts of the row that were not read.
     warnings: Vec<Violation>,
 }
 
 impl Engine {
-    /// "Is this a duplicate?" The best match, or with `first` the first found, where the search stops. Stores nothing.
+    /// Checks a row: returns the best match, or with `first` the first one, at which the search stops. Stores nothing.
     ///
     /// # Errors
-    /// [`Error::UnknownCollection`]; [`Error::Invalid`] where the row cannot be read; [`Error::Store`] with `StaleGeneration`
-    /// where generations change too fast.
+    /// [`Error::UnknownCollection`]; [`Error::Invalid`] if the row cannot be read; [`Error::Store`] with `StaleGeneration` if generations
+    /// change too fast.
     pub async fn check(&self, collection: &CollectionName, row: Row, first: bool) -> Result<Check> {
         self.in_live(|| self.check_once(collection, row.clone(), first)).await
     }
 
-    /// Asks again when another generation went live between signing and looking up.
+    /// Repeats a look-up during which another generation went live.
     async fn in_live<T, F: Future<Output = Result<T>>>(&self, ask: impl Fn() -> F) -> Result<T> {
         let mut attempts = 0;
         let asking = async {
@@ -102,7 +104,7 @@ impl Engine {
 
     async fn check_once(&self, collection: &CollectionName, row: Row, first: bool) -> Result<Check> {
         let except = row.id().cloned();
-        let Question { query, judge, statistics, warnings, .. } = self.question(collection, row, except).await?;
+        let LookupQuestion { query, judge, statistics, warnings, .. } = self.question(collection, row, except).await?;
         let until = if first { Until::FirstMatch } else { Until::Exhausted };
         let mut matches = self.store.find(query, Arc::new(judge), until).await?.matches;
         sort_best_first(&mut matches);
@@ -110,26 +112,36 @@ impl Engine {
         Ok(Check { duplicate: found.is_some(), found, statistics, warnings })
     }
 
-    /// All records similar to `row`, best first, as far as `wanted`. Stores nothing. A row whose id is stored does not find
-    /// itself.
+    /// Returns the records that are similar to `row`, best first, within the bounds of `wanted`. Stores nothing. A row whose id is stored
+    /// does not find itself.
     ///
     /// # Errors
-    /// [`Error::UnknownCollection`]; [`Error::Invalid`] where the row cannot be read; [`Error::Store`] with `StaleGeneration`
-    /// where generations change too fast.
-    pub async fn similar(&self, collection: &CollectionName, row: Row, wanted: Wanted) -> Result<SimilarList> {
+    /// [`Error::UnknownCollection`]; [`Error::Invalid`] if the row cannot be read; [`Error::Store`] with `StaleGeneration` if generations
+    /// change too fast.
+    pub async fn similar(
+        &self,
+        collection: &CollectionName,
+        row: Row,
+        wanted: SimilarSelection,
+    ) -> Result<SimilarList> {
         let except = row.id().cloned();
         self.in_live(|| self.similar_once(collection, row.clone(), except.clone(), &wanted)).await
     }
 
-    /// All records similar to a stored one, best first, as far as `wanted`.
+    /// Returns the records that are similar to a stored one, best first, within the bounds of `wanted`.
     ///
     /// # Errors
-    /// [`Error::UnknownCollection`], [`Error::UnknownRecord`]; [`Error::TextNotKept`]; [`Error::Invalid`] where its row cannot be read
-    /// under the settings of today.
-    pub async fn similar_to(&self, collection: &CollectionName, id: &RecordId, wanted: Wanted) -> Result<SimilarList> {
+    /// [`Error::UnknownCollection`], [`Error::UnknownRecord`]; [`Error::TextNotKept`]; [`Error::Invalid`] if its row cannot be read under
+    /// the present settings.
+    pub async fn similar_to(
+        &self,
+        collection: &CollectionName,
+        id: &RecordId,
+        wanted: SimilarSelection,
+    ) -> Result<SimilarList> {
         let row = self.stored_row(collection, id).await?;
         let list = self.in_live(|| self.similar_once(collection, row.clone(), Some(id.clone()), &wanted)).await?;
-        // Who stored it was told.
+        // The answer to the registration contained the warnings.
         Ok(SimilarList { warnings: Vec::new(), ..list })
     }
 
@@ -138,37 +150,43 @@ impl Engine {
         collection: &CollectionName,
         row: Row,
         except: Option<RecordId>,
-        wanted: &Wanted,
+        wanted: &SimilarSelection,
     ) -> Result<SimilarList> {
         let question = self.question(collection, row, except).await?;
-        let Question { query, judge, fingerprint, statistics, warnings } = question;
+        let LookupQuestion { query, judge, fingerprint, statistics, warnings } = question;
         let judge = Arc::new(judge.showing_templates(wanted.templates));
         Ok(SimilarList { statistics, warnings, ..self.list(query, judge, fingerprint, wanted).await? })
     }
 
-    /// Reads and signs `row`, and says what the store is asked for it.
-    async fn question(&self, collection: &CollectionName, row: Row, except: Option<RecordId>) -> Result<Question> {
+    /// Reads and signs `row`, and makes the query to the store.
+    async fn question(
+        &self,
+        collection: &CollectionName,
+        row: Row,
+        except: Option<RecordId>,
+    ) -> Result<LookupQuestion> {
         let context = self.context(collection).await?;
         let mut subject = self.subject(&context, row).await?;
         let warnings = std::mem::take(&mut subject.document.warnings);
         let rulings = self.rulings(collection, except.as_ref()).await?;
         let query = query_of(&context, &subject, except, &rulings);
-        let (fingerprint, statistics) = (subject.signed.fingerprint(), context.statistics());
+        let fingerprint = subject.signed.fingerprint();
+        let statistics = context.statistics();
         let judge = self.judge(context, subject, rulings).await?;
-        Ok(Question { query, judge, fingerprint, statistics, warnings })
+        Ok(LookupQuestion { query, judge, fingerprint, statistics, warnings })
     }
 
-    /// All records whose fingerprint lies within `radius` (the channel's own unless given, 0 to 15), nearest first,
+    /// Returns the records whose fingerprint lies within `radius` (0 to 15; the channel's own radius unless given), nearest first,
     /// unverified, at most `limit`.
     ///
     /// # Errors
-    /// [`Error::UnknownCollection`]; [`Error::Invalid`] where the collection has no `simhash` channel.
+    /// [`Error::UnknownCollection`]; [`Error::Invalid`] if the collection has no `simhash` channel.
     pub async fn similar_to_fingerprint(
         &self,
         collection: &CollectionName,
         fingerprint: Fingerprint,
         radius: Option<Radius>,
-        wanted: Wanted,
+        wanted: SimilarSelection,
     ) -> Result<SimilarList> {
         self.in_live(|| self.similar_to_fingerprint_once(collection, fingerprint, radius, &wanted)).await
     }
@@ -178,7 +196,7 @@ impl Engine {
         collection: &CollectionName,
         fingerprint: Fingerprint,
         radius: Option<Radius>,
-        wanted: &Wanted,
+        wanted: &SimilarSelection,
     ) -> Result<SimilarList> {
         let context = self.context(collection).await?;
         let Some(own) = context.state.settings.simhash() else {
@@ -205,22 +223,23 @@ impl Engine {
         query: Query,
         judge: Arc<dyn doppel_store::Judge>,
         fingerprint: Option<Fingerprint>,
-        wanted: &Wanted,
+        wanted: &SimilarSelection,
     ) -> Result<SimilarList> {
-        let (generation, collection) = (query.generation, query.collection.clone());
+        let generation = query.generation;
+        let collection = query.collection.clone();
         let found = self.store.find(query, judge, Until::Exhausted).await?;
-        let (mut similar, truncated) = (found.matches, found.truncated);
+        let mut similar = found.matches;
         similar.retain(|found| wanted.filter.accepts(found));
         self.retain_identity(&collection, &mut similar, wanted.filter.identity.as_deref()).await?;
         sort_best_first(&mut similar);
         let cut = similar.len() > wanted.limit;
         similar.truncate(wanted.limit);
-        let truncated = truncated || cut;
-        // By fingerprint alone nothing is verified, and so by no statistics.
+        let truncated = found.truncated || cut;
+        // A list by fingerprint is not verified, and therefore uses no statistics.
         Ok(SimilarList { fingerprint, generation, statistics: 0, similar, truncated, warnings: Vec::new() })
     }
 
-    /// Keeps the matches of the petitioner `identity`, if one is given. Reads the matching records.
+    /// Keeps the matches of the petitioner `identity`, if an identity is given. Reads the matching records.
     async fn retain_identity(
         &self,
         collection: &CollectionName,
@@ -246,26 +265,31 @@ impl Engine {
         Ok(())
     }
 
-    /// What two records share and where they differ.
+    /// Explains a pair of records: their common parts and their differences.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`]; [`Error::TextNotKept`]; [`Error::Side`] with [`Error::UnknownRecord`] or [`Error::Invalid`] for the
-    /// side that has it.
+    /// side that causes the error.
     pub async fn explain(&self, collection: &CollectionName, a: Side, b: Side) -> Result<Explanation> {
         let context = self.context_with_text(collection, WHY_TEXTS).await?;
-        let of = |side| move |error| Error::Side(side, Box::new(error));
-        let a = self.side(collection, &context, a).await.map_err(of("a"))?;
-        let b = self.side(collection, &context, b).await.map_err(of("b"))?;
-        in_turn(move || explain::explain(&context, (&a.0, &a.1), (&b.0, &b.1))).await
+        let a = self.explained_row(collection, &context, a).await.map_err(|error| Error::Side("a", Box::new(error)))?;
+        let b = self.explained_row(collection, &context, b).await.map_err(|error| Error::Side("b", Box::new(error)))?;
+        in_turn(move || explain::explain(&context, &a, &b)).await
     }
 
-    async fn side(&self, collection: &CollectionName, context: &Arc<Context>, side: Side) -> Result<(Row, Subject)> {
+    async fn explained_row(
+        &self,
+        collection: &CollectionName,
+        context: &Arc<Context>,
+        side: Side,
+    ) -> Result<ExplainedRow> {
         let row = self.row_of(collection, side).await?;
-        Ok((row.clone(), self.subject(context, row).await?))
+        let subject = self.subject(context, row.clone()).await?;
+        Ok(ExplainedRow { row, subject })
     }
 }
 
-fn query_of(context: &Context, subject: &Subject, except: Option<RecordId>, rulings: &Rulings) -> Query {
+fn query_of(context: &Context, subject: &SignedRow, except: Option<RecordId>, rulings: &RecordRulings) -> Query {
     Query {
         collection: context.state.name.clone(),
         generation: context.state.generation,

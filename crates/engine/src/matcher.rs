@@ -1,13 +1,14 @@
-//! Matching without a store: records pass through an index in their order, as they would in the service. A reindex, a batch and the
-//! question whether two records match have it in common.
+//! Matching without a store: records pass through an index in their order, as in the service. A reindex, a batch and the test whether two
+//! records match use this module.
 //!
-//! *Propose* and *file* a record, one after the other, microseconds each; *judge* what is proposed, on any thread.
+//! The caller *proposes* candidates for a record and then *inserts* the record, one record after the other, in microseconds each.
+//! Candidates are *judged* on any thread.
 
 use std::sync::Arc;
 
 use crate::Result;
-use crate::context::{Context, Subject};
-use crate::decisions::Rulings;
+use crate::context::{Context, SignedRow};
+use crate::decisions::RecordRulings;
 use crate::judge::RecordJudge;
 use doppel_core::index::{Entry, GenerationIndex, Proposal, Proposals};
 use doppel_core::schemes::Signature;
@@ -15,19 +16,19 @@ use doppel_core::schemes::profile::Signed;
 use doppel_core::verdict::Match;
 use doppel_store::{Candidate, Judge, Seq, StoreError, StoredRecord};
 
-/// An index of records that are told apart by their seqs. Safe to share.
-pub(super) struct Matcher {
+/// An index of records, which are identified by their seqs. It may be shared between threads.
+pub(super) struct RecordMatcher {
     pub(super) context: Arc<Context>,
     index: GenerationIndex,
 }
 
-impl Matcher {
-    /// With nothing filed.
+impl RecordMatcher {
+    /// Creates an empty index.
     pub(super) fn new(context: Arc<Context>) -> Self {
         Self { context, index: GenerationIndex::new() }
     }
 
-    /// Files records as a generation has them filed, with seqs above those filed before.
+    /// Loads records with the index entries of a generation. Their seqs are above all earlier ones.
     ///
     /// # Errors
     /// `IndexFull`.
@@ -35,7 +36,7 @@ impl Matcher {
         Ok(self.index.load(entries, |_| ()).map(drop).map_err(StoreError::from)?)
     }
 
-    /// What the records filed before propose for one that is filed now. One call at a time, `seq` ascending.
+    /// Returns the earlier records that the index proposes for a record, and inserts the record. One call at a time, with ascending `seq`.
     ///
     /// # Errors
     /// `IndexFull`.
@@ -45,45 +46,46 @@ impl Matcher {
         Ok(proposals)
     }
 
-    /// What the records filed so far propose.
+    /// Returns the records that the index proposes.
     pub(super) fn propose(&self, signed: &Signed) -> Proposals {
         self.index.propose(&self.context.lookup(signed))
     }
 
-    /// A record with what is proposed for it. What people decided is left out: it is no property of a generation.
-    pub(super) fn case(&self, seq: Seq, subject: Subject, proposals: Proposals) -> Case {
-        let judge = RecordJudge::new(Arc::clone(&self.context), subject, Rulings::default());
-        Case { seq, judge, proposals }
+    /// Combines a record with its proposals. Decisions of people are left out, because they belong to no generation.
+    pub(super) fn case(&self, seq: Seq, subject: SignedRow, proposals: Proposals) -> MatchCase {
+        let judge = RecordJudge::new(Arc::clone(&self.context), subject, RecordRulings::default());
+        MatchCase { seq, judge, proposals }
     }
 
-    /// Bytes of its index.
+    /// Returns the size of the index in bytes.
     pub(super) fn memory_usage(&self) -> usize {
         self.index.memory_usage().total()
     }
 }
 
-/// A record with what is proposed for it.
-pub(super) struct Case {
+/// A record with the proposals of the index.
+pub(super) struct MatchCase {
     pub(super) seq: Seq,
     judge: RecordJudge,
     pub(super) proposals: Proposals,
 }
 
-impl Case {
-    /// Leaves out what need not be read to be ruled out, and remembers the record for those after it.
+impl MatchCase {
+    /// Removes proposals that can be refused without reading the record, and keeps the sketch of the record for later ones.
     pub(super) fn dismiss(&mut self) {
         self.judge.stored(self.seq);
         self.judge.expects(&self.proposals.items.iter().map(|proposal| proposal.seq).collect::<Vec<_>>());
         self.proposals.items.retain(|proposal| !self.judge.dismisses(proposal.seq, proposal.via));
     }
 
-    /// The match with what was proposed, if it is one. `signatures` may be empty unless the context needs them.
+    /// Judges one proposal. `signatures` may be empty if the context does not need them.
     pub(super) fn judge(
         &self,
-        &Proposal { via, fingerprint, .. }: &Proposal,
+        proposal: &Proposal,
         record: &StoredRecord,
         signatures: &[Option<Signature>],
     ) -> Option<Match> {
+        let Proposal { via, fingerprint, .. } = *proposal;
         self.judge.judge(&Candidate { record, via, fingerprint, signatures, seq_is_immutable: true })
     }
 }

@@ -1,7 +1,7 @@
-//! How good what was found is, by what people decided: precision by probability, what was missed, and what other thresholds would do.
+//! Quality of the results by the decisions of people: precision by probability, missed duplicates, and the effect of other thresholds.
 //!
-//! The counting is here, pure, over pairs that were measured; [`walk`](self) reads and measures them. People decide mostly about what
-//! they were shown, so that the numbers are those of what was looked at, not of all that is stored.
+//! This file contains the counts, over pairs that were measured; [`walk`](self) reads and measures the pairs. People decide mostly about
+//! pairs that they were shown, so that the numbers describe those pairs, not all stored records.
 
 mod walk;
 
@@ -10,18 +10,18 @@ use doppel_core::record::RecordId;
 
 pub use self::walk::{MOST_DECISIONS, MOST_NUMBERS, MOST_RECORDED};
 
-/// Bands of probability: 0 to 0.1, and so on; the last one holds 1, too.
+/// Number of bands of probability: 0 to 0.1, and so on; the last band includes 1.
 pub const BANDS: usize = 10;
-/// The normal distribution holds 95 % within so many standard deviations.
+/// Number of standard deviations around the mean that contain 95 % of the normal distribution.
 const Z: f64 = 1.959_964;
 
-/// The band of a probability.
+/// Returns the band of a probability.
 pub fn band(probability: f64) -> usize {
-    // A hair of slack: 0.3 is written as a little less in binary after arithmetic.
+    // The small tolerance is needed because arithmetic in binary may give a little less than 0.3.
     ((probability * BANDS as f64 + 1e-9).max(0.0) as usize).min(BANDS - 1)
 }
 
-/// Between what the true share lies with 95 % confidence where `count` of `of` were counted (Wilson 1927); 0 to 1 where nothing was.
+/// Returns the 95 % confidence interval of a share of which `count` of `of` were counted (Wilson 1927); 0 to 1 if `of` is 0.
 pub fn wilson(count: u64, of: u64) -> (f64, f64) {
     if of == 0 {
         return (0.0, 1.0);
@@ -34,22 +34,22 @@ pub fn wilson(count: u64, of: u64) -> (f64, f64) {
     (((centre - spread) / scale).max(0.0), ((centre + spread) / scale).min(1.0))
 }
 
-/// Pairs by what people said of them.
+/// Numbers of pairs by the decisions about them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Said {
-    /// The same matter.
+pub struct DecisionCounts {
+    /// Pairs that are the same matter.
     pub same: u64,
-    /// Not the same.
+    /// Pairs that are not the same matter.
     pub not_same: u64,
 }
 
-impl Said {
-    /// Both.
+impl DecisionCounts {
+    /// Returns the number of all pairs.
     pub fn total(&self) -> u64 {
         self.same + self.not_same
     }
 
-    /// The share that is the same matter, and between what it lies; `None` of nothing.
+    /// Returns the share of pairs that are the same matter, with its confidence interval; `None` if there are no pairs.
     pub fn precision(&self) -> Option<(f64, (f64, f64))> {
         let total = self.total();
         (total > 0).then(|| (self.same as f64 / total as f64, wilson(self.same, total)))
@@ -60,66 +60,75 @@ impl Said {
     }
 }
 
-/// The threshold of a collection that can be tried here: [`Verify::duplicate`], 0 to 1.
+/// The threshold of a collection that can be varied: [`Verify::duplicate`], 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Threshold(pub f64);
+pub struct DuplicateThreshold(pub f64);
 
-impl From<&Verify> for Threshold {
+impl From<&Verify> for DuplicateThreshold {
     fn from(verify: &Verify) -> Self {
         Self(verify.duplicate)
     }
 }
 
-impl Threshold {
-    /// The same settings with this threshold.
+impl DuplicateThreshold {
+    /// Returns the same settings with this threshold.
     pub fn over(self, verify: &Verify) -> Verify {
         Verify { duplicate: self.0, ..verify.clone() }
     }
 
-    /// True if a pair of this probability is a match.
+    /// True if a pair with this probability is a match.
     fn accepts(self, probability: f64) -> bool {
         probability + 1e-9 >= self.0
     }
 }
 
-/// A pair of records, measured by the settings and statistics of now.
+/// A pair of records, measured with the present settings and statistics.
 #[derive(Clone, Debug)]
-struct Measured {
+struct MeasuredPair {
     later: RecordId,
     earlier: RecordId,
     probability: f64,
-    /// True for the same text or address: no threshold refuses it.
+    /// True if text or address are equal: no threshold refuses the pair.
     is_certain: bool,
-    /// What people said.
+    /// The decision that holds: true for the same matter.
     said: Option<bool>,
-    /// Whether the index and verification found it.
+    /// True if the index and verification found the pair.
     found: bool,
 }
 
-impl Measured {
-    fn is_accepted(&self, threshold: Threshold) -> bool {
+impl MeasuredPair {
+    fn is_accepted(&self, threshold: DuplicateThreshold) -> bool {
         self.is_certain || threshold.accepts(self.probability)
     }
 
-    fn example(&self) -> Example {
-        let (later, earlier) = (self.later.clone(), self.earlier.clone());
-        Example { later, earlier, probability: self.probability, said: self.said }
+    /// True if the pair matches with the threshold `now`, and not with `then`.
+    fn falls(&self, now: DuplicateThreshold, then: DuplicateThreshold) -> bool {
+        self.is_accepted(now) && !self.is_accepted(then)
+    }
+
+    fn example(&self) -> ExamplePair {
+        ExamplePair {
+            later: self.later.clone(),
+            earlier: self.earlier.clone(),
+            probability: self.probability,
+            said: self.said,
+        }
     }
 }
 
-/// What people decided against what was found.
+/// Decided pairs by the results for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct QualityCounts {
     /// Decided pairs by their probability.
-    pub bands: [Said; BANDS],
-    /// Those that were found: called duplicates.
-    pub found: Said,
-    /// Those that were not.
-    pub missed: Said,
+    pub bands: [DecisionCounts; BANDS],
+    /// Decided pairs that were found, and called duplicates.
+    pub found: DecisionCounts,
+    /// Decided pairs that were not found.
+    pub missed: DecisionCounts,
 }
 
-impl Counts {
-    /// Counts decided pairs: probability, whether they are the same matter, whether they were found.
+impl QualityCounts {
+    /// Counts decided pairs, each with its probability, its decision (true for the same matter), and true if it was found.
     pub fn of(pairs: impl IntoIterator<Item = (f64, bool, bool)>) -> Self {
         let mut counts = Self::default();
         for (probability, same, found) in pairs {
@@ -129,99 +138,102 @@ impl Counts {
         counts
     }
 
-    /// At most so much of what is the same matter was found: what nobody looked at may be missed, too. `None` where nothing was called
-    /// the same.
+    /// Returns an upper bound of the recall: pairs that nobody has seen may be missed, too. `None` if no pair was called the same matter.
     pub fn recall_at_most(&self) -> Option<f64> {
         let same = self.found.same + self.missed.same;
         (same > 0).then(|| self.found.same as f64 / same as f64)
     }
 }
 
-/// A pair to look at.
+/// A pair as an example.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Example {
-    /// The one registered later.
+pub struct ExamplePair {
+    /// The record that was registered later.
     pub later: RecordId,
-    /// The one before it.
+    /// The record that was registered earlier.
     pub earlier: RecordId,
     /// The probability that both concern the same matter.
     pub probability: f64,
-    /// What people said.
+    /// The decision that holds: true for the same matter.
     pub said: Option<bool>,
 }
 
-/// What another threshold would do to pairs that were found.
+/// The effect of another threshold on pairs that were found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WhatIf {
     /// The threshold that was tried.
-    pub threshold: Threshold,
-    /// Decided pairs that would fall away.
-    pub decided: Said,
-    /// ... of so many that were found.
+    pub threshold: DuplicateThreshold,
+    /// Decided pairs that would not match any more.
+    pub decided: DecisionCounts,
+    /// Number of decided pairs that were found.
     pub of_decided: u64,
-    /// Recorded pairs that would fall away.
+    /// Number of recorded pairs that would not match any more.
     pub recorded: u64,
-    /// ... of so many.
+    /// Number of recorded pairs.
     pub of_recorded: u64,
-    /// Pairs that people called the same, were not found, and that verification would accept if the index proposed them; it does not
-    /// with the thresholds of now.
+    /// Number of pairs that people called the same matter, that were not found, and that verification would accept with the tried
+    /// threshold, but not with the present one, if the index proposed them.
     pub missed_accepted: u64,
-    /// Of those that would fall away, the most alike.
-    pub falling: Vec<Example>,
-    /// Of those that would stay though thresholds decide about them, the least alike.
-    pub staying: Vec<Example>,
+    /// Of the pairs that would not match any more, the most similar ones.
+    pub falling: Vec<ExamplePair>,
+    /// Of the pairs that would still match and depend on the threshold, the least similar ones.
+    pub staying: Vec<ExamplePair>,
 }
 
-/// Examples on either side of the line.
+/// Number of examples on either side of the threshold.
 pub const EXAMPLES: usize = 5;
 
 impl WhatIf {
-    /// Counts what `then` refuses and `now` accepts. What `now` refuses falls away by itself: the statistics have changed since it
-    /// was found.
-    fn of(decided: &[Measured], recorded: &[Measured], now: Threshold, then: Threshold) -> Self {
-        let falls = |pair: &&Measured| pair.is_accepted(now) && !pair.is_accepted(then);
-        let found = || decided.iter().filter(|pair| pair.found);
-        let mut said = Said::default();
-        found().filter(falls).filter_map(|pair| pair.said).for_each(|same| said.add(same));
+    /// Counts the pairs that `then` refuses and `now` accepts. A pair that `now` refuses does not count: the statistics have changed since
+    /// it was found.
+    fn of(
+        decided: &[MeasuredPair],
+        recorded: &[MeasuredPair],
+        now: DuplicateThreshold,
+        then: DuplicateThreshold,
+    ) -> Self {
+        let found: Vec<&MeasuredPair> = decided.iter().filter(|pair| pair.found).collect();
+        let mut said = DecisionCounts::default();
+        let falling_decided = found.iter().filter(|pair| pair.falls(now, then));
+        falling_decided.filter_map(|pair| pair.said).for_each(|same| said.add(same));
         let missed = decided.iter().filter(|pair| !pair.found && pair.said == Some(true));
-        // Decided pairs that are among the recorded ones are not shown twice.
+        // Decided pairs among the recorded ones are not listed twice.
         let undecided = recorded.iter().filter(|pair| pair.said.is_none());
-        let all: Vec<&Measured> = found().chain(undecided).collect();
-        let mut falling: Vec<&Measured> = all.iter().copied().filter(falls).collect();
+        let all: Vec<&MeasuredPair> = found.iter().copied().chain(undecided).collect();
+        let mut falling: Vec<&MeasuredPair> = all.iter().copied().filter(|pair| pair.falls(now, then)).collect();
         falling.sort_by(|a, b| b.probability.total_cmp(&a.probability));
-        let stays = |pair: &&Measured| !pair.is_certain && pair.is_accepted(then);
-        let mut staying: Vec<&Measured> = all.into_iter().filter(stays).collect();
+        let staying = all.into_iter().filter(|pair| !pair.is_certain && pair.is_accepted(then));
+        let mut staying: Vec<&MeasuredPair> = staying.collect();
         staying.sort_by(|a, b| a.probability.total_cmp(&b.probability));
-        let first = |list: Vec<&Measured>| list.into_iter().take(EXAMPLES).map(Measured::example).collect();
         Self {
             threshold: then,
             decided: said,
-            of_decided: found().count() as u64,
-            recorded: recorded.iter().filter(falls).count() as u64,
+            of_decided: found.len() as u64,
+            recorded: recorded.iter().filter(|pair| pair.falls(now, then)).count() as u64,
             of_recorded: recorded.len() as u64,
             missed_accepted: missed.filter(|pair| !pair.is_accepted(now) && pair.is_accepted(then)).count() as u64,
-            falling: first(falling),
-            staying: first(staying),
+            falling: falling.into_iter().take(EXAMPLES).map(MeasuredPair::example).collect(),
+            staying: staying.into_iter().take(EXAMPLES).map(MeasuredPair::example).collect(),
         }
     }
 }
 
-/// What is known of a collection's quality.
+/// The quality of the results for a collection.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Quality {
-    /// Of the pairs that people decided about.
-    pub counts: Counts,
-    /// Decisions that were read, those that were withdrawn or name a record that is gone among them.
+pub struct CollectionQuality {
+    /// The counts of decided pairs.
+    pub counts: QualityCounts,
+    /// Number of decisions that were read, including withdrawn ones and ones that name a record that is gone.
     pub decisions: u64,
-    /// Whether these are all.
+    /// True if all decisions were read.
     pub has_all_decisions: bool,
-    /// Recorded pairs by their probability.
+    /// Numbers of recorded pairs by their probability.
     pub recorded: [u64; BANDS],
-    /// Whether these are all.
+    /// True if all recorded pairs were read.
     pub has_all_recorded: bool,
-    /// The threshold of now; `None` where the collection does not verify.
-    pub threshold: Option<Threshold>,
-    /// What others would do, where that was asked.
+    /// The present threshold; `None` if the collection does not verify.
+    pub threshold: Option<DuplicateThreshold>,
+    /// The effect of another threshold, if the request asked for it.
     pub what_if: Option<WhatIf>,
 }
 

@@ -1,7 +1,7 @@
-//! What was read of stored records to judge them, kept for the next record that they are candidates for.
+//! A cache of stored records that were read and normalised for comparisons.
 //!
-//! Where many letters come about one event, each is compared with the same few hundred earlier ones: nearly all of the work is to
-//! parse, normalise and cut these again. A seq that names one content for ever names one reading too.
+//! If many letters concern one event, each new letter is compared with the same few hundred earlier ones, and nearly all of the work is to
+//! parse, normalise and cut them again. If a seq names one content for ever, the result can be kept under the seq.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,26 +14,26 @@ use doppel_core::similarity::{Named, ShingleSet};
 use doppel_core::text::Document;
 use doppel_store::{GenerationId, Seq, StoredRecord};
 
-/// Most bytes of all that is kept: those of some 5,000 letters of usual length, which is a dozen events at once.
+/// Largest size of the cache in bytes: some 5,000 letters of usual length, as many as a dozen events have at once.
 const BYTES: u64 = 32 << 20;
-/// Bytes of a reading without its texts, nearly.
+/// Approximate size of an entry without its texts, in bytes.
 const BARE: usize = 512;
-/// Bytes of a reading by bytes of its texts: the text, eight bytes for a shingle, of which there is one for three bytes of a Chinese
-/// text, and its letters once more in what it names.
+/// Size of an entry in multiples of the bytes of its texts: the text, a shingle of eight bytes for each three bytes of a Chinese text, and
+/// the characters of the text once more in the names.
 const BY_TEXT: usize = 5;
 
 /// A stored record as one generation reads it.
 pub(super) struct ReadRecord {
     pub(super) document: Document,
-    /// Its digest in that generation; `None` where it has no content there.
+    /// Its digest in that generation; `None` if it has no content there.
     pub(super) digest: Option<Digest>,
     shingles: OnceLock<ShingleSet>,
     named: OnceLock<Named>,
 }
 
 impl ReadRecord {
-    /// Reads a record as the live generation does; `None` where it cannot be read, or no text is kept. The stored digest may be another
-    /// generation's, which reads other fields; then the text is digested again. O(length).
+    /// Reads a record as the live generation does; `None` if it cannot be read or the collection keeps no text. If another generation made
+    /// the stored digest, it may have read other fields; then the text is digested again. O(length).
     pub(super) fn of(record: &StoredRecord, context: &Context) -> Option<Self> {
         let document = context.profile.read(&record.content.read()?).ok()?;
         let digest = match record.digest_generation == context.state.generation {
@@ -43,22 +43,22 @@ impl ReadRecord {
         Some(Self { document, digest, shingles: OnceLock::new(), named: OnceLock::new() })
     }
 
-    /// The shingles of its text, made by `make` the first time.
+    /// Returns the shingles of its text; the first call makes them with `make`.
     pub(super) fn shingles(&self, make: impl FnOnce(&str) -> ShingleSet) -> &ShingleSet {
         self.shingles.get_or_init(|| make(&self.document.joined()))
     }
 
-    /// What its text names, found by `find` the first time.
+    /// Returns the names in its text; the first call finds them with `find`.
     pub(super) fn named(&self, find: impl FnOnce(&str) -> Named) -> &Named {
         self.named.get_or_init(|| find(&self.document.joined()))
     }
 }
 
 #[derive(Clone)]
-struct Bytes;
+struct ByteWeighter;
 
-impl Weighter<Key, Arc<ReadRecord>> for Bytes {
-    fn weight(&self, _key: &Key, reading: &Arc<ReadRecord>) -> u64 {
+impl Weighter<RecordKey, Arc<ReadRecord>> for ByteWeighter {
+    fn weight(&self, _key: &RecordKey, reading: &Arc<ReadRecord>) -> u64 {
         let texts = reading
             .document
             .fields
@@ -70,16 +70,16 @@ impl Weighter<Key, Arc<ReadRecord>> for Bytes {
 }
 
 impl Context {
-    fn key(&self, seq: Seq) -> Key {
+    fn key(&self, seq: Seq) -> RecordKey {
         (self.owner, self.state.generation, seq)
     }
 
-    /// What is kept of the record `seq`, which names one content for ever.
+    /// Returns the cached record `seq`. The seq must name one content for ever.
     pub(super) fn kept(&self, seq: Seq) -> Option<Arc<ReadRecord>> {
         self.read_records.get(self.key(seq))
     }
 
-    /// Reads a record, or takes what is kept of it, and keeps it: its seq must name one content for ever.
+    /// Returns a record from the cache, or reads it and adds it to the cache. Its seq must name one content for ever.
     pub(super) fn keep(&self, record: &StoredRecord) -> Option<Arc<ReadRecord>> {
         self.kept(record.seq).or_else(|| {
             let read = Arc::new(ReadRecord::of(record, self)?);
@@ -90,27 +90,27 @@ impl Context {
 }
 
 /// Owner (`Context::owner`), generation and seq.
-type Key = (u32, GenerationId, Seq);
+type RecordKey = (u32, GenerationId, Seq);
 
-/// See the module. Those used least go first.
-pub(super) struct ReadRecords(Cache<Key, Arc<ReadRecord>, Bytes>);
+/// The cache of read records. The least used records are removed first.
+pub(super) struct ReadRecords(Cache<RecordKey, Arc<ReadRecord>, ByteWeighter>);
 
 impl ReadRecords {
-    /// With room for as many as there may be, or for fewer where `bytes` are.
+    /// Creates a cache of `bytes` bytes, at most [`BYTES`].
     pub(super) fn new(bytes: u64) -> Self {
         let bytes = bytes.min(BYTES);
-        Self(Cache::with_weighter((bytes / (BARE as u64 * 8)) as usize, bytes, Bytes))
+        Self(Cache::with_weighter((bytes / (BARE as u64 * 8)) as usize, bytes, ByteWeighter))
     }
 
-    fn get(&self, key: Key) -> Option<Arc<ReadRecord>> {
+    fn get(&self, key: RecordKey) -> Option<Arc<ReadRecord>> {
         self.0.get(&key)
     }
 
-    fn insert(&self, key: Key, reading: Arc<ReadRecord>) {
+    fn insert(&self, key: RecordKey, reading: Arc<ReadRecord>) {
         self.0.insert(key, reading);
     }
 
-    /// Bytes of all that is kept, nearly.
+    /// Returns the approximate size of all cached records, in bytes.
     pub(super) fn memory_usage(&self) -> u64 {
         self.0.weight()
     }
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded_by_its_bytes() {
+    fn the_cache_is_bounded_by_its_bytes() {
         let read_records = ReadRecords::new(4 << 20);
         for seq in (0..10_000).map(Seq) {
             read_records.insert((1, GenerationId(1), seq), reading(1_500));
@@ -147,11 +147,11 @@ mod tests {
         assert!((300..=524).contains(&kept), "{kept}");
         assert!(read_records.memory_usage() <= 4 << 20);
         read_records.insert((1, GenerationId(2), Seq(1)), reading(4 << 20));
-        assert!(read_records.get((1, GenerationId(2), Seq(1))).is_none(), "one that would drive out all others");
+        assert!(read_records.get((1, GenerationId(2), Seq(1))).is_none(), "the record is as large as the cache");
     }
 
     #[test]
-    fn generations_read_for_themselves() {
+    fn a_cached_record_belongs_to_one_generation() {
         let read_records = ReadRecords::default();
         read_records.insert((1, GenerationId(1), Seq(7)), reading(10));
         assert!(read_records.get((1, GenerationId(1), Seq(7))).is_some());

@@ -1,11 +1,11 @@
-//! Building a generation: every record is signed anew, filed, and its matches found, in seq order.
+//! Building a generation: every record is signed again and filed, and its matches are found, in seq order.
 //!
-//! The matches come from an index of the new generation that grows in memory with the pass: each record is looked up among
-//! those before it and then inserted, as registering does, so that the pairs (and the limits that cut them) are those that a
-//! collection filled from the start would have. Looking up and inserting go on one thread, microseconds a record; signing,
-//! reading candidates and verifying share a pool of their own.
+//! The matches come from an index of the new generation that is built in memory at the same time: each record is looked up among the
+//! earlier ones and then inserted, as in a registration. Therefore the pairs, and the limits that cut them, are those of a collection that
+//! had the new settings from the beginning. One thread looks up and inserts, in microseconds for each record; a separate thread pool signs,
+//! reads candidates and verifies.
 //!
-//! Memory: the growing index (about 200 bytes a record with preset `default`), and a few pieces of [`PIECE`] records.
+//! Memory: the new index (about 200 bytes for each record with preset `default`), and a few pieces of [`PIECE`] records.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,58 +15,58 @@ use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use tokio::sync::oneshot;
 
-use crate::context::{Context, Subject};
-use crate::matcher::{Case, Matcher};
+use crate::context::{Context, SignedRow};
+use crate::matcher::{MatchCase, RecordMatcher};
 use crate::{Engine, Error, Result, off_thread};
 use doppel_core::collection::{CollectionName, Settings};
-use doppel_core::index::{Proposal, Proposals};
+use doppel_core::index::Proposals;
 use doppel_core::schemes::profile::{Profile, Signed};
 use doppel_core::schemes::statistics::Statistics;
 use doppel_core::text::Document;
 use doppel_store::generations::{Filing, GenerationSpec, GenerationState, Pairs, Phase};
 use doppel_store::{GenerationId, Seq, StoredRecord};
 
-/// Records of one step: some tens of milliseconds of work, a few hundred kilobytes of usual rows.
+/// Number of records in one step: some tens of milliseconds of work, a few hundred kilobytes of usual rows.
 const PIECE: usize = 128;
-/// Records whose candidates are read together: at most 256 each, of a megabyte at worst.
+/// Number of records whose candidates are read together: at most 256 candidates each, of at most a megabyte.
 const TOGETHER: usize = 16;
-/// Filed entries read at once when an index is loaded.
+/// Number of index entries that are read at once when an index is loaded.
 const LOAD: usize = 5_000;
-/// Added to the priority of the pool's threads (`nice`): requests come first.
+/// Value that is added to the priority of the pool's threads (`nice`), so that requests come first.
 const NICENESS: i32 = 10;
 
-/// How far one step came.
+/// The result of one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Step {
+pub struct RebuildStep {
     /// Every record up to this seq is done.
     pub to: Seq,
-    /// Records of the step.
+    /// Number of records in the step.
     pub records: u64,
-    /// Pairs found.
+    /// Number of pairs that were found.
     pub pairs: u64,
-    /// Records that the generation's settings cannot read; they match nothing.
+    /// Number of records that the generation's settings cannot read; they match nothing.
     pub unreadable: u64,
 }
 
-/// A generation being built, or being brought up to date.
-pub struct Rebuild {
+/// A generation that is being built, or being brought up to date.
+pub struct GenerationRebuild {
     engine: Engine,
     collection: CollectionName,
     generation: GenerationId,
-    matcher: Arc<Matcher>,
+    matcher: Arc<RecordMatcher>,
     pool: &'static ThreadPool,
-    /// Everything up to here is in the matcher's index.
+    /// Every record up to this seq is in the matcher's index.
     last: Seq,
 }
 
 impl Engine {
-    /// Announces a new generation with `settings`. Before that, a generation that an earlier attempt left half-built is dropped, and
-    /// the oldest complete ones where the collection has as many generations as it may. `based_on` are the settings that the collection
-    /// must have, where the new settings rest on them.
+    /// Begins a new generation with `settings`. First it drops a generation that an earlier attempt left half-built and, if the collection
+    /// has the largest number of generations, the oldest complete ones. `based_on` are the settings that the collection must have, if the
+    /// new settings depend on them.
     ///
     /// # Errors
-    /// [`Error::UnknownCollection`]; [`Error::Store`] with `StaleGeneration` where the collection has other settings than `based_on`,
-    /// with `DiskFull`, `Unavailable` or `Unknown` when the store does not take it now.
+    /// [`Error::UnknownCollection`]; [`Error::Store`] with `StaleGeneration` if the collection has other settings than `based_on`, with
+    /// `DiskFull`, `Unavailable` or `Unknown` when the store does not accept it now.
     pub async fn begin_generation(
         &self,
         collection: &CollectionName,
@@ -76,7 +76,7 @@ impl Engine {
     ) -> Result<GenerationState> {
         self.drop_half_built(collection).await?;
         let spec = self.spec(collection, settings.clone()).await?;
-        // Only when the settings are known to be valid.
+        // Generations are dropped only after the settings are known to be valid.
         for generation in self.context(collection).await?.state.dropped_for_room() {
             self.store.drop_generation(collection, generation).await?;
         }
@@ -91,7 +91,7 @@ impl Engine {
         Ok(self.store.begin_generation(spec).await?)
     }
 
-    /// Throws away the generation that is being built, if there is one.
+    /// Drops the generation that is being built, if there is one.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
@@ -103,9 +103,9 @@ impl Engine {
         Ok(())
     }
 
-    /// What a new generation freezes: in how many records each word occurs, where a channel of `settings` weighs by that, and
-    /// how common text is, where one prefers rare text; empty otherwise. `told` hears
-    /// how many records are read.
+    /// Returns the statistics that a new generation keeps: the number of records with each word, if a channel of `settings` weighs by it,
+    /// and the document frequencies of text, if a channel prefers rare text; empty otherwise. Calls `progress` with the number of records that
+    /// were read.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
@@ -113,32 +113,31 @@ impl Engine {
         &self,
         collection: &CollectionName,
         settings: &Settings,
-        mut told: impl FnMut(u64) + Send,
+        mut progress: impl FnMut(u64) + Send,
     ) -> Result<Vec<u8>> {
         let settings = settings.clone();
         let profile = off_thread(move || Ok(Arc::new(Profile::compile(&settings, None)))).await?;
         let text = self.fresh_frequencies(collection, &profile).await?;
-        let with_text = |words: Statistics| match &text {
-            Some(text) => words.with_text(text),
-            None => words,
-        };
         if !profile.needs_statistics() {
-            return Ok(if text.is_some() { with_text(Statistics::default()).encode() } else { Vec::new() });
+            let words = Statistics::default();
+            return Ok(if text.is_some() { with_text(words, text.as_deref()).encode() } else { Vec::new() });
         }
-        let (mut last, mut read, mut statistics) = (Seq(0), 0, Statistics::default());
+        let mut last = Seq(0);
+        let mut read = 0;
+        let mut statistics = Statistics::default();
         loop {
             let records = self.store.records(collection, last, PIECE).await?;
-            let Some(end) = records.last() else { return Ok(with_text(statistics).encode()) };
+            let Some(end) = records.last() else { return Ok(with_text(statistics, text.as_deref()).encode()) };
             last = end.seq;
             read += records.len() as u64;
             let profile = Arc::clone(&profile);
             statistics = on_pool(pool()?, move || count(&profile, &records, statistics)).await?;
-            told(read);
+            progress(read);
         }
     }
 
-    /// Goes on with building `generation`, whose records up to `filed_to` are done. Reads those to fill the index: `told` hears
-    /// how many.
+    /// Continues to build `generation`, whose records up to `filed_to` are done. Reads their index entries, and calls `progress` with the
+    /// number of entries that were read.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`], [`Error::UnknownGeneration`]; [`Error::Store`] with `IndexFull`.
@@ -147,15 +146,15 @@ impl Engine {
         collection: &CollectionName,
         generation: GenerationId,
         filed_to: Seq,
-        mut told: impl FnMut(u64) + Send,
-    ) -> Result<Rebuild> {
+        mut progress: impl FnMut(u64) + Send,
+    ) -> Result<GenerationRebuild> {
         let live = self.context(collection).await?;
         let context = match live.seen_from(generation) {
             _ if live.state.generation == generation => live,
             Some(seen) => Arc::new(seen),
             None => return Err(Error::UnknownGeneration(collection.clone(), generation)),
         };
-        let matcher = Arc::new(Matcher::new(context));
+        let matcher = Arc::new(RecordMatcher::new(context));
         let mut last = Seq(0);
         let mut loaded = 0;
         while last < filed_to {
@@ -166,34 +165,48 @@ impl Engine {
             loaded += filed.len() as u64;
             let matcher = Arc::clone(&matcher);
             off_thread(move || matcher.load(filed)).await?;
-            told(loaded);
+            progress(loaded);
         }
-        let (engine, collection, last) = (self.clone(), collection.clone(), filed_to);
-        Ok(Rebuild { engine, collection, generation, matcher, pool: pool()?, last })
+        Ok(GenerationRebuild {
+            engine: self.clone(),
+            collection: collection.clone(),
+            generation,
+            matcher,
+            pool: pool()?,
+            last: filed_to,
+        })
+    }
+}
+
+/// Adds encoded document frequencies of text to statistics of words.
+fn with_text(words: Statistics, text: Option<&[u8]>) -> Statistics {
+    match text {
+        Some(text) => words.with_text(text),
+        None => words,
     }
 }
 
 /// Adds the words of `records` to `statistics`.
 fn count(profile: &Profile, records: &[StoredRecord], mut statistics: Statistics) -> Statistics {
-    let read = |record: &StoredRecord| profile.read(&record.content.read()?).ok();
-    let documents: Vec<Document> = records.par_iter().filter_map(read).collect();
+    let documents = records.par_iter().filter_map(|record| profile.read(&record.content.read()?).ok());
+    let documents: Vec<Document> = documents.collect();
     for document in documents.iter().filter(|document| !document.is_empty()) {
         statistics.observe(&profile.cut(document));
     }
     statistics
 }
 
-/// A record on its way through a step.
-struct Item {
+/// A record in a step.
+struct RebuildItem {
     record: StoredRecord,
     document: Option<Document>,
     signed: Arc<Signed>,
     proposals: Proposals,
 }
 
-impl Rebuild {
-    /// Refuses a generation that another version of doppel began, by rules that differ: what that one has signed would not meet
-    /// what this one signs.
+impl GenerationRebuild {
+    /// Returns an error for a generation that a version of doppel with other rules began: its signatures would not match the signatures of
+    /// this version.
     ///
     /// # Errors
     /// `OutdatedGeneration`.
@@ -204,12 +217,12 @@ impl Rebuild {
         }
     }
 
-    /// Signs and files the next records below `end` and finds their matches. `None` when there are none left.
+    /// Signs and files the next records below `end` and finds their matches. `None` if there are no more records.
     ///
     /// # Errors
-    /// [`Error::UnknownCollection`]; [`Error::UnknownGeneration`] where it is dropped meanwhile; [`Error::Store`] with
+    /// [`Error::UnknownCollection`]; [`Error::UnknownGeneration`] if the generation is dropped meanwhile; [`Error::Store`] with
     /// `IndexFull`.
-    pub async fn step(&mut self, end: Seq) -> Result<Option<Step>> {
+    pub async fn step(&mut self, end: Seq) -> Result<Option<RebuildStep>> {
         let items = self.next(end).await?;
         if items.is_empty() {
             return Ok(None);
@@ -220,36 +233,38 @@ impl Rebuild {
         });
         let filings = filings.collect();
         self.engine.store.file(&self.collection, self.generation, filings).await?;
-        let mut step = Step { to: self.last, records: items.len() as u64, ..Step::default() };
+        let mut step = RebuildStep { to: self.last, records: items.len() as u64, ..RebuildStep::default() };
         step.unreadable = items.iter().filter(|item| item.document.is_none()).count() as u64;
         step.pairs = self.pair_up(items).await?;
         Ok(Some(step))
     }
 
-    /// Brings the pairs of the generation, which is live, up to date: finds the matches of records below `end` that were registered
-    /// while another one was live. `None` when all are done.
+    /// Brings the pairs of the live generation up to date: finds the matches of records below `end` that were registered while another
+    /// generation was live. `None` if all records are done.
     ///
     /// # Errors
-    /// As [`Rebuild::step`].
-    pub async fn catch_up(&mut self, end: Seq) -> Result<Option<Step>> {
+    /// The errors of [`GenerationRebuild::step`].
+    pub async fn catch_up(&mut self, end: Seq) -> Result<Option<RebuildStep>> {
         let items = self.next(end).await?;
         if items.is_empty() {
             return Ok(None);
         }
-        let (mut step, generation) = (Step { to: self.last, ..Step::default() }, self.generation);
-        let others: Vec<Item> = items.into_iter().filter(|item| item.record.verdict.generation != generation).collect();
+        let generation = self.generation;
+        let mut step = RebuildStep { to: self.last, ..RebuildStep::default() };
+        let others: Vec<RebuildItem> =
+            items.into_iter().filter(|item| item.record.verdict.generation != generation).collect();
         step.records = others.len() as u64;
         step.pairs = self.pair_up(others).await?;
         Ok(Some(step))
     }
 
-    /// Bytes of its index.
+    /// Returns the size of the index in bytes.
     pub fn memory_usage(&self) -> usize {
         self.matcher.memory_usage()
     }
 
-    /// Reads and signs the next records below `end`, and puts them through the index.
-    async fn next(&mut self, end: Seq) -> Result<Vec<Item>> {
+    /// Reads and signs the next records below `end`, and inserts them into the index.
+    async fn next(&mut self, end: Seq) -> Result<Vec<RebuildItem>> {
         let mut records = self.engine.store.records(&self.collection, self.last, PIECE).await?;
         records.retain(|record| record.seq < end);
         let context = Arc::clone(&self.matcher.context);
@@ -261,20 +276,21 @@ impl Rebuild {
         Ok(items)
     }
 
-    /// Finds the matches among what is proposed, and records them; how many.
-    async fn pair_up(&self, items: Vec<Item>) -> Result<u64> {
+    /// Finds the matches among the proposals and records them. Returns their number.
+    async fn pair_up(&self, items: Vec<RebuildItem>) -> Result<u64> {
         let here: BTreeMap<Seq, StoredRecord> =
             items.iter().map(|item| (item.record.seq, item.record.clone())).collect();
         let here = Arc::new(here);
-        // Where a record cannot be read there is nothing to compare.
-        let case = |Item { record, document, signed, proposals }: Item| {
-            Some(self.matcher.case(record.seq, Subject { document: document?, signed, named: None }, proposals))
-        };
-        let cases: Vec<Case> = items.into_iter().filter_map(case).collect();
+        // A record that cannot be read is not compared.
+        let mut cases = Vec::with_capacity(items.len());
+        for RebuildItem { record, document, signed, proposals } in items {
+            let Some(document) = document else { continue };
+            cases.push(self.matcher.case(record.seq, SignedRow { document, signed, named: None }, proposals));
+        }
         let mut found = Vec::new();
         let mut cases = cases.into_iter().peekable();
         while cases.peek().is_some() {
-            let chunk: Vec<Case> = cases.by_ref().take(TOGETHER).collect();
+            let chunk: Vec<MatchCase> = cases.by_ref().take(TOGETHER).collect();
             found.extend(self.judge(chunk, &here).await?);
         }
         let pairs = found.iter().map(|pairs: &Pairs| pairs.earlier.len() as u64).sum();
@@ -284,57 +300,63 @@ impl Rebuild {
         Ok(pairs)
     }
 
-    async fn judge(&self, cases: Vec<Case>, here: &Arc<BTreeMap<Seq, StoredRecord>>) -> Result<Vec<Pairs>> {
+    async fn judge(&self, cases: Vec<MatchCase>, here: &Arc<BTreeMap<Seq, StoredRecord>>) -> Result<Vec<Pairs>> {
         let mut cases = cases;
         let cases = on_pool(self.pool, move || {
-            cases.par_iter_mut().for_each(Case::dismiss);
+            cases.par_iter_mut().for_each(MatchCase::dismiss);
             cases
         });
         let cases = cases.await?;
         let wanted = cases.iter().flat_map(|case| case.proposals.items.iter().map(|proposal| proposal.seq));
         let missing: BTreeSet<Seq> = wanted.filter(|seq| !here.contains_key(seq)).collect();
         let mut read: HashMap<Seq, StoredRecord> = HashMap::new();
-        let keep = |record: StoredRecord| drop(read.insert(record.seq, record));
-        self.engine.each_at(&self.collection, missing.into_iter().collect(), keep).await?;
+        self.engine
+            .each_at(&self.collection, missing.into_iter().collect(), |record| {
+                read.insert(record.seq, record);
+            })
+            .await?;
         let here = Arc::clone(here);
         on_pool(self.pool, move || {
-            let candidate = |seq: &Seq| here.get(seq).or_else(|| read.get(seq));
-            cases.par_iter().filter_map(|case| pairs(case, candidate)).collect()
+            let pairs = cases.par_iter().filter_map(|case| pairs(case, |seq| here.get(seq).or_else(|| read.get(seq))));
+            pairs.collect()
         })
         .await
     }
 }
 
-/// The matches of a record; `None` where it has none.
-fn pairs<'a>(case: &Case, candidate: impl Fn(&Seq) -> Option<&'a StoredRecord>) -> Option<Pairs> {
-    let matches = |proposal: &&Proposal| {
-        candidate(&proposal.seq).is_some_and(|record| case.judge(proposal, record, &[]).is_some())
-    };
-    let mut earlier: Vec<Seq> = case.proposals.items.iter().filter(matches).map(|proposal| proposal.seq).collect();
+/// Returns the matches of a record; `None` if it has none.
+fn pairs<'a>(case: &MatchCase, candidate: impl Fn(&Seq) -> Option<&'a StoredRecord>) -> Option<Pairs> {
+    let mut earlier = Vec::new();
+    for proposal in &case.proposals.items {
+        if candidate(&proposal.seq).is_some_and(|record| case.judge(proposal, record, &[]).is_some()) {
+            earlier.push(proposal.seq);
+        }
+    }
     earlier.sort_unstable();
     (!earlier.is_empty()).then_some(Pairs { seq: case.seq, earlier })
 }
 
-fn sign(context: &Context, records: Vec<StoredRecord>) -> Vec<Item> {
-    let sign = |record: StoredRecord| {
+fn sign(context: &Context, records: Vec<StoredRecord>) -> Vec<RebuildItem> {
+    let items = records.into_par_iter().map(|record| {
         let (document, signed) = context.sign_stored(&record);
-        Item { record, document, signed: Arc::new(signed), proposals: Proposals::default() }
-    };
-    records.into_par_iter().map(sign).collect()
+        RebuildItem { record, document, signed: Arc::new(signed), proposals: Proposals::default() }
+    });
+    items.collect()
 }
 
-/// The threads that rebuild: all cores but one, behind those that serve. Made when first needed.
+/// Returns the rebuilding threads: one fewer than the number of cores, with a lower priority than the serving threads. The first call
+/// starts them.
 pub(super) fn pool() -> Result<&'static ThreadPool> {
     static POOL: OnceLock<Option<ThreadPool>> = OnceLock::new();
     let made = POOL.get_or_init(|| {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = cores.saturating_sub(1).max(1);
-        let name = |number| format!("rebuild-{number}");
-        // Where the system does not let us step back, the pool works all the same.
-        let step_back = |_| {
+        let pool = ThreadPoolBuilder::new().num_threads(threads).thread_name(|number| format!("rebuild-{number}"));
+        // The pool works with the usual priority if the system does not allow a lower one.
+        let pool = pool.start_handler(|_| {
             let _ = rustix::process::nice(NICENESS);
-        };
-        ThreadPoolBuilder::new().num_threads(threads).thread_name(name).start_handler(step_back).build().ok()
+        });
+        pool.build().ok()
     });
     made.as_ref().ok_or(Error::Crashed)
 }
@@ -347,7 +369,7 @@ pub(super) async fn on_pool<T: Send + 'static>(
     let (sender, receiver) = oneshot::channel();
     pool.spawn(move || {
         let done = catch_unwind(AssertUnwindSafe(work));
-        // Who asked may have stopped waiting.
+        // An error means that the caller does not wait any more.
         let _ = sender.send(done);
     });
     match receiver.await {

@@ -1,8 +1,8 @@
-//! Judging pairs again: what was found under other document frequencies, or is to be found without the index.
+//! Judging pairs again: recorded pairs under new document frequencies, and pairs of two records without the index of the collection.
 //!
-//! Pairs that were recorded under earlier document frequencies may be refused by those in force. They are judged again after
-//! every count, after tasks, and at a start, because either may have been interrupted; so that groups follow. Pairs that were
-//! refused before are not looked for: that takes a reindex.
+//! Pairs that were recorded under earlier document frequencies may not match under the present ones. They are judged again after every
+//! count, after tasks, and at a start, because a count or a task may have been interrupted. Then groups follow. Pairs that were refused
+//! earlier are not searched; this needs a reindex.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -10,9 +10,9 @@ use std::sync::{Arc, OnceLock};
 
 use rayon::prelude::*;
 
-use crate::context::{Context, Subject};
+use crate::context::{Context, SignedRow};
 use crate::judge::contrasted;
-use crate::matcher::Matcher;
+use crate::matcher::RecordMatcher;
 use crate::read_records::ReadRecord;
 use crate::rebuild::{on_pool, pool};
 use crate::{Engine, Error, Result};
@@ -21,12 +21,12 @@ use doppel_core::similarity::Weighed;
 use doppel_store::generations::Pairs;
 use doppel_store::{Seq, StoredRecord};
 
-/// Records whose pairs are judged again together.
+/// Number of records whose pairs are judged again together.
 const PAIRS_AT_ONCE: usize = 16;
 
 impl Engine {
-    /// Brings groups and what is remembered of records up to the document frequencies in force; how many recorded pairs no
-    /// longer match. O(records + pairs) on a store of this machine, O(pairs) on a shared one.
+    /// Updates groups and sketches to the present document frequencies. Returns the number of recorded pairs that do not match any more.
+    /// O(records + pairs) on a local store, O(pairs) on a shared one.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
@@ -37,16 +37,18 @@ impl Engine {
         Ok(refused)
     }
 
-    /// [`Engine::follow_frequencies`] in the background.
+    /// Runs [`Engine::follow_frequencies`] in the background.
     pub fn follow_frequencies_later(&self, collection: &CollectionName) {
-        let (engine, name) = (self.clone(), collection.clone());
+        let engine = self.clone();
+        let name = collection.clone();
         in_background(collection.clone(), async move { engine.follow_frequencies(&name).await });
     }
 
-    /// Judges the recorded pairs of the live generation again in the background: they were found while others were in force, or
-    /// that was interrupted.
+    /// Judges the recorded pairs of the live generation again in the background, because they were found under other document frequencies,
+    /// or an earlier run was interrupted.
     pub fn rejudge_later(&self, collection: &CollectionName) {
-        let (engine, name) = (self.clone(), collection.clone());
+        let engine = self.clone();
+        let name = collection.clone();
         in_background(collection.clone(), async move {
             let refused = engine.rejudge(&name).await?;
             if refused > 0 {
@@ -56,14 +58,16 @@ impl Engine {
         });
     }
 
-    /// Judges the recorded pairs of the live generation again by the document frequencies in force; how many no longer match.
-    /// What a person decided is no recorded pair and stands. O(pairs).
+    /// Judges the recorded pairs of the live generation again by the present document frequencies. Returns the number of pairs that do not
+    /// match any more. Decisions of people are not among the recorded pairs and stay. O(pairs).
     async fn rejudge(&self, collection: &CollectionName) -> Result<u64> {
-        let (mut after, mut refused) = (Seq(0), 0);
+        let mut after = Seq(0);
+        let mut refused = 0;
         loop {
-            // Looked up anew for each piece: another generation may have gone live.
+            // The context is read again for each piece, because another generation may have gone live.
             let context = self.context(collection).await?;
-            // The generation that is being built has its pairs judged as it goes; without texts none is judged by what is common in them.
+            // A generation under construction has its pairs judged during the construction. Without texts, no pair depends on document
+            // frequencies.
             if context.is_indexed_anew() || !context.state.settings.keeps_text() {
                 break;
             }
@@ -80,13 +84,15 @@ impl Engine {
                     None => seqs.push(seq),
                 }
             }
-            let read = |record: StoredRecord| records.extend(context.keep(&record).map(|read| (record.seq, read)));
-            self.each_at(collection, seqs, read).await?;
-            let judged = move || {
-                let judge = |pairs| without_refused(&context, pairs, &records);
-                piece.into_par_iter().filter_map(judge).collect::<Vec<_>>()
-            };
-            let changed = on_pool(pool()?, judged).await?;
+            self.each_at(collection, seqs, |record| {
+                records.extend(context.keep(&record).map(|read| (record.seq, read)));
+            })
+            .await?;
+            let changed = on_pool(pool()?, move || {
+                let changed = piece.into_par_iter().filter_map(|pairs| without_refused(&context, pairs, &records));
+                changed.collect::<Vec<_>>()
+            })
+            .await?;
             refused += changed.iter().map(|(_, refused)| refused).sum::<u64>();
             let changed: Vec<Pairs> = changed.into_iter().map(|(pairs, _)| pairs).collect();
             if !changed.is_empty() {
@@ -98,27 +104,30 @@ impl Engine {
     }
 }
 
-/// Judges again while others are served; only what went wrong is told.
+/// Runs `judging` in the background and logs its errors.
 fn in_background(collection: CollectionName, judging: impl Future<Output = Result<u64>> + Send + 'static) {
     tokio::spawn(async move {
         match judging.await {
             Ok(_) | Err(Error::UnknownCollection(_)) => {}
-            Err(error) => tracing::warn!(%collection, %error, "groups do not follow the statistics yet"),
+            Err(error) => {
+                tracing::warn!(%collection, %error, "recorded pairs could not be judged again; groups are outdated");
+            }
         }
     });
 }
 
-/// A record's pairs without those that are refused now, and how many these are; `None` where none is.
+/// Returns a record's pairs without those that do not match any more, and the number of removed pairs; `None` if it is 0.
 fn without_refused(context: &Context, pairs: Pairs, records: &HashMap<Seq, Arc<ReadRecord>>) -> Option<(Pairs, u64)> {
-    let (record, before) = (records.get(&pairs.seq)?, pairs.earlier.len());
+    let record = records.get(&pairs.seq)?;
+    let before = pairs.earlier.len();
     let judge = RecordedPairs { context, record, weighed: OnceLock::new() };
-    let stays = |seq: &Seq| records.get(seq).is_none_or(|earlier| judge.matches(earlier));
-    let earlier: Vec<Seq> = pairs.earlier.into_iter().filter(stays).collect();
+    let mut earlier = pairs.earlier;
+    earlier.retain(|seq| records.get(seq).is_none_or(|earlier| judge.matches(earlier)));
     let refused = (before - earlier.len()) as u64;
     (refused > 0).then_some((Pairs { seq: pairs.seq, earlier }, refused))
 }
 
-/// Judges recorded pairs again, where nothing but what is common can have changed since.
+/// Judges the recorded pairs of one record again. Only document frequencies can have changed since.
 struct RecordedPairs<'a> {
     context: &'a Context,
     record: &'a ReadRecord,
@@ -126,39 +135,41 @@ struct RecordedPairs<'a> {
 }
 
 impl RecordedPairs<'_> {
-    /// Whether the record and an earlier one still match.
+    /// True if the record and an earlier one still match.
     fn matches(&self, earlier: &ReadRecord) -> bool {
         let Some(verifier) = &self.context.verifier else { return true };
         let same_text = earlier.digest.is_some() && earlier.digest == self.record.digest;
-        let (ours, theirs) = (&self.record.document, &earlier.document);
+        let ours = &self.record.document;
+        let theirs = &earlier.document;
         if same_text || ours.shares_address(theirs) || self.context.are_copies(ours, theirs) {
             return true;
         }
-        let shingles = |text: &str| verifier.shingles(text);
-        let weighed = self.weighed.get_or_init(|| verifier.weigh(self.record.shingles(shingles).clone()));
-        let overlap = verifier.overlap(weighed, earlier.shingles(shingles));
+        let weighed = self.weighed.get_or_init(|| {
+            let shingles = self.record.shingles(|text| verifier.shingles(text));
+            verifier.weigh(shingles.clone())
+        });
+        let overlap = verifier.overlap(weighed, earlier.shingles(|text| verifier.shingles(text)));
         verifier.could_accept(&overlap) && {
-            let named = |text: &str| self.context.named(text);
-            let contrast = contrasted(verifier, self.record.named(named), earlier.named(named));
-            verifier
-                .weigh_up(&overlap, &contrast, false, || (self.record.document.joined(), earlier.document.joined()))
-                .accepted
+            let our_names = self.record.named(|text| self.context.named(text));
+            let contrast = contrasted(verifier, our_names, earlier.named(|text| self.context.named(text)));
+            verifier.weigh_up(&overlap, &contrast, false, || (ours.joined(), theirs.joined())).accepted
         }
     }
 }
 
-/// Whether two stored records match by the scores, where the index holds nothing else.
+/// True if the scores match two stored records, in an index that contains only these two.
 pub(super) fn would_match(context: &Arc<Context>, record: &StoredRecord, earlier: &StoredRecord) -> bool {
-    let sign = |record: &StoredRecord| {
-        let (document, signed) = context.sign_stored(record);
-        Some(Subject { document: document?, signed: Arc::new(signed), named: None })
-    };
-    let (Some(ours), Some(theirs)) = (sign(record), sign(earlier)) else { return false };
-    let alone = Matcher::new(Arc::clone(context));
+    let (Some(ours), Some(theirs)) = (subject_of(context, record), subject_of(context, earlier)) else { return false };
+    let alone = RecordMatcher::new(Arc::clone(context));
     if alone.place(earlier.seq, &theirs.signed).is_err() {
         return false;
     }
     let proposals = alone.propose(&ours.signed);
     let case = alone.case(record.seq, ours, proposals);
     case.proposals.items.iter().any(|proposal| case.judge(proposal, earlier, &theirs.signed.signatures).is_some())
+}
+
+fn subject_of(context: &Context, record: &StoredRecord) -> Option<SignedRow> {
+    let (document, signed) = context.sign_stored(record);
+    Some(SignedRow { document: document?, signed: Arc::new(signed), named: None })
 }

@@ -1,14 +1,14 @@
-//! Registration replayed over a batch of records, without a store: all pairs by the rules of the service.
+//! Registrations of a batch of records without a store: all pairs by the rules of the service.
 //!
-//! What a record matches depends on those before it (a key proposes its earliest records, and the best of what is proposed are
-//! verified), so a join over keys would either find other pairs than the service does, or have to count what stood where
-//! when. So the records pass through an index in their order, as they would in the service: *sign* on any thread, *place* one
-//! after the other, *judge* on any thread. Placing is a few microseconds, a tenth of signing, and is all that is not shared out.
+//! The matches of a record depend on the earlier records: a key proposes its earliest records, and only the best proposals are verified. A
+//! join over keys would find other pairs than the service, unless it kept the state of the index at each record. Therefore the records pass
+//! through an index in their order, as in the service: *sign* on any thread, *place* one after the other, *judge* on any thread. Placing
+//! takes a few microseconds, a tenth of signing, and is the only sequential part.
 
 use std::sync::Arc;
 
-use crate::context::{Context, Subject};
-use crate::matcher::Matcher;
+use crate::context::{Context, SignedRow};
+use crate::matcher::RecordMatcher;
 use crate::{Engine, Error, Result};
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::index::Proposals;
@@ -22,44 +22,41 @@ use doppel_core::verdict::Verdict;
 use doppel_store::content::Content;
 use doppel_store::{CollectionNumber, CollectionSpec, CollectionState, Found, Seq, StoreError, StoredRecord};
 
-/// Records whose pieces of text are in memory together while they are counted.
+/// Number of records whose pieces of text are in memory together while they are counted.
 const COUNTED_AT_ONCE: usize = 256;
 
-/// Records on their way through an index of their own. Safe to share.
+/// An index for a batch of records. It may be shared between threads.
 pub struct Replay {
-    matcher: Matcher,
+    matcher: RecordMatcher,
 }
 
-/// A record read and signed.
-pub struct Subjected(Subject);
+/// A record that was read and signed.
+pub struct SignedRecord(SignedRow);
 
-/// A record that has its place, and what the index proposes for it.
-pub struct Placed {
+/// A record that was inserted into the index, with its proposals.
+pub struct PlacedRecord {
     seq: Seq,
-    subject: Subject,
+    subject: SignedRow,
     proposals: Proposals,
 }
 
-/// An earlier record, as [`Replay::judge`] wants it back.
+/// An earlier record, as [`Replay::judge`] needs it.
 #[derive(Clone, Debug)]
-pub struct Earlier {
-    /// Its id.
+pub struct EarlierRecord {
     pub id: RecordId,
-    /// Its content.
     pub row: Arc<str>,
-    /// Its digest.
     pub digest: Digest,
     /// Its signatures; may be empty unless [`Replay::needs_signatures`].
     pub signatures: Vec<Option<Signature>>,
 }
 
 impl Replay {
-    /// An empty index for validated settings. `statistics` are those of the batch, as far as the profile
-    /// [needs](Replay::needs_statistics) them and they were [counted](Replay::count_text); `sketch_bytes` bounds what is remembered of texts, to refuse candidates without
-    /// reading them.
+    /// Creates an empty index for valid settings. `statistics` are the statistics of the batch, if the profile
+    /// [needs](Replay::needs_statistics) them and they were [counted](Replay::count_text). `sketch_bytes` is the size of the sketches in
+    /// memory, which refuse candidates without reading them.
     ///
     /// # Errors
-    /// None that validated settings give rise to.
+    /// None for valid settings.
     pub fn new(settings: Settings, statistics: Option<Arc<Statistics>>, sketch_bytes: usize) -> Result<Self> {
         let text = statistics.as_ref().and_then(|statistics| statistics.text());
         let frequencies = text.unwrap_or_else(Frequencies::built_in);
@@ -71,39 +68,39 @@ impl Replay {
             CollectionSpec { name, settings, profile: digest, hash_key: None, now: String::new() },
         );
         let context = Arc::new(Context::alone(Arc::new(state), Arc::new(profile), frequencies, sketch_bytes));
-        Ok(Self { matcher: Matcher::new(context) })
+        Ok(Self { matcher: RecordMatcher::new(context) })
     }
 
-    /// Whether a channel wants to know how often words occur in the batch.
+    /// True if a channel needs the number of records with each word.
     pub fn needs_statistics(&self) -> bool {
         self.matcher.context.profile.needs_statistics()
     }
 
-    /// Whether judging wants [`Earlier::signatures`].
+    /// True if the judge needs [`EarlierRecord::signatures`].
     pub fn needs_signatures(&self) -> bool {
         self.matcher.context.needs_signatures()
     }
 
-    /// Channels that cannot run, and why.
+    /// Returns the channels that cannot run, with the reasons.
     pub fn inactive_channels(&self) -> Vec<(String, String)> {
         self.matcher.context.inactive_channels().into_iter().map(|channel| (channel.scheme, channel.reason)).collect()
     }
 
-    /// Reads a row as registration would.
+    /// Reads a row as a registration does.
     ///
     /// # Errors
-    /// [`Error::Invalid`] with all that is wrong.
+    /// [`Error::Invalid`] with all errors of the row.
     pub fn read(&self, row: &Row) -> Result<Document> {
         self.matcher.context.read(row)
     }
 
-    /// Counts the words of `document`.
+    /// Adds the words of `document` to `statistics`.
     pub fn observe(&self, document: &Document, statistics: &mut Statistics) {
         statistics.observe(&self.matcher.context.profile.cut(document));
     }
 
-    /// How common pieces of text are in `rows`, a sample of a batch of `records`, for [`Statistics::with_text`]; `None` where
-    /// nothing goes by that.
+    /// Counts the document frequencies of text in `rows`, a sample of a batch of `records` records, for [`Statistics::with_text`]; `None`
+    /// if the settings use none.
     pub fn count_text(&self, rows: &[Arc<str>], records: u64) -> Option<Vec<u8>> {
         let counted = self.matcher.context.counted()?;
         let mut counter = Counter::default();
@@ -114,41 +111,43 @@ impl Replay {
     /// Reads and signs a row. O(length).
     ///
     /// # Errors
-    /// As [`Replay::read`].
-    pub fn sign(&self, row: &Row) -> Result<Subjected> {
-        self.matcher.context.naming_subject(row).map(Subjected)
+    /// The errors of [`Replay::read`].
+    pub fn sign(&self, row: &Row) -> Result<SignedRecord> {
+        self.matcher.context.naming_subject(row).map(SignedRecord)
     }
 
-    /// Looks a record up among those placed before, and places it. One call at a time, `seq` ascending from 1.
+    /// Looks a record up among the earlier ones, and inserts it. One call at a time, with ascending `seq` from 1.
     ///
     /// # Errors
-    /// When the index is full: at 2^31 records.
-    pub fn place(&self, seq: Seq, Subjected(subject): Subjected) -> Result<Placed> {
+    /// An error when the index is full, at 2^31 records.
+    pub fn place(&self, seq: Seq, record: SignedRecord) -> Result<PlacedRecord> {
+        let subject = record.0;
         let proposals = self.matcher.place(seq, &subject.signed)?;
-        Ok(Placed { seq, subject, proposals })
+        Ok(PlacedRecord { seq, subject, proposals })
     }
 
-    /// The matches of a record among those placed before it. `earlier` gives back a record by its seq.
+    /// Returns the matches of a record among the earlier ones. `earlier` returns a record by its seq.
     ///
     /// # Errors
-    /// What `earlier` fails with.
+    /// The errors of `earlier`.
     pub fn judge<E>(
         &self,
-        Placed { seq, subject, proposals }: Placed,
-        mut earlier: impl FnMut(Seq) -> std::result::Result<Earlier, E>,
+        record: PlacedRecord,
+        mut earlier: impl FnMut(Seq) -> std::result::Result<EarlierRecord, E>,
     ) -> std::result::Result<Found, E> {
+        let PlacedRecord { seq, subject, proposals } = record;
         let mut case = self.matcher.case(seq, subject, proposals);
         case.dismiss();
         let mut matches = Vec::new();
         for proposal in &case.proposals.items {
-            let Earlier { id, row, digest, signatures } = earlier(proposal.seq)?;
+            let EarlierRecord { id, row, digest, signatures } = earlier(proposal.seq)?;
             let record = StoredRecord {
                 id,
                 seq: proposal.seq,
                 content: Content::Row(row),
                 digest,
                 digest_generation: self.matcher.context.state.generation,
-                // No rule looks at the verdict of a candidate.
+                // No rule reads the verdict of a candidate.
                 verdict: Verdict::blank(),
                 duplicate_of_seq: None,
                 stored_at: String::new(),
@@ -160,21 +159,22 @@ impl Replay {
 }
 
 impl Engine {
-    /// An empty index that compares as the live generation of `collection` does now, by what it counted; `sketch_bytes` as in
-    /// [`Replay::new`].
+    /// Creates an empty index that compares like the live generation of `collection`, with the present document frequencies; `sketch_bytes`
+    /// as in [`Replay::new`].
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
     pub async fn replay(&self, collection: &CollectionName, sketch_bytes: usize) -> Result<Replay> {
         let live = self.context(collection).await?;
-        let (state, profile) = (Arc::clone(&live.state), Arc::clone(&live.profile));
+        let state = Arc::clone(&live.state);
+        let profile = Arc::clone(&live.profile);
         let context = Context::alone(state, profile, Arc::clone(&live.frequencies), sketch_bytes);
-        Ok(Replay { matcher: Matcher::new(Arc::new(context)) })
+        Ok(Replay { matcher: RecordMatcher::new(Arc::new(context)) })
     }
 }
 
-impl Subjected {
-    /// What was signed.
+impl SignedRecord {
+    /// Returns the signatures of the record.
     pub fn signed(&self) -> &Signed {
         &self.0.signed
     }
@@ -192,25 +192,25 @@ mod tests {
         r#"{"id":"d","title":"夜市噪音","content":"小区楼下的夜市每天营业到凌晨,噪音扰民,居民投诉多次"}"#,
     ];
 
-    /// What each of `rows` matches, in order; and how many earlier records were read for it.
+    /// Returns the matches of each of `rows`, in order.
     fn replayed(settings: Settings, rows: &[impl AsRef<[u8]>]) -> Vec<Found> {
         let replay = Replay::new(settings, None, 1 << 20).unwrap();
-        let mut kept: Vec<Earlier> = Vec::new();
-        let mut replay_one = |row: &Row, seq| {
-            let subject = replay.sign(row).unwrap();
-            let (id, digest) = (row.id().unwrap().clone(), subject.signed().digest);
+        let mut kept: Vec<EarlierRecord> = Vec::new();
+        let mut all = Vec::new();
+        for (row, seq) in rows.iter().zip(1..) {
+            let row = Row::parse(row.as_ref()).unwrap();
+            let subject = replay.sign(&row).unwrap();
+            let id = row.id().unwrap().clone();
+            let digest = subject.signed().digest;
             let placed = replay.place(Seq(seq), subject).unwrap();
-            let earlier = |seq: Seq| Ok::<_, ()>(kept[seq.0 as usize - 1].clone());
-            let found = replay.judge(placed, earlier).unwrap();
-            kept.push(Earlier { id, row: row.json().clone(), digest, signatures: Vec::new() });
-            found
-        };
-        let rows = rows.iter().map(|row| Row::parse(row.as_ref()).unwrap());
-        rows.zip(1..).map(|(row, seq)| replay_one(&row, seq)).collect()
+            all.push(replay.judge(placed, |seq| Ok::<_, ()>(kept[seq.0 as usize - 1].clone())).unwrap());
+            kept.push(EarlierRecord { id, row: row.json().clone(), digest, signatures: Vec::new() });
+        }
+        all
     }
 
     #[test]
-    fn each_record_matches_those_before_it_as_in_the_service() {
+    fn each_record_matches_earlier_ones_as_in_the_service() {
         let found = replayed(Settings::preset(Preset::Default), &ROWS);
         let mut found: Vec<_> = found
             .iter()
@@ -221,25 +221,25 @@ mod tests {
         assert_eq!(found, [(3, 1, false), (4, 1, true), (4, 3, false)]);
     }
 
-    /// How many orders on one form about different roads match an earlier one.
+    /// Returns the number of letters on one form about different roads that match an earlier one.
     fn matching_of_one_form(objects: bool) -> usize {
         let mut settings = Settings::preset(Preset::Default);
         settings.verify.as_mut().unwrap().objects = objects;
         let roads = ["雁坪路", "松岗路", "鹤鸣路", "梧桐大道", "砚溪路"];
-        let order = |road| {
+        let rows = roads.map(|road| {
             format!(r#"{{"id":"{road}","content":"{road}的路灯已经连续多日不亮,晚上行走十分危险,居民投诉多次"}}"#)
-        };
-        let found = replayed(settings, &roads.map(order));
+        });
+        let found = replayed(settings, &rows);
         found.iter().filter(|found| !found.matches.is_empty()).count()
     }
 
     #[test]
-    fn what_is_about_another_place_is_no_match_where_names_count() {
+    fn a_letter_about_another_place_does_not_match_if_names_are_compared() {
         assert_eq!((matching_of_one_form(false), matching_of_one_form(true)), (4, 0));
     }
 
     #[test]
-    fn a_row_that_says_nothing_is_refused() {
+    fn a_row_without_content_is_refused() {
         let replay = Replay::new(Settings::preset(Preset::Default), None, 1 << 20).unwrap();
         let row = Row::parse(br#"{"id":"a","title":" "}"#).unwrap();
         assert!(matches!(replay.read(&row), Err(Error::Invalid(found)) if found[0].code == "no_content"));

@@ -1,4 +1,4 @@
-//! Rows beside the ids of records that an answer names, and many records at once.
+//! Rows of the records that an answer names, and reading many records at once.
 
 use std::collections::BTreeMap;
 
@@ -12,18 +12,18 @@ use doppel_core::record::{Columns, RecordId, Row, ShownRow};
 use doppel_core::verdict::Match;
 use doppel_store::StoreError;
 
-/// Rows by id.
-pub type Rows = BTreeMap<RecordId, ShownRow>;
+/// Rows by the ids of their records.
+pub type RowsById = BTreeMap<RecordId, ShownRow>;
 
-/// Records asked for by their ids.
+/// Records that were requested by their ids.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Records {
-    /// In the order asked; `null` where no such record is stored.
+    /// The records in the order of the request; `null` if there is no such record.
     pub items: Vec<Option<RecordView>>,
-    /// The ids that are not stored, in the order asked.
+    /// The ids without a stored record, in the order of the request.
     pub missing: Vec<RecordId>,
-    /// Number of ids answered, where the answer ends before the last because it would be too long: ask for those from there on.
-    /// `null` where all are answered.
+    /// Number of ids that were answered, if the answer would otherwise be too large: request the remaining ids again. `null` if all ids
+    /// were answered.
     pub next: Option<usize>,
 }
 
@@ -32,17 +32,18 @@ fn damaged<E>(_: E) -> Error {
 }
 
 impl Engine {
-    /// The rows of those of `ids` that are stored, `null` where the collection keeps no text. O(ids) reads.
+    /// Returns the rows of those `ids` that are stored; a row is `null` if the collection keeps no text. O(ids) reads.
     ///
     /// # Errors
-    /// [`Error::UnknownCollection`]; [`Error::RowsTooLarge`] where they are more than 8 MiB.
+    /// [`Error::UnknownCollection`]; [`Error::RowsTooLarge`] if the rows have more than 8 MiB.
     pub async fn rows(
         &self,
         collection: &CollectionName,
         ids: impl IntoIterator<Item = &RecordId> + Send,
         columns: &Columns,
-    ) -> Result<Rows> {
-        let (mut rows, mut bytes) = (Rows::new(), 0);
+    ) -> Result<RowsById> {
+        let mut rows = RowsById::new();
+        let mut bytes = 0;
         let mut ids: Vec<&RecordId> = ids.into_iter().collect();
         ids.sort_unstable();
         ids.dedup();
@@ -58,8 +59,8 @@ impl Engine {
         Ok(rows)
     }
 
-    /// What `read` makes of the row of each of `ids` that is stored with its text. One row is in memory at a time, so however long they
-    /// are. O(ids) reads.
+    /// Returns the results of `read` for the rows of those `ids` that are stored with their text. One row is in memory at a time, so that
+    /// the rows may have any size. O(ids) reads.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
@@ -83,10 +84,10 @@ impl Engine {
         Ok(made)
     }
 
-    /// Puts beside each of `matches` its row, where it is still stored.
+    /// Adds the row of its record to each of `matches`, if the record is still stored.
     ///
     /// # Errors
-    /// Those of [`Engine::rows`].
+    /// The errors of [`Engine::rows`].
     pub async fn show_rows(
         &self,
         collection: &CollectionName,
@@ -102,7 +103,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The records with these ids, in this order: no more once they hold 8 MiB of rows. O(ids) reads.
+    /// Returns the records with these ids, in this order, and no more after they hold 8 MiB of rows. O(ids) reads.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].

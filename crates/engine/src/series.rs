@@ -1,8 +1,8 @@
-//! Series of registrations that overlap and yet commit in order.
+//! Series of registrations that overlap but commit in order.
 //!
-//! Each waits until the one before has taken its place, and lets the next go ahead when it has its own, or when it ends
-//! without one. So the order holds by construction, whatever each of them waits for on the way: a dictionary, another
-//! thread, somebody else's change of the same id.
+//! Each registration waits until the previous one has taken its place in commit order. It lets the next one continue when it has taken its
+//! own place, or when it ends without a place. Therefore the order holds whatever each registration waits for in between: a dictionary,
+//! another thread, another change of the same id.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use doppel_store::SequencedNotifier;
 
-/// A registration's place in a series.
+/// The position of a registration in a series.
 #[derive(Debug, Default)]
 pub struct Position {
     before: Option<oneshot::Receiver<()>>,
@@ -18,59 +18,59 @@ pub struct Position {
 }
 
 impl Position {
-    /// Waits until the one before has its place.
+    /// Waits until the previous registration has its place.
     pub(super) async fn wait(&mut self) {
         if let Some(before) = &mut self.before {
-            // An error means that it ended without a place: there is nothing to come after.
+            // An error means that the previous registration ended without a place: there is nothing to wait for.
             let _ = before.await;
             self.before = None;
         }
     }
 
-    /// What the store tells when the place is taken.
+    /// Returns the notifier that the store calls when the place is taken.
     pub(super) fn sequenced(&self) -> SequencedNotifier {
         self.sequenced.clone()
     }
 
-    /// Takes no place: the next one comes after the one before.
+    /// Takes no place: the next registration follows the previous one.
     pub async fn pass(mut self) {
         self.wait().await;
     }
 }
 
-/// Hands out positions, one after the other.
+/// Creates positions, one after the other.
 #[derive(Debug, Default)]
 pub struct Series(Option<oneshot::Receiver<()>>);
 
 impl Series {
-    /// The position after the last one handed out.
+    /// Returns the position after the last one.
     pub fn next_position(&mut self) -> Position {
         let (sequenced, after) = SequencedNotifier::new();
         Position { before: self.0.replace(after), sequenced }
     }
 }
 
-/// How many registrations of series are under way: whether records come in bulk just now.
+/// The number of registrations in series that are in progress: if it is not 0, records come in bulk.
 #[derive(Debug, Default)]
 pub(crate) struct UnderWay(AtomicUsize);
 
-/// Counts one until it is dropped.
-pub(crate) struct Counted<'a>(&'a UnderWay);
+/// Counts one registration until it is dropped.
+pub(crate) struct InProgressGuard<'a>(&'a UnderWay);
 
 impl UnderWay {
-    /// One more begins.
-    pub(crate) fn begin(&self) -> Counted<'_> {
+    /// Begins to count one more registration.
+    pub(crate) fn begin(&self) -> InProgressGuard<'_> {
         self.0.fetch_add(1, Ordering::Relaxed);
-        Counted(self)
+        InProgressGuard(self)
     }
 
-    /// How many there are.
+    /// Returns the number of registrations in progress.
     pub(crate) fn count(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for InProgressGuard<'_> {
     fn drop(&mut self) {
         self.0.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -83,9 +83,11 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_position_comes_after_all_before_it_also_when_some_take_no_place() {
+    async fn a_position_follows_all_earlier_ones_although_some_take_no_place() {
         let mut series = Series::default();
-        let (first, second, mut third) = (series.next_position(), series.next_position(), series.next_position());
+        let first = series.next_position();
+        let second = series.next_position();
+        let mut third = series.next_position();
         let second = tokio::spawn(second.pass());
         assert!(
             tokio::time::timeout(Duration::from_millis(20), third.wait()).await.is_err(),
@@ -98,23 +100,24 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_turn_that_is_dropped_holds_nobody_up() {
+    async fn a_dropped_position_does_not_block_the_next_one() {
         let mut series = Series::default();
         drop(series.next_position());
         series.next_position().wait().await;
     }
 
     #[test]
-    fn what_is_under_way_is_counted_until_it_ends_however_it_ends() {
+    fn a_registration_is_counted_until_it_ends_with_or_without_a_panic() {
         let under_way = UnderWay::default();
-        let (one, two) = (under_way.begin(), under_way.begin());
+        let one = under_way.begin();
+        let two = under_way.begin();
         assert_eq!(under_way.count(), 2);
         drop(one);
-        let panicking = move || {
+        let result = std::panic::catch_unwind(move || {
             let held = two;
-            panic!("{} under way", held.0.count());
-        };
-        assert!(std::panic::catch_unwind(panicking).is_err());
+            panic!("{} in progress", held.0.count());
+        });
+        assert!(result.is_err());
         assert_eq!(under_way.count(), 0);
     }
 }

@@ -1,8 +1,8 @@
-//! After a start: what is remembered of records so that they need not be read (`similarity::sketches`) is made again.
+//! Makes the sketches of all records again after a start (`similarity::sketches`), so that candidates can be refused without reading them.
 //!
-//! Until then a candidate that shares only a phrase is read to be refused, and a large collection registers several times more
-//! slowly. One pass over the records in seq order, on the threads that rebuild, behind those that serve; where there are more
-//! records than may be remembered, the latest stay.
+//! Until then, a candidate that has only a phrase in common must be read to be refused, and registrations in a large collection are several
+//! times slower. The warm-up is one pass over the records in seq order, on the rebuilding threads, which have a lower priority than the
+//! serving threads. If there are more records than the memory for sketches allows, the latest ones stay.
 
 use rayon::prelude::*;
 
@@ -11,12 +11,12 @@ use crate::{Engine, Result, judge};
 use doppel_core::collection::CollectionName;
 use doppel_store::Seq;
 
-/// Records read at once: some tens of milliseconds of work, a few hundred kilobytes of usual rows.
+/// Number of records that are read at once: some tens of milliseconds of work, a few hundred kilobytes of usual rows.
 const PIECE: usize = 256;
 
 impl Engine {
-    /// Remembers sketches of all records of a collection; of how many. Only for a store on this machine: to read a shared one
-    /// whole, once for every instance, would cost others more than it saves. O(records).
+    /// Makes the sketches of all records of a collection. Returns the number of records. Does nothing on a shared store: reading the whole
+    /// store once for every instance would cost the others more than it saves. O(records).
     ///
     /// # Errors
     /// `UnknownCollection`.
@@ -24,9 +24,10 @@ impl Engine {
         if self.store.is_shared() {
             return Ok(0);
         }
-        let (mut last, mut remembered) = (Seq(0), 0);
+        let mut last = Seq(0);
+        let mut remembered = 0;
         loop {
-            // Looked up anew for each piece: another generation may have gone live.
+            // The context is read again for each piece, because another generation may have gone live.
             let context = self.context(collection).await?;
             if context.state.settings.verify.is_none() || context.is_indexed_anew() {
                 return Ok(remembered);

@@ -1,8 +1,8 @@
-//! How long the stages of registrations and lookups take: a histogram for each stage and collection, and, where somebody follows a single
-//! request, its own list.
+//! Durations of the stages of registrations and look-ups: a histogram for each stage and collection and, if somebody traces a request, a
+//! list for this request.
 //!
-//! Noting a stage takes no lock in the histogram and some tens of nanoseconds: its handles are found once for each compiled collection.
-//! A request that nobody follows has no list.
+//! Recording a stage takes some tens of nanoseconds and no lock in the histogram, because the handles are looked up once for each compiled
+//! collection. A request that nobody traces has no list.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,20 +13,20 @@ use parking_lot::Mutex;
 use doppel_core::collection::CollectionName;
 use doppel_store::stages::{Span, Stage};
 
-/// Collections with a label of their own: the first that are used. Each costs a hundred series of numbers, which a monitoring system
-/// keeps for years; an office has a handful, and whoever has thousands looks at them together.
+/// Number of collections that have their own label: the first ones that are used. Each label costs a hundred time series, which a
+/// monitoring system keeps for years. An office has a few collections; an operator of thousands looks at all of them together.
 pub const MOST_LABELLED: usize = 32;
-/// The label that all other collections share; no collection can be called so.
+/// The label of all other collections; no collection can have this name.
 pub const OTHER: &str = "(other)";
-/// Stages that are listed of one request: several attempts of a registration. What comes behind is left out.
+/// Largest number of stages in the list of one request: enough for several attempts of a registration. Later stages are left out.
 const MOST_FOLLOWED: usize = 64;
 
-/// Which collections have a label of their own. One that was dropped keeps it, since its numbers stay.
+/// The collections that have their own label. A collection that was dropped keeps its label, because its time series stay.
 #[derive(Default)]
-pub(super) struct Labels(HashSet<CollectionName>);
+pub(super) struct CollectionLabels(HashSet<CollectionName>);
 
-impl Labels {
-    /// The label of a collection.
+impl CollectionLabels {
+    /// Returns the label of a collection.
     pub(super) fn of<'a>(&mut self, name: &'a CollectionName) -> &'a str {
         if self.0.contains(name) {
             return name.as_str();
@@ -39,23 +39,25 @@ impl Labels {
     }
 }
 
-/// The histograms of one collection; `None` for what serves no request.
+/// The histograms of one collection; `None` for work that serves no request.
 #[derive(Clone)]
 pub(super) struct StageHistograms(Option<Arc<[Histogram; Stage::ALL.len()]>>);
 
 impl StageHistograms {
-    /// Those with the label `collection`.
+    /// Returns the histograms with the label `collection`.
     pub(super) fn of(collection: &str) -> Self {
-        let of = |stage: Stage| metrics::histogram!("doppel_stage_seconds", "stage" => stage.name(), "collection" => collection.to_owned());
-        Self(Some(Arc::new(Stage::ALL.map(of))))
+        Self(Some(Arc::new(Stage::ALL.map(|stage| {
+            let collection = collection.to_owned();
+            metrics::histogram!("doppel_stage_seconds", "stage" => stage.name(), "collection" => collection)
+        }))))
     }
 
-    /// For what serves no request.
+    /// Returns no histograms, for work that serves no request.
     pub(super) fn none() -> Self {
         Self(None)
     }
 
-    /// Notes a stage.
+    /// Records the duration of a stage.
     pub(super) fn note(&self, stage: Stage, span: Span) {
         if let Some(histograms) = &self.0 {
             histograms[stage as usize].record(span.seconds());
@@ -64,25 +66,25 @@ impl StageHistograms {
 }
 
 tokio::task_local! {
-    static FOLLOWED: Followed;
+    static FOLLOWED: RequestTrace;
 }
 
-/// The stages of one request, for somebody who wants to see where its time went.
+/// The list of the stages of one request, for somebody who wants to see how long each stage took.
 #[derive(Clone, Debug, Default)]
-pub struct Followed(Arc<Mutex<Vec<(Stage, Span)>>>);
+pub struct RequestTrace(Arc<Mutex<Vec<(Stage, Span)>>>);
 
-impl Followed {
-    /// That of the request which this task works on, if somebody follows it.
+impl RequestTrace {
+    /// Returns the list of the request that the current task works on, if somebody traces the request.
     pub fn current() -> Option<Self> {
         FOLLOWED.try_with(Clone::clone).ok()
     }
 
-    /// Runs `work`; what it has the engine do is listed here.
+    /// Runs `work`, and lists the stages that the engine goes through for it.
     pub async fn follow<F: Future>(self, work: F) -> F::Output {
         FOLLOWED.scope(self, work).await
     }
 
-    /// Takes the list.
+    /// Takes all entries out of the list.
     pub fn take(&self) -> Vec<(Stage, Span)> {
         std::mem::take(&mut self.0.lock())
     }
@@ -95,24 +97,24 @@ impl Followed {
     }
 }
 
-/// Notes the stages of one registration or lookup.
-pub(super) struct Noted {
+/// Records the stages of one registration or look-up.
+pub(super) struct StageRecorder {
     histograms: StageHistograms,
-    followed: Option<Followed>,
+    followed: Option<RequestTrace>,
 }
 
-impl Noted {
-    /// For work in a collection with these histograms, within the request of this task.
+impl StageRecorder {
+    /// Creates a recorder for a collection with these histograms, and for the request of the current task.
     pub(super) fn new(histograms: &StageHistograms) -> Self {
-        Self { histograms: histograms.clone(), followed: Followed::current() }
+        Self { histograms: histograms.clone(), followed: RequestTrace::current() }
     }
 
-    /// Notes nothing.
+    /// Creates a recorder that records nothing.
     pub(super) fn nothing() -> Self {
         Self { histograms: StageHistograms::none(), followed: None }
     }
 
-    /// Notes a stage.
+    /// Records the duration of a stage.
     pub(super) fn note(&self, stage: Stage, span: Span) {
         self.histograms.note(stage, span);
         if let Some(followed) = &self.followed {
@@ -128,8 +130,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_collections_have_labels_of_their_own_and_keep_them() {
-        let mut labels = Labels::default();
+    fn the_first_collections_get_their_own_labels_and_keep_them() {
+        let mut labels = CollectionLabels::default();
         let names: Vec<CollectionName> =
             (0..MOST_LABELLED + 2).map(|at| CollectionName::new(&format!("c{at}")).unwrap()).collect();
         let given: Vec<String> = names.iter().map(|name| labels.of(name).to_owned()).collect();
@@ -140,18 +142,18 @@ mod tests {
     }
 
     #[test]
-    fn each_stage_has_its_place_among_all() {
+    fn the_number_of_each_stage_is_its_index_in_the_list_of_all() {
         for (at, stage) in Stage::ALL.into_iter().enumerate() {
             assert_eq!(stage as usize, at, "{stage:?}");
         }
     }
 
     #[tokio::test]
-    async fn a_request_that_is_followed_lists_its_stages_up_to_a_bound() {
-        assert!(Followed::current().is_none());
-        let followed = Followed::default();
+    async fn the_list_of_a_traced_request_is_bounded() {
+        assert!(RequestTrace::current().is_none());
+        let followed = RequestTrace::default();
         let work = async {
-            let noted = Noted::new(&StageHistograms::none());
+            let noted = StageRecorder::new(&StageHistograms::none());
             (0..=MOST_FOLLOWED).for_each(|_| noted.note(Stage::Sign, Span::since(Instant::now())));
         };
         followed.clone().follow(work).await;

@@ -1,4 +1,4 @@
-//! Asking for long work, looking at it, telling it to stop. Who runs it is `crate::runner`.
+//! Creating, reading and cancelling tasks, which are long operations. `crate::runner` runs them.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -11,99 +11,99 @@ use doppel_core::violation::Violation;
 use doppel_store::GenerationId;
 use doppel_store::tasks::{TaskPut, TaskState, TaskStatus};
 
-/// What a task is to do.
+/// The operation of a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Work {
     /// Build a new generation of the whole collection.
     Reindex(Reindex),
-    /// Make a generation that is kept the live one again.
+    /// Make a stored generation the live one again.
     Activate(Activate),
     /// Delete superfluous duplicates.
     Purge(Purge),
-    /// Delete the records of a petitioner, or those past an age.
+    /// Delete the records of a petitioner, or records past an age.
     Erase(Erase),
 }
 
-/// Building a new generation.
+/// A request to build a new generation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reindex {
-    /// With these settings; those that the collection has when the work begins unless given.
+    /// The settings of the new generation; without them, the settings that the collection has when the work begins.
     pub settings: Option<Box<Settings>>,
-    /// Make it the live one when it is complete; otherwise it is kept beside the live one.
+    /// True to make the new generation live when it is complete; otherwise it becomes a standby generation.
     pub activate: bool,
-    /// Keep the generation that was live until then beside the new one, and drop the older ones; otherwise that one is dropped.
+    /// True to keep the previously live generation and drop the older ones; otherwise the previously live generation is dropped.
     #[serde(default = "kept")]
     pub keep_previous: bool,
-    /// Most records a second; as many as go by default.
+    /// Largest number of records a second; unlimited by default.
     pub records_per_second: Option<u32>,
 }
 
-/// What tasks meant that do not say so.
+/// Returns the value of `keep_previous` for tasks of earlier builds, which do not state it.
 fn kept() -> bool {
     true
 }
 
-/// Going to another generation.
+/// A request to make another generation live.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Activate {
-    /// To this one.
+    /// The generation to make live.
     pub generation: GenerationId,
 }
 
-/// Deleting duplicates.
+/// A request to delete duplicates.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Purge {
-    /// Which record of a group stays.
+    /// The record of a group that stays.
     pub keep: Survivor,
-    /// Also near duplicates, not only exact ones.
+    /// True to delete near duplicates, too.
     pub near: bool,
-    /// Delete nothing, only say what would be deleted.
+    /// True to delete nothing, and only report the records that would be deleted.
     pub dry_run: bool,
-    /// Whose duplicates are looked for.
+    /// The times of records whose duplicates are searched.
     #[serde(default)]
     pub window: Window,
 }
 
-/// Deleting records for what they are, duplicates or not.
+/// A request to delete records that meet a criterion, duplicates or not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Erase {
-    /// Which records.
-    pub which: Erased,
-    /// Delete nothing, only say what would be deleted.
+    /// The criterion.
+    pub which: ErasedRecords,
+    /// True to delete nothing, and only report the records that would be deleted.
     pub dry_run: bool,
-    /// Whether the collection's own retention asks for it, and not a person. It ends where the retention is changed meanwhile.
+    /// True if the collection's own retention requires the deletion, and not a person. The task ends if the retention is changed meanwhile.
     #[serde(default)]
     pub by_retention: bool,
 }
 
-/// Which records are deleted.
+/// The criterion for records to delete.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Erased {
-    /// Those one of whose identity fields has this value, as the collection normalises it. `None` once the task has ended: a list of
-    /// tasks must not keep whom nothing else remembers.
+pub enum ErasedRecords {
+    /// An identity field has this value, as the collection normalises it. `None` after the end of the task, because the list of tasks must
+    /// not keep a name that is deleted everywhere else.
     Identity(Option<String>),
-    /// Those whose content was stored more than so many days, of 24 hours, before the task is begun.
+    /// The content was stored more than this number of days, of 24 hours, before the task is begun.
     OlderThanDays(u32),
 }
 
-/// A span of times of records; open where a bound is missing.
+/// A range of times of records; unlimited if a bound is missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Window {
-    /// The first instant in it.
+    /// The first instant in the range.
     pub from: Option<Timestamp>,
-    /// The first instant behind it.
+    /// The first instant after the range.
     pub to: Option<Timestamp>,
 }
 
 impl Window {
-    /// Whether a record of this time is in it. One without a time is in the window without bounds alone.
+    /// True if a record with this time is in the range. A record without a time is only in the range without bounds.
     pub fn holds(&self, time: Option<Timestamp>) -> bool {
         match time {
             Some(time) => self.from.is_none_or(|from| from <= time) && self.to.is_none_or(|to| time < to),
@@ -112,21 +112,22 @@ impl Window {
     }
 }
 
-/// Which record of a group of duplicates stays. Equal times: the later registered; a missing time is the oldest.
+/// The record of a group of duplicates that stays. If times are equal, the record that was registered later stays; a missing time counts as
+/// the oldest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Survivor {
-    /// The one with the largest time.
+    /// The record with the largest time.
     #[default]
     Latest,
-    /// The one with the smallest time.
+    /// The record with the smallest time.
     Earliest,
-    /// The one registered first.
+    /// The record that was registered first.
     First,
 }
 
 impl Work {
-    /// Its name, as in JSON.
+    /// Returns the name of the operation, as in JSON.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Reindex(_) => "reindex",
@@ -142,39 +143,39 @@ impl Work {
 pub struct Task {
     /// Its id.
     pub id: String,
-    /// The collection it works on.
+    /// The collection that it works on.
     pub collection: CollectionName,
-    /// What it does: `reindex`, `activate`, `purge` or `erase`.
+    /// Its operation: `reindex`, `activate`, `purge` or `erase`.
     pub kind: String,
-    /// How it stands.
+    /// Its status.
     pub status: TaskStatus,
-    /// What it is doing.
+    /// Its present phase.
     pub phase: String,
-    /// Items done in this phase.
+    /// Number of items that are done in this phase.
     pub done: u64,
-    /// Items of this phase, as far as is known.
+    /// Number of items in this phase, as far as it is known.
     pub total: u64,
-    /// Items a second lately.
+    /// Number of items a second, mostly of the last seconds.
     pub rate: f64,
-    /// Seconds to the end of this phase, at that rate; `null` while unknown.
+    /// Seconds until the end of this phase, at that rate; `null` while it is unknown.
     pub eta_s: Option<u64>,
-    /// Whether it was told to stop.
+    /// True if it was cancelled.
     pub cancel_requested: bool,
-    /// What was asked for.
+    /// The request.
     #[schema(value_type = Object)]
     pub request: Value,
-    /// What came of it; `null` before the end.
+    /// The result; `null` before the end.
     #[schema(value_type = Option<Object>)]
     pub result: Value,
-    /// Why it failed.
+    /// The reason why it failed.
     pub error: Option<String>,
-    /// When it was asked for (RFC 3339, UTC).
+    /// Time at which it was requested (RFC 3339, UTC).
     pub created_at: String,
-    /// When it was begun.
+    /// Time at which it was begun.
     pub started_at: Option<String>,
-    /// When it ended.
+    /// Time at which it ended.
     pub finished_at: Option<String>,
-    /// Counts its changes.
+    /// Number of its changes.
     pub version: u64,
 }
 
@@ -204,11 +205,11 @@ impl From<TaskState> for Task {
     }
 }
 
-/// How often a change of a task is tried when somebody else changes it at the same time. Its holder does so every few
-/// seconds.
+/// Largest number of attempts to change a task while somebody else changes it at the same time. The process that runs it changes it every
+/// few seconds.
 const TRIES: usize = 16;
 
-/// Takes whom a task was about out of it. Tasks are kept long after they have ended.
+/// Removes the petitioner's identity from a task. Tasks are stored long after their end.
 pub(crate) fn forget_identity(task: &mut TaskState) {
     if let Some(identity) = task.request.pointer_mut("/which/identity") {
         *identity = Value::Null;
@@ -216,36 +217,36 @@ pub(crate) fn forget_identity(task: &mut TaskState) {
 }
 
 impl Engine {
-    /// What the engine was given.
+    /// Returns the options of the engine.
     pub fn options(&self) -> &Options {
         &self.options
     }
 
-    /// Returns when a task was asked for or told to stop through this process.
+    /// Waits until a task is requested or cancelled through this process.
     pub async fn task_asked_for(&self) {
         self.tasks.notified().await;
     }
 
-    /// The tasks that have not ended as they are kept, newest first: at most one a collection.
+    /// Returns the unfinished tasks as they are stored, newest first: at most one for each collection.
     ///
     /// # Errors
-    /// What the store gives.
+    /// The errors of the store.
     pub async fn unfinished_tasks(&self) -> Result<Vec<TaskState>> {
         Ok(self.store.unfinished_tasks().await?)
     }
 
-    /// One task as it is kept.
+    /// Returns one task as it is stored.
     ///
     /// # Errors
-    /// What the store gives; an id that no task has is `None`.
+    /// The errors of the store. The result is `None` if no task has this id.
     pub async fn task_state(&self, id: &str) -> Result<Option<TaskState>> {
         Ok(self.store.task(id).await?)
     }
 
-    /// Stores a task; `None` when somebody else changed it since it was read.
+    /// Stores a task; `None` if somebody else changed it since it was read.
     ///
     /// # Errors
-    /// What the store gives.
+    /// The errors of the store.
     pub async fn put_task_state(&self, task: TaskState) -> Result<Option<TaskState>> {
         match self.store.put_task(task).await? {
             TaskPut::Stored(task) => Ok(Some(task)),
@@ -253,7 +254,7 @@ impl Engine {
         }
     }
 
-    /// The time that leases are counted by, in microseconds since 1970.
+    /// Returns the time for leases, in microseconds since 1970.
     ///
     /// # Errors
     /// When the store cannot be asked.
@@ -261,17 +262,17 @@ impl Engine {
         Ok(self.store.lease_time((self.options.micros)()).await?)
     }
 
-    /// Whether other processes may hold tasks.
+    /// True if other processes may run tasks.
     pub fn tasks_are_shared(&self) -> bool {
         self.store.is_shared()
     }
 
-    /// Asks for work on a collection.
+    /// Creates a task for a collection.
     ///
     /// # Errors
-    /// [`Error::UnknownCollection`], [`Error::UnknownGeneration`], [`Error::Invalid`] settings, [`Error::TaskRunning`];
-    /// [`Error::TextNotKept`] for a reindex where no text is kept; [`Error::Store`] with `KeepConflict` where it would keep something else,
-    /// and when the store takes no task now.
+    /// [`Error::UnknownCollection`], [`Error::UnknownGeneration`], [`Error::Invalid`] for invalid settings, [`Error::TaskRunning`];
+    /// [`Error::TextNotKept`] for a reindex of a collection that keeps no text; [`Error::Store`] with `KeepConflict` if it would change
+    /// `keep`, and when the store accepts no task now.
     pub async fn begin_task(&self, collection: &CollectionName, work: Work) -> Result<Task> {
         let context = self.context(collection).await?;
         match &work {
@@ -286,7 +287,7 @@ impl Engine {
                 let mut violations = reindex.settings.as_ref().map(|settings| settings.validate()).unwrap_or_default();
                 let retention = reindex.settings.as_ref().and_then(|settings| settings.retention);
                 if retention.is_some_and(|given| Some(given) != context.state.settings.retention) {
-                    let detail = "how long records are kept is set by PUT on the collection; leave it out here";
+                    let detail = "the retention of a collection is set by PUT on the collection; leave it out here";
                     violations.push(Violation::new("/settings/retention", "not_here", detail));
                 }
                 if !violations.is_empty() {
@@ -312,7 +313,7 @@ impl Engine {
             serde_json::to_value(&work).map_err(|_| Error::Crashed)?,
             (self.options.now)(),
         );
-        // Not from memory: another instance may have created it a moment ago.
+        // The state in memory may be old: another instance may have created the collection a moment ago.
         let there = self.store.collections().await?.into_iter().find(|state| state.name == *collection);
         let number = there.ok_or_else(|| Error::UnknownCollection(collection.clone()))?.number;
         let task = TaskState { number: Some(number), ..asked };
@@ -326,7 +327,7 @@ impl Engine {
         }
     }
 
-    /// Ends a task whose work broke down. Whoever reads it next would only break down again.
+    /// Marks a task as failed after its work panicked. Otherwise the next process that took it would panic, too.
     pub async fn fail_task(&self, id: &str, why: &str) {
         let Ok(Some(mut task)) = self.store.task(id).await else { return };
         task.status = TaskStatus::Failed;
@@ -338,20 +339,20 @@ impl Engine {
         }
     }
 
-    /// The unfinished task of a collection, if there is one.
+    /// Returns the unfinished task of a collection, if there is one.
     pub(super) async fn unfinished_task(&self, collection: &CollectionName) -> Result<Option<TaskState>> {
         Ok(self.store.unfinished_tasks().await?.into_iter().find(|task| task.collection == *collection))
     }
 
-    /// All tasks kept, newest first.
+    /// Returns all stored tasks, newest first.
     ///
     /// # Errors
-    /// What the store gives.
+    /// The errors of the store.
     pub async fn tasks(&self) -> Result<Vec<Task>> {
         Ok(self.store.tasks().await?.into_iter().map(Task::from).collect())
     }
 
-    /// One task.
+    /// Returns one task.
     ///
     /// # Errors
     /// [`Error::UnknownTask`].
@@ -359,11 +360,11 @@ impl Engine {
         Ok(self.store.task(id).await?.ok_or(Error::UnknownTask)?.into())
     }
 
-    /// Tells a task to stop. One that nobody has begun is canceled at once; who runs one stops at its next step. One that has
-    /// ended stays as it is.
+    /// Cancels a task. A task that nobody has begun is cancelled at once; a running task stops at its next step. A task that has ended
+    /// stays unchanged.
     ///
     /// # Errors
-    /// [`Error::UnknownTask`]; [`Error::Conflict`] where others change it each time.
+    /// [`Error::UnknownTask`]; [`Error::Conflict`] if others change it during every attempt.
     pub async fn cancel_task(&self, id: &str) -> Result<Task> {
         for _ in 0..TRIES {
             let mut task = self.store.task(id).await?.ok_or(Error::UnknownTask)?;
@@ -381,6 +382,6 @@ impl Engine {
                 return Ok(task.into());
             }
         }
-        Err(Error::Conflict("the task changes too fast; try again".into()))
+        Err(Error::Conflict("other callers change the task at the same time; try again".into()))
     }
 }

@@ -1,4 +1,4 @@
-//! A desk for tests: an engine over the model store, with letters.
+//! An engine over the model store with letters, for tests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,11 +13,11 @@ use doppel_core::verdict::Verdict;
 use doppel_store::decisions::Judgement;
 use doppel_store::model::ModelStore;
 
-/// A letter.
+/// The text of a usual letter.
 pub(super) const LETTER: &str = "路灯损坏已有三个月，夜间行人来往不便，请有关部门尽快派人修理并告知结果";
 
-/// An engine and a collection.
-pub(super) struct Desk {
+/// An engine and a collection of letters.
+pub(super) struct LetterDesk {
     pub(super) engine: Engine,
     pub(super) name: CollectionName,
 }
@@ -27,7 +27,7 @@ fn tick() -> u64 {
     TICKS.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Another time at every look, within one second.
+/// Returns another time at every call, within one second.
 fn now() -> String {
     format!("2026-01-01T00:00:00.{:06}Z", tick() % 1_000_000)
 }
@@ -36,18 +36,18 @@ pub(super) fn id(text: &str) -> RecordId {
     RecordId::new(text).unwrap()
 }
 
-/// What somebody says.
+/// Returns a person's decision.
 pub(super) fn opinion(judgement: Judgement, by: &str) -> Opinion {
     Opinion { judgement, by: Some(by.into()), note: None }
 }
 
-impl Desk {
-    /// With one letter under each of `ids`.
+impl LetterDesk {
+    /// Creates a collection with the same letter under each of `ids`.
     pub(super) async fn with(ids: &[&str]) -> Self {
         Self::at(ids, now).await
     }
 
-    /// The same, with a clock.
+    /// Creates a collection as [`LetterDesk::with`] does, with the given clock.
     pub(super) async fn at(ids: &[&str], now: fn() -> String) -> Self {
         let options = Options {
             auto_create: true,
@@ -67,7 +67,7 @@ impl Desk {
         desk
     }
 
-    /// Registers a letter and returns its verdict.
+    /// Registers a letter. Returns its verdict.
     pub(super) async fn verdict(&self, text: &str, content: &str) -> Verdict {
         let row = Row::parse(json!({ "content": content }).to_string().as_bytes()).unwrap();
         self.engine.register(&self.name, Some(id(text)), row, IfDuplicate::Keep).await.unwrap().verdict
@@ -79,11 +79,12 @@ impl Desk {
     }
 
     pub(super) async fn decide(&self, one: &str, other: &str, judgement: Judgement) {
-        let (one, other) = (id(one), id(other));
-        let said = opinion(judgement, "desk");
+        let one = id(one);
+        let other = id(other);
+        let decision = opinion(judgement, "desk");
         let done = match judgement {
-            Judgement::Withdrawn => self.engine.withdraw(&self.name, &one, &other, said).await,
-            _ => self.engine.decide(&self.name, &one, &other, said).await,
+            Judgement::Withdrawn => self.engine.withdraw(&self.name, &one, &other, decision).await,
+            _ => self.engine.decide(&self.name, &one, &other, decision).await,
         };
         done.unwrap();
     }

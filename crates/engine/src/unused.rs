@@ -1,20 +1,20 @@
-//! Members of rows that no setting uses: a column under another name than the settings know is never compared, and nobody
-//! would notice. Said with the first record of a collection, when mending it is cheap.
+//! Warnings about members of rows that no setting uses: a column with another name than the one in the settings is never compared, and
+//! nobody would notice. The answer to the first record of a collection contains the warning, when a correction is cheap.
 
 use doppel_core::collection::Settings;
 use doppel_core::record::Row;
 use doppel_core::violation::{Violation, child};
 
-/// Most members named in one answer.
+/// Largest number of members that one answer names.
 const MOST: usize = 20;
 const CODE: &str = "unused_member";
-const DETAIL: &str = "no field of the collection's settings names this: it is stored, and never compared; to have it used, name it \
-                      in fields (before there are records, PUT the collection; later, POST /v1/admin/reindex)";
+const DETAIL: &str = "no field of the collection's settings has this name: the member is stored but never compared; to compare it, \
+                      name it in fields (before there are records, PUT the collection; later, POST /v1/admin/reindex)";
 
-/// A warning for each member of `row` but `id` that no field of `settings` names, role `ignore` included. Names only.
+/// Returns a warning for each member of `row` that no field of `settings` names, except `id`. Fields with role `ignore` count as named. The
+/// warnings contain names, not values.
 pub(super) fn unused_members(settings: &Settings, row: &Row) -> Vec<Violation> {
-    let is_unused = |name: &&str| !settings.fields.iter().any(|field| field.name == *name);
-    let mut unused = row.names().filter(is_unused);
+    let mut unused = row.names().filter(|name| !settings.fields.iter().any(|field| field.name == *name));
     let mut found: Vec<_> =
         unused.by_ref().take(MOST).map(|name| Violation::new(child("", name), CODE, DETAIL)).collect();
     let more = unused.count();
@@ -28,9 +28,12 @@ pub(super) fn unused_members(settings: &Settings, row: &Row) -> Vec<Violation> {
 mod tests {
     use super::*;
 
+    fn row(json: &str) -> Row {
+        Row::parse(json.as_bytes()).unwrap()
+    }
+
     #[test]
-    fn members_that_no_field_names_are_told_by_name_and_not_by_value() {
-        let row = |json: &str| Row::parse(json.as_bytes()).unwrap();
+    fn a_warning_contains_the_name_of_a_member_and_not_its_value() {
         let found =
             unused_members(&Settings::default(), &row(r#"{"id":"1","content":"x","来电人":"secret","a/b":null}"#));
         let pointers: Vec<_> = found.iter().map(|one| (one.pointer.as_str(), one.code)).collect();

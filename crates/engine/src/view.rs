@@ -1,25 +1,23 @@
 //! Stored verdicts as clients see them.
 //!
-//! A verdict names the record it was given for. When that one is deleted or its text replaced, the name would mislead, so it is
-//! withheld and said to be gone: wherever a stored verdict is shown.
-
-use std::sync::Arc;
+//! A verdict names the record that the new record duplicated. If that record was deleted or its text replaced, the id would mislead.
+//! Therefore every answer with a stored verdict leaves the id out and says that the original is gone.
 
 use serde_json::value::RawValue;
 
 use crate::answers::{Outcome, RecordView, Registration};
-use crate::{Engine, Error, Named, Result};
+use crate::{Engine, Error, ResolvedId, Result};
 use doppel_core::collection::CollectionName;
 use doppel_core::verdict::Verdict;
 use doppel_core::violation::Violation;
 use doppel_store::{Registered, Seq, StoreError, StoredRecord};
 
 impl Engine {
-    /// The answer to a registration.
+    /// Returns the answer to a registration.
     pub(super) async fn answer(
         &self,
         collection: &CollectionName,
-        named: Named,
+        named: ResolvedId,
         registered: Registered,
         warnings: Vec<Violation>,
     ) -> Result<Registration> {
@@ -54,18 +52,17 @@ impl Engine {
         Ok(Registration { id: Some(id), outcome, verdict, original_gone, warnings })
     }
 
-    /// A record with its verdict.
+    /// Returns a record with its verdict, as clients see it.
     pub(super) async fn view(&self, collection: &CollectionName, record: StoredRecord) -> Result<RecordView> {
         let StoredRecord { id, seq, content, verdict, duplicate_of_seq, stored_at, .. } = record;
         let (verdict, original_gone) = self.as_it_is_now(collection, verdict, duplicate_of_seq).await?;
-        let damaged = |_| Error::Store(StoreError::Internal("a stored row is damaged".into()));
-        let raw = |row: &Arc<str>| RawValue::from_string(row.as_ref().to_owned()).map_err(damaged);
-        let row = content.row().map(raw).transpose()?;
+        let raw = content.row().map(|row| RawValue::from_string(row.as_ref().to_owned())).transpose();
+        let row = raw.map_err(|_| Error::Store(StoreError::Internal("a stored row is damaged".into())))?;
         let time = content.hashes().and_then(|hashes| hashes.time.clone());
         Ok(RecordView { id, seq, row, verdict, original_gone, stored_at, time })
     }
 
-    /// A stored verdict, its `duplicate_of` withheld when that record is gone; and whether it is.
+    /// Returns a stored verdict without its `duplicate_of` if that record is gone; and true if it is gone.
     pub(super) async fn as_it_is_now(
         &self,
         collection: &CollectionName,

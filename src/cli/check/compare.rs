@@ -20,7 +20,7 @@ use crate::shutdown::Phase;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::verdict::Match;
 use doppel_engine::answers::Outcome;
-use doppel_engine::replay::{Replay, Subjected};
+use doppel_engine::replay::{Replay, SignedRecord};
 
 /// Rows that are registered together: some hundred milliseconds of work, after which a signal to stop is heard.
 const BATCH_ROWS: usize = 2000;
@@ -39,7 +39,7 @@ pub(super) struct Comparison<'a, 'd> {
 /// What became of a row that was checked.
 enum Outcomes {
     Refused(Refusal),
-    Found { row: Row, subject: Box<Subjected>, found: Box<Option<Match>> },
+    Found { row: Row, subject: Box<SignedRecord>, found: Box<Option<Match>> },
 }
 
 impl Comparison<'_, '_> {

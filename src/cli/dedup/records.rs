@@ -28,7 +28,7 @@ use doppel_core::schemes::frequencies::sample;
 use doppel_core::schemes::statistics::Statistics;
 use doppel_core::text::Document;
 use doppel_core::verdict::{Difference, Match, Relation};
-use doppel_engine::replay::{Placed, Replay, Subjected};
+use doppel_engine::replay::{PlacedRecord, Replay, SignedRecord};
 use doppel_store::{Found, Seq};
 
 /// Records signed and judged together.
@@ -289,7 +289,7 @@ impl Outcome {
 }
 
 /// Signs the records at `positions`, on all threads.
-fn sign_all(replay: &Replay, stock: &Stock, positions: Range<u32>) -> anyhow::Result<Vec<Subjected>> {
+fn sign_all(replay: &Replay, stock: &Stock, positions: Range<u32>) -> anyhow::Result<Vec<SignedRecord>> {
     let sign = |position| {
         let row = Row::parse(stock.row(position)?.as_bytes()).context("a row came back damaged")?;
         Ok(replay.sign(&row)?)
@@ -298,13 +298,13 @@ fn sign_all(replay: &Replay, stock: &Stock, positions: Range<u32>) -> anyhow::Re
 }
 
 /// Places records that stand one behind the other, from the position `first` on.
-fn place_all(replay: &Replay, first: u32, signed: Vec<Subjected>) -> anyhow::Result<Vec<Placed>> {
+fn place_all(replay: &Replay, first: u32, signed: Vec<SignedRecord>) -> anyhow::Result<Vec<PlacedRecord>> {
     let seqs = (u64::from(first) + 1..).map(Seq);
     seqs.zip(signed).map(|(seq, subject)| Ok(replay.place(seq, subject)?)).collect()
 }
 
 /// Compares one placed record.
-fn judge(replay: &Replay, stock: &Stock, placed: Placed) -> anyhow::Result<Found> {
+fn judge(replay: &Replay, stock: &Stock, placed: PlacedRecord) -> anyhow::Result<Found> {
     replay.judge(placed, |seq| stock.earlier((seq.0 - 1) as u32))
 }
 

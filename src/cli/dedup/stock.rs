@@ -9,7 +9,7 @@ use crate::cli::log::Log;
 use doppel_core::record::RecordId;
 use doppel_core::schemes::hash::city64_bytes;
 use doppel_core::schemes::profile::Signed;
-use doppel_engine::replay::Earlier;
+use doppel_engine::replay::EarlierRecord;
 
 /// A time that is not there: oldest of all.
 const NO_TIME: i64 = i64::MIN;
@@ -97,14 +97,14 @@ impl Stock {
     }
 
     /// A record that was signed.
-    pub(super) fn earlier(&self, position: u32) -> anyhow::Result<Earlier> {
+    pub(super) fn earlier(&self, position: u32) -> anyhow::Result<EarlierRecord> {
         let (id, row) = self.entry(position)?;
         let id = RecordId::new(&id).map_err(|reason| anyhow::anyhow!("an id came back damaged: {reason}"))?;
         let bytes = self.signed.get(position as usize).context("cannot read a signature back")?;
         let (digest, encoded) = bytes.split_first_chunk().context("a signature came back damaged")?;
         let signed = Signed::decode(encoded);
         let signatures = signed.map(|signed| signed.signatures).unwrap_or_default();
-        Ok(Earlier { id, row: row.into(), digest: doppel_core::schemes::profile::Digest(*digest), signatures })
+        Ok(EarlierRecord { id, row: row.into(), digest: doppel_core::schemes::profile::Digest(*digest), signatures })
     }
 
     /// Comparable times: the later is greater, none is the least.

@@ -92,8 +92,14 @@ fn row(figures: &ModelFigures) -> Vec<String> {
 
 /// The change of recall and precision by each harmless change of all records, and the harmful changes that were accepted.
 fn changes(answer: &LeaveOneOut) -> String {
-    let columns =
-        [words("set"), words("all records with"), numbers("recall"), numbers("by"), numbers("precision"), numbers("by")];
+    let columns = [
+        words("set"),
+        words("all records with"),
+        numbers("recall"),
+        numbers("by"),
+        numbers("precision"),
+        numbers("by"),
+    ];
     let rows = answer.perturbed.iter().map(|PerturbedFigures { change, figures }| {
         let before = answer.sets.iter().find(|set| set.name == figures.name);
         let recall = figures.recall();

@@ -4,8 +4,8 @@ use std::fmt::{Arguments, Write as _};
 
 use super::Measured;
 use crate::cli::table::{Column, numbers, table, words};
-use doppel_lab::eval::labelled::{Labelled, SAME, TEMPLATE, Tallies};
 use doppel_lab::eval::evidence::fitting::BCubed;
+use doppel_lab::eval::labelled::{Labelled, SAME, TEMPLATE, Tallies};
 use doppel_lab::eval::run::{NamedPair, Report};
 
 /// Pairs of each list that the table shows; the JSON holds all.

@@ -30,8 +30,8 @@ use crate::shutdown::Phase;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::verdict::{Match, VerdictKind};
 use doppel_engine::answers::{Outcome, Registration};
-use doppel_engine::idempotency::{IdempotencyKey, Under};
-use doppel_engine::replay::{Replay, Subjected};
+use doppel_engine::idempotency::{IdempotencyKey, RegistrationId};
+use doppel_engine::replay::{Replay, SignedRecord};
 use doppel_engine::{Error, IfDuplicate, Position, Series};
 use doppel_sources::tables::{TableError, TableRow};
 use doppel_store::StoreError;
@@ -54,7 +54,7 @@ enum Outcomes {
     Refused(Refusal),
     Checked {
         row: Row,
-        subject: Box<Subjected>,
+        subject: Box<SignedRecord>,
         found: Box<Option<Match>>,
     },
     Registered(Box<Registration>),
@@ -268,7 +268,7 @@ async fn register(app: &App, job: &Job, row: Row, key: IdempotencyKey, position:
             }
         }
     }
-    let (name, under) = (&job.collection, Under::Key(key));
+    let (name, under) = (&job.collection, RegistrationId::Key(key));
     let registered = app.engine.register_in_series(name, under, row, IfDuplicate::Keep, position).await;
     match &registered {
         Ok(registration) => count_registration(registration),

@@ -25,7 +25,7 @@ use doppel_core::collection::Role;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::verdict::{Match, Relation};
 use doppel_engine::answers::RecordView;
-use doppel_engine::{Filter, Wanted};
+use doppel_engine::{MatchFilter, SimilarSelection};
 use doppel_search::query::Order;
 use doppel_store::decisions::Judgement;
 
@@ -215,7 +215,7 @@ impl Case<'_> {
     /// What matches it by the settings of today, then what a person said is not the same.
     async fn duplicates(&self) -> Result<Held, Problem> {
         let (engine, collection, id) = (&self.context.app.engine, self.context.collection, &self.record.id);
-        let wanted = Wanted { limit: MOST, templates: true, filter: Filter::default() };
+        let wanted = SimilarSelection { limit: MOST, templates: true, filter: MatchFilter::default() };
         let (similar, truncated) = match self.row {
             Some(_) => {
                 let found = engine.similar_to(collection, id, wanted).await?;

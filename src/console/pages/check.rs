@@ -25,8 +25,8 @@ use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::record::Row;
 use doppel_core::verdict::{Match, VerdictKind};
 use doppel_engine::answers::SimilarList;
-use doppel_engine::idempotency::{IdempotencyKey, Under};
-use doppel_engine::{Filter, IfDuplicate, Wanted, arrivals};
+use doppel_engine::idempotency::{IdempotencyKey, RegistrationId};
+use doppel_engine::{IfDuplicate, MatchFilter, SimilarSelection, arrivals};
 
 /// Records like the letter: the best beside it, and some more to look at.
 const MOST_SIMILAR: usize = 10;
@@ -141,7 +141,8 @@ async fn page(
 
 /// The fields of the form: those that the latest records have.
 async fn fields(context: &PageContext<'_>) -> Result<Vec<FormField>, Problem> {
-    let latest = context.app.engine.arrivals(context.collection, &arrivals::Wanted::default(), None, LATEST).await?;
+    let latest =
+        context.app.engine.arrivals(context.collection, &arrivals::ArrivalFilter::default(), None, LATEST).await?;
     let rows = latest.items.iter().filter_map(|arrival| arrival.record.read());
     Ok(context.reader.form_fields(&rows.collect::<Vec<_>>()))
 }
@@ -165,7 +166,7 @@ fn row(form: &Form, fields: &[FormField]) -> Result<Option<Row>, Problem> {
 
 async fn answer(context: &PageContext<'_>, settings: &Settings, row: Row) -> Result<Answer, Problem> {
     let engine = &context.app.engine;
-    let wanted = Wanted { limit: MOST_SIMILAR, templates: true, filter: Filter::default() };
+    let wanted = SimilarSelection { limit: MOST_SIMILAR, templates: true, filter: MatchFilter::default() };
     let mut found = engine.similar(context.collection, row.clone(), wanted).await?;
     let verdict = verdict(&found, settings);
     let is_repeat = matches!(verdict, VerdictKind::ExactDuplicate | VerdictKind::NearDuplicate);
@@ -262,9 +263,9 @@ pub async fn register(
     let has_id = row.id().is_some();
     // Nobody replaces a letter here: an id that another has is a slip.
     let under = match (row.id(), form.text("once")) {
-        (Some(id), _) => Under::Unused(id.clone()),
-        (None, Some(once)) => Under::Key(IdempotencyKey::new(visitor.caller(), once)),
-        (None, None) => Under::Own,
+        (Some(id), _) => RegistrationId::Unused(id.clone()),
+        (None, Some(once)) => RegistrationId::Key(IdempotencyKey::new(visitor.caller(), once)),
+        (None, None) => RegistrationId::Own,
     };
     let (engine, name) = (app.engine.clone(), collection.clone());
     let registering = async move { engine.register(&name, under, row, IfDuplicate::Keep).await };

@@ -20,7 +20,7 @@ use crate::http::state::App;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_core::violation::Violation;
-use doppel_engine::decisions::{Decided, DecisionView, Opinion};
+use doppel_engine::decisions::{DecisionOutcome, DecisionView, Opinion};
 use doppel_store::decisions::Judgement;
 
 /// How long the name of who decides is remembered where there are no keys: a month, in seconds.
@@ -78,8 +78,8 @@ pub async fn decide(
     let deciding = async move { engine.decide_having_seen(&name, (&pair.0, &pair.1), opinion, seen).await };
     let back = page::local(form.raw("back"));
     match app.detached(deciding).await? {
-        Decided::Stored(decision) => Ok(done(&visitor, collection, (a, b), &decision, back, form.text("by"))),
-        Decided::Meanwhile(decision) => meanwhile(&app, &visitor, &collection, (&a, &b), &decision, back).await,
+        DecisionOutcome::Stored(decision) => Ok(done(&visitor, collection, (a, b), &decision, back, form.text("by"))),
+        DecisionOutcome::Meanwhile(decision) => meanwhile(&app, &visitor, &collection, (&a, &b), &decision, back).await,
     }
 }
 

@@ -234,7 +234,7 @@ async fn fields(
     settings: &Settings,
     job: &Job,
 ) -> Result<Vec<(String, Role)>, Problem> {
-    let latest = app.engine.arrivals(collection, &arrivals::Wanted::default(), None, LATEST).await?;
+    let latest = app.engine.arrivals(collection, &arrivals::ArrivalFilter::default(), None, LATEST).await?;
     let rows = latest.items.iter().filter_map(|arrival| arrival.record.read());
     let used = RowReader::of(settings).form_fields(&rows.collect::<Vec<_>>());
     let mut fields: Vec<(String, Role)> = used.iter().map(|field| (field.name.clone(), field.role)).collect();

@@ -28,7 +28,7 @@ use crate::http::state::App;
 use doppel_core::record::RecordId;
 use doppel_engine::Error;
 use doppel_engine::answers::{PairView, RecordView};
-use doppel_engine::groups::{GroupShape, Likeness, PetitionerShape};
+use doppel_engine::groups::{GroupShape, PairSimilarity, PetitionerShape};
 
 /// Members of a page of the list.
 const PER_PAGE: usize = 100;
@@ -284,7 +284,7 @@ impl Group<'_> {
     }
 
     /// The pairs to look at, with how alike they are: single links, those least alike, then what was rejected.
-    async fn weak(&self) -> Result<Vec<(Weak, PairView, Option<Likeness>)>, Problem> {
+    async fn weak(&self) -> Result<Vec<(Weak, PairView, Option<PairSimilarity>)>, Problem> {
         let shape = &self.shape;
         let listed =
             |why, pairs: &[PairView]| pairs.iter().take(MOST_LINKS).map(|pair| (why, pair.clone())).collect::<Vec<_>>();
@@ -299,7 +299,7 @@ impl Group<'_> {
             let mut least: Vec<_> = others.into_iter().zip(alike).collect();
             least.retain(|(_, alike)| alike.is_some_and(|alike| alike.similarity < 1.0));
             least.sort_by(|a, b| {
-                let similarity = |alike: Option<Likeness>| alike.map_or(1.0, |alike| alike.similarity);
+                let similarity = |alike: Option<PairSimilarity>| alike.map_or(1.0, |alike| alike.similarity);
                 similarity(a.1).total_cmp(&similarity(b.1))
             });
             weak.extend(least.into_iter().take(MOST_LEAST).map(|(pair, _)| (Weak::Least, pair)));
@@ -309,12 +309,12 @@ impl Group<'_> {
         Ok(weak.into_iter().zip(alike).map(|((why, pair), alike)| (why, pair, alike)).collect())
     }
 
-    async fn alike(&self, pairs: impl Iterator<Item = &PairView>) -> Result<Vec<Option<Likeness>>, Problem> {
+    async fn alike(&self, pairs: impl Iterator<Item = &PairView>) -> Result<Vec<Option<PairSimilarity>>, Problem> {
         let pairs: Vec<_> = pairs.map(|pair| (pair.earlier.clone(), pair.later.clone())).collect();
         Ok(self.context.app.engine.how_alike(self.context.collection, &pairs).await?)
     }
 
-    fn graph(&self, weak: &[(Weak, PairView, Option<Likeness>)]) -> Graph {
+    fn graph(&self, weak: &[(Weak, PairView, Option<PairSimilarity>)]) -> Graph {
         let Self { context: PageContext { collection, .. }, shape, .. } = self;
         let at = |place: usize| shape.drawn.binary_search(&place).unwrap_or(0);
         let pairs: Vec<(usize, usize)> = shape.pairs.iter().map(|(a, b)| (at(*a), at(*b))).collect();
@@ -346,7 +346,7 @@ impl Group<'_> {
         Graph { path: path.collect(), is_dense, nodes: shape.drawn.iter().enumerate().map(node).collect(), weak: lines }
     }
 
-    async fn links(&self, weak: &[(Weak, PairView, Option<Likeness>)]) -> Result<Vec<Link>, Problem> {
+    async fn links(&self, weak: &[(Weak, PairView, Option<PairSimilarity>)]) -> Result<Vec<Link>, Problem> {
         let Self { context: PageContext { visitor, collection, .. }, words, .. } = self;
         let own = &words.group;
         let mut links = Vec::new();

@@ -21,7 +21,7 @@ use crate::http::extract::InCollection;
 use crate::http::problem::Problem;
 use crate::http::state::App;
 use doppel_core::collection::CollectionName;
-use doppel_engine::groups::{HotIssue, MostNamed, Ranked, RepeatPetitioner};
+use doppel_engine::groups::{HotIssue, MostNamed, RankingPart, RepeatPetitioner};
 
 /// Lines of a page: each takes some reads, for its title and its place.
 const PER_PAGE: usize = 20;
@@ -166,14 +166,14 @@ pub async fn show(
     let (mut hot, mut repeat) = (Vec::new(), Vec::new());
     let total = match asked.tab {
         Tab::Hot => {
-            let Ranked { items, total } = lists.hot(skip, PER_PAGE).await?;
+            let RankingPart { items, total } = lists.hot(skip, PER_PAGE).await?;
             for issue in items {
                 hot.push(lists.hot_line(issue).await?);
             }
             total
         }
         Tab::Repeat => {
-            let Ranked { items, total } = lists.repeat(skip, PER_PAGE).await?;
+            let RankingPart { items, total } = lists.repeat(skip, PER_PAGE).await?;
             for petitioner in items {
                 repeat.extend(lists.repeat_line(petitioner).await?);
             }
@@ -210,11 +210,11 @@ impl<'a> Lists<'a> {
         Self { context, asked, begins }
     }
 
-    async fn hot(&self, skip: usize, limit: usize) -> Result<Ranked<HotIssue>, Problem> {
+    async fn hot(&self, skip: usize, limit: usize) -> Result<RankingPart<HotIssue>, Problem> {
         Ok(self.context.app.engine.hot_issues(self.context.collection, &self.begins, skip, limit).await?)
     }
 
-    async fn repeat(&self, skip: usize, limit: usize) -> Result<Ranked<RepeatPetitioner>, Problem> {
+    async fn repeat(&self, skip: usize, limit: usize) -> Result<RankingPart<RepeatPetitioner>, Problem> {
         let since = self.begins.first().copied().unwrap_or(Timestamp::MAX);
         Ok(self.context.app.engine.repeat_petitioners(self.context.collection, since, skip, limit).await?)
     }

@@ -24,7 +24,7 @@ use doppel_core::record::RecordId;
 use doppel_core::verdict::VerdictKind;
 use doppel_engine::Error;
 use doppel_engine::answers::RecordView;
-use doppel_engine::arrivals::{Arrival, Arrivals, Wanted};
+use doppel_engine::arrivals::{Arrival, ArrivalFilter, Arrivals};
 use doppel_store::Seq;
 
 /// Arrivals on a page: what a clerk looks through before a pause.
@@ -165,7 +165,7 @@ pub async fn show(
         window => (window?, None),
     };
     let wanted =
-        Wanted { verdicts: place.show.verdicts(), since: window.from, undecided: place.show == Show::Undecided };
+        ArrivalFilter { verdicts: place.show.verdicts(), since: window.from, undecided: place.show == Show::Undecided };
     let found = app.engine.arrivals(&collection, &wanted, place.before, ON_A_PAGE).await?;
     let at =
         found.items.iter().position(|arrival| Some(arrival.record.id.as_str()) == place.at.as_deref()).unwrap_or(0);

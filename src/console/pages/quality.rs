@@ -17,7 +17,9 @@ use crate::http::problem::Problem;
 use crate::http::state::App;
 use doppel_core::collection::CollectionName;
 use doppel_core::violation::Violation;
-use doppel_engine::quality::{BANDS, Example, MOST_DECISIONS, MOST_NUMBERS, Quality, Said, Threshold, WhatIf};
+use doppel_engine::quality::{
+    BANDS, CollectionQuality, DecisionCounts, DuplicateThreshold, ExamplePair, MOST_DECISIONS, MOST_NUMBERS, WhatIf,
+};
 use doppel_engine::tasks::{Reindex, Work};
 
 #[derive(Template)]
@@ -108,7 +110,7 @@ pub async fn show(
         recorded_of: (words.recorded_of)(&count(total)),
         recorded_partial: (!found.has_all_recorded).then(|| (words.not_all_recorded)(&count(MOST_NUMBERS))),
         recorded_bands: found.recorded.iter().enumerate().map(|(at, pairs)| (band_name(at), count(*pairs))).collect(),
-        threshold: shown.map(|Threshold(duplicate)| duplicate.to_string()),
+        threshold: shown.map(|DuplicateThreshold(duplicate)| duplicate.to_string()),
         is_wrong: is_asked && asked.is_none(),
         what_if: found.what_if.as_ref().map(|tried| Tried::new(tried, &collection, words)),
         may_admin: visitor.may_admin(),
@@ -137,9 +139,9 @@ pub async fn try_out(
 }
 
 /// The threshold of a form; `None` where it is missing or outside 0 to 1.
-fn threshold(form: &Form) -> Option<Threshold> {
+fn threshold(form: &Form) -> Option<DuplicateThreshold> {
     let duplicate: f64 = form.text("duplicate")?.parse().ok()?;
-    (0.0..=1.0).contains(&duplicate).then_some(Threshold(duplicate))
+    (0.0..=1.0).contains(&duplicate).then_some(DuplicateThreshold(duplicate))
 }
 
 /// The lower edge of a band, in per cent.
@@ -151,19 +153,20 @@ fn band_name(at: usize) -> String {
     format!("{}–{}%", edge(at), edge(at + 1))
 }
 
-fn sum(bands: &[Said]) -> Said {
-    bands
-        .iter()
-        .fold(Said::default(), |sum, said| Said { same: sum.same + said.same, not_same: sum.not_same + said.not_same })
+fn sum(bands: &[DecisionCounts]) -> DecisionCounts {
+    bands.iter().fold(DecisionCounts::default(), |sum, said| DecisionCounts {
+        same: sum.same + said.same,
+        not_same: sum.not_same + said.not_same,
+    })
 }
 
-fn precision(found: &Said, words: &QualityWords) -> Option<String> {
+fn precision(found: &DecisionCounts, words: &QualityWords) -> Option<String> {
     let (share, (least, most)) = found.precision()?;
     let [of_100, least, most] = [share, least, most].map(|share| percent(share).to_string());
     Some((words.precision_is)([&count(found.total()), &count(found.same), &of_100, &least, &most]))
 }
 
-fn line(name: String, said: &Said) -> Line {
+fn line(name: String, said: &DecisionCounts) -> Line {
     let precision = said.precision();
     Line {
         name,
@@ -184,7 +187,7 @@ fn chart(title: String, columns: &[Vec<(&'static str, u64)>]) -> Option<Chart> {
 }
 
 /// `None` where nobody decided anything.
-fn decided_chart(found: &Quality, words: &QualityWords) -> Option<Chart> {
+fn decided_chart(found: &CollectionQuality, words: &QualityWords) -> Option<Chart> {
     let columns: Vec<_> =
         found.counts.bands.iter().map(|said| vec![("first", said.same), ("near", said.not_same)]).collect();
     let all = sum(&found.counts.bands);
@@ -203,7 +206,7 @@ impl Tried {
         let WhatIf { decided, of_decided, recorded, of_recorded, missed_accepted, .. } = tried;
         let [fall, of] = [decided.total(), *of_decided].map(count);
         let [same, not_same] = [decided.same, decided.not_same].map(count);
-        let pair = |example: &Example| Pair {
+        let pair = |example: &ExamplePair| Pair {
             href: with_query(&page::case(collection, &example.later), &[("with", example.earlier.as_str())]),
             name: format!("{} · {}", example.later, example.earlier),
             alike: (words.alike)(&percent(example.probability).to_string()),

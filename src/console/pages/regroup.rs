@@ -31,7 +31,7 @@ use crate::http::problem::Problem;
 use crate::http::state::App;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
-use doppel_engine::decisions::{Decided, Opinion};
+use doppel_engine::decisions::{DecisionOutcome, Opinion};
 use doppel_engine::{Engine, Error};
 
 /// Records of a group that a preview lists; of more the rest are counted.
@@ -239,8 +239,8 @@ async fn decide_all(
     let mut made = Vec::with_capacity(decisions.len());
     for Planned { one, other, seen, before } in decisions {
         match engine.decide_having_seen(collection, (&one, &other), opinion.clone(), seen).await {
-            Ok(Decided::Stored(view)) => made.push(Made { one, other, seen: view.history.len(), before }),
-            Ok(Decided::Meanwhile(_)) => {}
+            Ok(DecisionOutcome::Stored(view)) => made.push(Made { one, other, seen: view.history.len(), before }),
+            Ok(DecisionOutcome::Meanwhile(_)) => {}
             Err(error) if made.is_empty() => return Err(error),
             Err(error) => {
                 tracing::warn!(%collection, made = made.len(), %error, "decisions about a group were not all made");
@@ -295,9 +295,9 @@ async fn undo_all(
     while let Some(Made { one, other, seen, before }) = made.last() {
         let opinion = Opinion { judgement: *before, by: Some(by.clone()), note: None };
         match engine.decide_having_seen(collection, (one, other), opinion, *seen).await {
-            Ok(Decided::Stored(_)) => done += 1,
+            Ok(DecisionOutcome::Stored(_)) => done += 1,
             // A record may be gone since: there is nothing to take back.
-            Ok(Decided::Meanwhile(_)) | Err(Error::UnknownRecord(..) | Error::UnknownDecision(_)) => {}
+            Ok(DecisionOutcome::Meanwhile(_)) | Err(Error::UnknownRecord(..) | Error::UnknownDecision(_)) => {}
             Err(error) => {
                 made.reverse();
                 return (done, made, Err(error));

@@ -12,7 +12,7 @@ use doppel_core::record::RecordId;
 use doppel_core::schemes::hash::city64_bytes;
 use doppel_core::violation::Violation;
 use doppel_engine::Engine;
-use doppel_engine::groups::{MemberShape, Supposed};
+use doppel_engine::groups::{MemberShape, SupposedDecision};
 use doppel_store::decisions::Judgement;
 
 /// What is to be done.
@@ -108,8 +108,9 @@ impl Plan {
         }
         decisions.retain(|planned| planned.before != action.judgement());
         let same = action.judgement() == Judgement::Same;
-        let supposed = |planned: &Planned| Supposed { one: planned.one.clone(), other: planned.other.clone(), same };
-        let supposed: Vec<Supposed> = decisions.iter().map(supposed).collect();
+        let supposed =
+            |planned: &Planned| SupposedDecision { one: planned.one.clone(), other: planned.other.clone(), same };
+        let supposed: Vec<SupposedDecision> = decisions.iter().map(supposed).collect();
         let after = engine.groups_if(collection, id, &supposed).await?;
         let state = state(&decisions, &after);
         Ok(Self { action, group: shape.group.id, decisions, against, after, state })

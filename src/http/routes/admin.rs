@@ -16,7 +16,7 @@ use crate::http::state::App;
 use doppel_core::collection::{CollectionName, MAX_RETENTION_DAYS, Settings};
 use doppel_core::violation::Violation;
 use doppel_engine::hosts::HostAliases;
-use doppel_engine::tasks::{Erase, Erased, Purge, Reindex, Survivor, Task, Work};
+use doppel_engine::tasks::{Erase, ErasedRecords, Purge, Reindex, Survivor, Task, Work};
 
 /// The request of a reindex.
 #[derive(Debug, ToSchema)]
@@ -176,8 +176,8 @@ pub async fn erase(
     input.finish()?;
     let collection = collection?;
     let which = match (identity, days.and_then(|days| u32::try_from(days).ok())) {
-        (Some(identity), None) => Erased::Identity(Some(identity)),
-        (None, Some(days)) => Erased::OlderThanDays(days),
+        (Some(identity), None) => ErasedRecords::Identity(Some(identity)),
+        (None, Some(days)) => ErasedRecords::OlderThanDays(days),
         _ => {
             let detail = "give either identity or older_than_days";
             return Err(Problem::invalid(vec![Violation::new("", "one_of", detail)]));

@@ -40,7 +40,7 @@ use crate::http::state::App;
 use crate::shutdown::Phase;
 use doppel_core::collection::CollectionName;
 use doppel_engine::answers::Registration;
-use doppel_engine::idempotency::{IdempotencyKey, Under};
+use doppel_engine::idempotency::{IdempotencyKey, RegistrationId};
 use doppel_engine::{IfDuplicate, Position, Series};
 use doppel_sources::lines::{Line, Lines};
 
@@ -166,7 +166,7 @@ impl Register {
         };
         let result = match row {
             Ok(row) => {
-                let under = key.map_or(Under::Own, |key| Under::Key(key.of_line(number)));
+                let under = key.map_or(RegistrationId::Own, |key| RegistrationId::Key(key.of_line(number)));
                 let registered = app.engine.register_in_series(&collection, under, row, if_duplicate, position).await;
                 registered.map_err(Problem::from)
             }

@@ -16,7 +16,7 @@ use crate::http::routes::rows::RowParams;
 use crate::http::state::App;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
-use doppel_engine::groups::{After, GroupDetail, GroupView, Order};
+use doppel_engine::groups::{GroupCursor, GroupDetail, GroupOrder, GroupView};
 use doppel_store::Seq;
 
 /// The default and the largest number of groups in one answer.
@@ -31,7 +31,7 @@ pub struct ListParams {
     /// `size`: groups with the most records first. `hot`: groups with the most recent petitioners first. `repeat`: groups with the most
     /// records of one petitioner first. `recent`: groups with the latest record first. The default is `size`.
     #[param(value_type = Option<String>, pattern = "^(size|hot|repeat|recent)$")]
-    pub order: Order,
+    pub order: GroupOrder,
     /// Number of days that count as recent. The default is 30.
     #[param(value_type = Option<u32>, minimum = 1, maximum = 36500)]
     pub days: u32,
@@ -43,22 +43,22 @@ pub struct ListParams {
     pub limit: usize,
     /// The `next` of an earlier response with the same other parameters, to continue there.
     #[param(value_type = Option<String>)]
-    pub cursor: Option<After>,
+    pub cursor: Option<GroupCursor>,
 }
 
 impl Parameters for ListParams {
     fn read(query: &mut Query) -> Self {
         let order = match query.take("order").as_deref() {
-            None | Some("size") => Order::Size,
-            Some("hot") => Order::Hot,
-            Some("repeat") => Order::Repeat,
-            Some("recent") => Order::Recent,
+            None | Some("size") => GroupOrder::Size,
+            Some("hot") => GroupOrder::Hot,
+            Some("repeat") => GroupOrder::Repeat,
+            Some("recent") => GroupOrder::Recent,
             Some(_) => {
                 query.refuse("order", "invalid_parameter", "give size, hot, repeat or recent");
-                Order::Size
+                GroupOrder::Size
             }
         };
-        let cursor = query.cursor(cursor::decode_numbers).map(|[rank, first]| After { rank, first: Seq(first) });
+        let cursor = query.cursor(cursor::decode_numbers).map(|[rank, first]| GroupCursor { rank, first: Seq(first) });
         let least = query.number("least", 2, u64::from(u32::MAX)).unwrap_or(2) as usize;
         let limit = query.number("limit", 1, LIST_LIMITS.1).unwrap_or(LIST_LIMITS.0) as usize;
         Self { order, days: days(query), least, limit, cursor }
@@ -93,7 +93,7 @@ pub async fn list(
     Params((params, rows)): Params<(ListParams, RowParams)>,
 ) -> Result<Json<GroupList>, Problem> {
     let ListParams { order, days, least, limit, cursor } = params;
-    let (mut items, next) = app.engine.groups(&collection, (order, days), least, cursor, limit).await?;
+    let (mut items, next) = app.engine.groups(&collection, order, days, least, cursor, limit).await?;
     if let Some(columns) = rows.columns() {
         let ids: Vec<RecordId> = items.iter().map(|group| group.id.clone()).collect();
         let mut rows = app.engine.rows(&collection, &ids, &columns).await?;

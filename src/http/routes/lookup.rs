@@ -19,7 +19,7 @@ use doppel_core::collection::{CollectionName, Radius};
 use doppel_core::record::RecordId;
 use doppel_core::verdict::Fingerprint;
 use doppel_engine::answers::{Check, SimilarList};
-use doppel_engine::{Filter, Wanted};
+use doppel_engine::{MatchFilter, SimilarSelection};
 
 /// The default and the largest number of similar records in an answer. The largest is the number of records that one search verifies.
 const SIMILAR_LIMITS: (u64, u64) = (20, 256);
@@ -123,11 +123,11 @@ fn limit(query: &mut Query) -> u64 {
 }
 
 impl SimilarParams {
-    async fn wanted(self, app: &App, collection: &CollectionName) -> Result<Wanted, Problem> {
+    async fn wanted(self, app: &App, collection: &CollectionName) -> Result<SimilarSelection, Problem> {
         let Self { limit, templates, from, to, identity, min_similarity, exclude } = self;
         let window = window(app, collection, from.as_deref(), to.as_deref()).await?;
-        let filter = Filter { window, identity, min_similarity, exclude };
-        Ok(Wanted { limit: limit as usize, templates, filter })
+        let filter = MatchFilter { window, identity, min_similarity, exclude };
+        Ok(SimilarSelection { limit: limit as usize, templates, filter })
     }
 }
 
@@ -227,7 +227,7 @@ pub async fn similar_to_fingerprint(
 ) -> Result<Json<Timed<SimilarList>>, Problem> {
     let started = Instant::now();
     let FingerprintParams { fingerprint, radius, limit } = params;
-    let wanted = Wanted::matches(limit as usize);
+    let wanted = SimilarSelection::matches(limit as usize);
     let mut answer = app.engine.similar_to_fingerprint(&collection, fingerprint, radius.map(Radius), wanted).await?;
     show_rows(&app, &collection, &mut answer, rows).await?;
     Ok(Json(Timed::since(started, answer)))

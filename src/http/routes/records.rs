@@ -23,7 +23,7 @@ use doppel_core::collection::CollectionName;
 use doppel_core::record::{RecordId, Row};
 use doppel_engine::IfDuplicate;
 use doppel_engine::answers::{Outcome, RecordView, Registration};
-use doppel_engine::idempotency::Under;
+use doppel_engine::idempotency::RegistrationId;
 use doppel_store::Seq;
 
 /// The default and the largest number of records in one answer.
@@ -68,7 +68,7 @@ pub async fn put(
     Params(params): Params<RegisterParams>,
     RowBody(row): RowBody,
 ) -> Result<Response, Problem> {
-    register(&app, collection, Under::Id(id), row, params).await
+    register(&app, collection, RegistrationId::Id(id), row, params).await
 }
 
 /// Register a record
@@ -93,13 +93,13 @@ pub async fn post(
     Idempotent(key): Idempotent,
     RowBody(row): RowBody,
 ) -> Result<Response, Problem> {
-    register(&app, collection, key.map_or(Under::Own, Under::Key), row, params).await
+    register(&app, collection, key.map_or(RegistrationId::Own, RegistrationId::Key), row, params).await
 }
 
 async fn register(
     app: &App,
     collection: CollectionName,
-    under: Under,
+    under: RegistrationId,
     row: Row,
     params: RegisterParams,
 ) -> Result<Response, Problem> {

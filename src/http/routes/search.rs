@@ -27,7 +27,7 @@ use doppel_core::record::{RecordId, Row, ShownRow};
 use doppel_core::schemes::hash::city64_bytes;
 use doppel_core::text::normalise::Normaliser;
 use doppel_core::verdict::{Relation, VerdictKind};
-use doppel_engine::{Error, Wanted};
+use doppel_engine::{Error, SimilarSelection};
 use doppel_search::fragments::find_fragments;
 use doppel_search::query::{
     HitCursor, HitTotal, MAX_PARTS, MAX_QUESTION_CHARS, Order, SearchHit, SearchQuery, split_question,
@@ -130,7 +130,7 @@ pub async fn related(
     let started = Instant::now();
     // Refuse the request before any lookup if search is off.
     service(&app)?;
-    let similar = app.engine.similar(&collection, row.clone(), Wanted::matches(MOST_DUPLICATES)).await?;
+    let similar = app.engine.similar(&collection, row.clone(), SimilarSelection::matches(MOST_DUPLICATES)).await?;
     let except = row.id().cloned();
     let duplicates = similar.similar.into_iter().map(|found| found.id).collect();
     let mut list = list(&app, &collection, (row, except), params, &duplicates).await?;
@@ -152,7 +152,7 @@ pub async fn related_to(
     let started = Instant::now();
     // Refuse the request before any lookup if search is off.
     service(&app)?;
-    let similar = app.engine.similar_to(&collection, &id, Wanted::matches(MOST_DUPLICATES)).await?;
+    let similar = app.engine.similar_to(&collection, &id, SimilarSelection::matches(MOST_DUPLICATES)).await?;
     let duplicates = similar.similar.into_iter().map(|found| found.id).collect();
     let row = app.engine.stored_row(&collection, &id).await?;
     let mut list = list(&app, &collection, (row, Some(id)), params, &duplicates).await?;

@@ -3,18 +3,20 @@
 //! Each feature is a number of at least 0 and at most [`MAX_VALUE`]. Its [`Sign`] says in which direction it may count: the fit keeps
 //! the coefficient on that side of 0, so that bounds of the features give a bound of the probability ([`PairFeatures::bounds`]).
 
-use crate::similarity::{Contrast, Overlap, Replacements};
+use crate::similarity::{Alignment, Contrast, Overlap};
 
 /// The largest value of a feature.
 pub const MAX_VALUE: f64 = 4.0;
 
-/// Shared weight at which [`Feature::SharedWeight`] is one half, in shingles that are rare in the collection. Two short enquiries
+/// Weight at which the features of shared weight and of the longest run are one half, in shingles that are rare in the collection. Two short enquiries
 /// share about as much; beyond it more shared text says little.
 const HALF_SHARED_WEIGHT: f64 = 8.0;
 
 /// Plain Jaccard similarity from which texts are nearly the same. What differs between them is then what tells two matters of one form
 /// apart, or nothing does.
 pub const NEAR_JACCARD: f64 = 0.6;
+/// Shingles of a text at which [`Feature::NearShortness`] is one half.
+const HALF_SHORT: f64 = 8.0;
 /// Shingles of a text up to which any other word or number in the same place counts in full.
 const SHORT_SHINGLES: f64 = 60.0;
 
@@ -64,15 +66,16 @@ features! {
     FarWeightedJaccard "far_weighted_jaccard" For;
     /// Texts that are not near: weighted containment, for the same reason.
     FarWeightedContainment "far_weighted_containment" For;
-    /// Texts that are not near: the weight of the shared shingles, s / (s + 8). Two texts may be alike in a few characters by chance.
-    FarSharedWeight "far_shared_weight" For;
-    /// Texts that are not near: the weight of the names that both texts have: places, roads, organisations. At most 2.
+    /// Texts that are not near: the weight of the longest run of text that both texts have, r / (r + 8). Letters about one matter have a
+    /// passage in common; letters on one form share many short turns of phrase.
+    FarLongestRun "far_longest_run" For;
+    /// Texts that are not near: the weight of the names that both texts have (places, roads, organisations), at most 1: the first such
+    /// name says nearly all.
     FarNamesAgree "far_names_agree" For;
-    /// Texts that are not near: 1 if both texts name the same bus or metro line.
-    FarLinesAgree "far_lines_agree" For;
-    /// Texts that are not near: kinds of other number (plate, number of an order, house, building, room) of which both texts hold the
-    /// same one. At most 2.
-    FarNumbersAgree "far_numbers_agree" For;
+    /// Texts that are not near: 1 if both texts name the same bus line, metro line or vehicle.
+    FarIdentifiersAgree "far_identifiers_agree" For;
+    /// Texts that are not near: 1 if both texts cite the same order or petition.
+    FarReferencesAgree "far_references_agree" For;
     /// Texts that are not near: 1 if both texts name districts and none of them is the same.
     FarDistrictsDiffer "far_districts_differ" Against;
     /// Texts that are not near: the weight of the names that only one of them has, the smaller of the two sides. The longer of two letters
@@ -80,10 +83,14 @@ features! {
     FarNamesDiffer "far_names_differ" Against;
     /// Texts that are not near: the number of names that only one of them has, the smaller of the two sides.
     FarOtherNames "far_other_names" Against;
-    /// Texts that are not near: 1 if both name lines and none of them is the same.
-    FarLinesDiffer "far_lines_differ" Against;
-    /// Texts that are not near: kinds of number of which both hold one and none is the same.
-    FarNumbersDiffer "far_numbers_differ" Against;
+    /// Texts that are not near: 1 if both name lines or vehicles and none of them is the same.
+    FarIdentifiersDiffer "far_identifiers_differ" Against;
+    /// Texts that are not near: places with another number, at most 4.
+    FarNumbersReplaced "far_numbers_replaced" Against;
+    /// Texts that are not near: places with other words of two to eight characters, by the weight of the words. At most 4.
+    FarWordsReplaced "far_words_replaced" Against;
+    /// Texts that are not near: places where such words are part of a name that only one of the texts has. At most 4.
+    FarNamesReplaced "far_names_replaced" Against;
     /// 1 if the texts are nearly the same, see [`NEAR_JACCARD`]. Copies of one text share nearly all of it, however common the text is
     /// in the collection.
     Near "near" For;
@@ -91,11 +98,13 @@ features! {
     NearWeightedContainment "near_weighted_containment" For;
     /// Texts that are nearly the same: the weight of the shared shingles, s / (s + 8).
     NearSharedWeight "near_shared_weight" For;
+    /// Texts that are nearly the same: 8 / (n + 8) for n shingles of the shorter text. A few words in common are no matter in common.
+    NearShortness "near_shortness" Against;
     /// Texts that are nearly the same: 1 if each has a name that the other does not and the text is short, less in a long text. On a form
     /// the name tells the matter, however common the name is; long letters name much by the way.
     NearOtherNames "near_other_names" Against;
-    /// Texts that are nearly the same: 1 if both name lines and none of them is the same.
-    NearLinesDiffer "near_lines_differ" Against;
+    /// Texts that are nearly the same: 1 if both name lines or vehicles and none of them is the same.
+    NearIdentifiersDiffer "near_identifiers_differ" Against;
     /// Texts that are nearly the same: 1 if both hold numbers of one kind and none is the same.
     NearNumbersDiffer "near_numbers_differ" Against;
     /// Texts that are nearly the same: 1 if each holds a number of one kind that the other does not, although others are the same.
@@ -106,7 +115,8 @@ features! {
     /// Texts that are nearly the same: share of the changes that are other words of two to eight characters, by the weight of the words,
     /// in a short text. On a form these words name the object. A single character is taken for a typing error.
     NearWordsReplaced "near_words_replaced" Against;
-    /// Texts that are nearly the same: 1 if such words are part of a name that only one of the texts has.
+    /// Texts that are nearly the same: places where such words are part of a name that only one of the texts has, 1 if there are two: a
+    /// letter names its object more than once.
     NearNamesReplaced "near_names_replaced" Against;
 }
 
@@ -119,10 +129,10 @@ pub struct PairFeatures([f64; FEATURE_COUNT]);
 
 impl PairFeatures {
     /// The features of two texts. O(1).
-    pub fn of(overlap: &Overlap, contrast: &Contrast, replacements: &Replacements) -> Self {
+    pub fn of(overlap: &Overlap, contrast: &Contrast, alignment: &Alignment) -> Self {
         match overlap.plain.jaccard >= NEAR_JACCARD {
-            true => Self::near(overlap, contrast, replacements),
-            false => Self::far(overlap, contrast),
+            true => Self::near(overlap, contrast, alignment),
+            false => Self::far(overlap, contrast, alignment),
         }
     }
 
@@ -130,44 +140,49 @@ impl PairFeatures {
     /// an `overlap` that is at least the true one and a `contrast` that agrees no less and differs no more than the true one. Whether
     /// the texts are near is not known from the bounds; the second bound is `None` where they are not. O(1).
     pub fn bounds(overlap: &Overlap, contrast: &Contrast) -> (Self, Option<Self>) {
-        let near = || Self::near(overlap, contrast, &Replacements::default());
-        (Self::far(overlap, contrast), (overlap.plain.jaccard >= NEAR_JACCARD).then(near))
+        let alignment = Alignment::most_favourable(overlap);
+        let near = || Self::near(overlap, contrast, &alignment);
+        (Self::far(overlap, contrast, &alignment), (overlap.plain.jaccard >= NEAR_JACCARD).then(near))
     }
 
-    fn far(overlap: &Overlap, contrast: &Contrast) -> Self {
+    fn far(overlap: &Overlap, contrast: &Contrast, alignment: &Alignment) -> Self {
         let Overlap { plain, shared, a, b, fewer: _ } = *overlap;
         let mut features = Self::default();
         features.set(Feature::FarJaccard, plain.jaccard);
         features.set(Feature::FarContainment, plain.containment);
         features.set(Feature::FarWeightedJaccard, share(shared, a + b - shared));
         features.set(Feature::FarWeightedContainment, share(shared, a.min(b)));
-        features.set(Feature::FarSharedWeight, shared / (shared + HALF_SHARED_WEIGHT));
-        features.set(Feature::FarNamesAgree, contrast.names_agree);
-        features.set(Feature::FarLinesAgree, f64::from(contrast.lines_agree));
-        features.set(Feature::FarNumbersAgree, f64::from(contrast.numbers_agree));
+        let longest_run = alignment.longest_run.min(shared);
+        features.set(Feature::FarLongestRun, longest_run / (longest_run + HALF_SHARED_WEIGHT));
+        features.set(Feature::FarNamesAgree, contrast.names_agree.min(1.0));
+        features.set(Feature::FarIdentifiersAgree, f64::from(contrast.identifiers_agree));
+        features.set(Feature::FarReferencesAgree, f64::from(contrast.references_agree));
         features.set(Feature::FarDistrictsDiffer, f64::from(contrast.districts_differ));
         features.set(Feature::FarNamesDiffer, contrast.names_differ);
         features.set(Feature::FarOtherNames, f64::from(contrast.other_names));
-        features.set(Feature::FarLinesDiffer, f64::from(contrast.lines_differ));
-        features.set(Feature::FarNumbersDiffer, f64::from(contrast.numbers_differ));
+        features.set(Feature::FarIdentifiersDiffer, f64::from(contrast.identifiers_differ));
+        features.set(Feature::FarNumbersReplaced, f64::from(alignment.numbers));
+        features.set(Feature::FarWordsReplaced, alignment.words);
+        features.set(Feature::FarNamesReplaced, f64::from(alignment.names));
         features
     }
 
-    fn near(overlap: &Overlap, contrast: &Contrast, replacements: &Replacements) -> Self {
+    fn near(overlap: &Overlap, contrast: &Contrast, alignment: &Alignment) -> Self {
         let Overlap { shared, a, b, fewer, plain: _ } = *overlap;
         let shortness = (SHORT_SHINGLES / fewer.max(1) as f64).min(1.0);
-        let replaced = |places: f64| places.min(1.0) * replacements.share * shortness;
+        let replaced = |places: f64| places.min(1.0) * alignment.share * shortness;
         let mut features = Self::default();
         features.set(Feature::Near, 1.0);
         features.set(Feature::NearWeightedContainment, share(shared, a.min(b)));
         features.set(Feature::NearSharedWeight, shared / (shared + HALF_SHARED_WEIGHT));
+        features.set(Feature::NearShortness, HALF_SHORT / (fewer as f64 + HALF_SHORT));
         features.set(Feature::NearOtherNames, f64::from(contrast.other_names.min(1)) * shortness);
-        features.set(Feature::NearLinesDiffer, f64::from(contrast.lines_differ));
+        features.set(Feature::NearIdentifiersDiffer, f64::from(contrast.identifiers_differ));
         features.set(Feature::NearNumbersDiffer, f64::from(contrast.numbers_differ.min(1)));
         features.set(Feature::NearNumbersSubstituted, f64::from(contrast.numbers_substituted.min(1)));
-        features.set(Feature::NearNumbersReplaced, replaced(f64::from(replacements.numbers)));
-        features.set(Feature::NearWordsReplaced, replaced(replacements.words));
-        features.set(Feature::NearNamesReplaced, f64::from(replacements.names.min(1)));
+        features.set(Feature::NearNumbersReplaced, replaced(f64::from(alignment.numbers)));
+        features.set(Feature::NearWordsReplaced, replaced(alignment.words));
+        features.set(Feature::NearNamesReplaced, f64::from(alignment.names.min(2)) / 2.0);
         features
     }
 

@@ -126,7 +126,7 @@ mod tests {
         let pair = |number: usize| {
             let mut values = [0.0; FEATURE_COUNT];
             values[Feature::FarJaccard as usize] = (number * 7 % 20) as f64 / 20.0;
-            values[Feature::FarLinesDiffer as usize] = f64::from(u8::from(number.is_multiple_of(3)));
+            values[Feature::FarIdentifiersDiffer as usize] = f64::from(u8::from(number.is_multiple_of(3)));
             let same = values[Feature::FarJaccard as usize] > 0.4 && !number.is_multiple_of(3);
             let same = same != (number % 10 == 9);
             LabelledFeatures { features: PairFeatures::from_values(values), same, weight: 1.0 }
@@ -166,7 +166,7 @@ mod tests {
         }
         assert!(
             fitted.weights[Feature::FarJaccard as usize] > 1.0
-                && fitted.weights[Feature::FarLinesDiffer as usize] < -1.0
+                && fitted.weights[Feature::FarIdentifiersDiffer as usize] < -1.0
         );
     }
 

@@ -224,10 +224,10 @@ mod tests {
     fn contributions_and_intercept_are_the_log_odds() {
         let mut coefficients = Coefficients { intercept: -2.0, ..Coefficients::default() };
         coefficients.weights[Feature::FarJaccard as usize] = 3.0;
-        coefficients.weights[Feature::FarLinesDiffer as usize] = -5.0;
+        coefficients.weights[Feature::FarIdentifiersDiffer as usize] = -5.0;
         let mut values = [0.0; FEATURE_COUNT];
         values[Feature::FarJaccard as usize] = 0.5;
-        values[Feature::FarLinesDiffer as usize] = 1.0;
+        values[Feature::FarIdentifiersDiffer as usize] = 1.0;
         let (model, features) = (EvidenceModel::new(coefficients, coefficients), PairFeatures::from_values(values));
         let contributions = model.contributions(&features, true);
         assert_eq!(contributions.iter().map(|found| found.log_odds).collect::<Vec<_>>(), [-5.0, 1.5]);

@@ -97,6 +97,8 @@ pub enum FactKind {
     WritingDate,
     /// A greeting at the start.
     Greeting,
+    /// The words with which an operator begins an order: 市民来电反映:.
+    Intake,
     /// A polite phrase at the end.
     Closing,
     /// An instruction that an office adds.
@@ -140,6 +142,7 @@ impl FactKind {
             | Self::Signature
             | Self::WritingDate
             | Self::Greeting
+            | Self::Intake
             | Self::Closing
             | Self::Footer
             | Self::Quotation => FactGroup::Noise,
@@ -271,6 +274,10 @@ impl<'t> Found<'t> {
         let mut at = 0;
         while at < text.len() {
             let c = text.as_slice()[at];
+            if let Some(end) = noise::read_intake(self, at) {
+                at = end;
+                continue;
+            }
             let end = if c.is_ascii_alphanumeric() {
                 contacts::read_run(self, at)
             } else {

@@ -37,6 +37,50 @@ literals! {
     "处理 处置 响应 办理 反馈 办件 联系 核实 回复 答复 办结 办毕 阅处 阅办 督办 转办 交办"
 }
 
+/// Words with which an operator begins an order: who reported it, by which channel, how.
+const INTAKE_WORDS: &str = "市民 群众 居民 村民 网民 网友 来电人 来信人 来件人 来访人 诉求人 反映人 投诉人 信访人 热心 匿名 一位 一名 某 该 来电 来信 来访 来函 \
+    致电 电话 微信 公众号 公众 号 短信 邮件 邮箱 网站 网络 网上 网页 手机 app 小程序 客户端 平台 热线 12345 工作号 通过 拨打 再次 又 多次 继续 第 次 \
+    反映 咨询 投诉 举报 求助 建议 反馈 表扬 诉求 称";
+
+literals! {
+    /// Channels of which the beginning of an order must name one, if no colon ends it.
+    INTAKE_CHANNELS,
+    "来电 来信 来访 来函 致电 电话 微信 公众号 短信 邮件 邮箱 网站 网络 网上 网页 app 小程序 客户端 平台 热线 12345 工作号"
+}
+
+literals! {
+    /// Words with which the beginning of an order ends.
+    INTAKE_ACTS,
+    "反映 咨询 投诉 举报 求助 建议 反馈 表扬 诉求 称"
+}
+
+/// First characters of the beginning of an order.
+const INTAKE_OPENINGS: &str = "市群居村网来诉反投信热匿一";
+/// Longest and shortest beginning of an order, in characters.
+const MAX_INTAKE: usize = 16;
+const MIN_INTAKE: usize = 4;
+
+static INTAKE: LazyLock<Vocabulary> = LazyLock::new(|| Vocabulary::new(&[INTAKE_WORDS]).with_numbers());
+
+/// Reads the words with which an operator begins an order, at the start of a text or of a sentence: 市民来电反映:. They name the channel,
+/// and say nothing about the matter.
+pub(super) fn read_intake(found: &mut Found<'_>, at: usize) -> Option<usize> {
+    let text = found.text;
+    let is_start = at == 0 || is_gap(text.before(at));
+    if !is_start || !INTAKE_OPENINGS.contains(text.at(at)) {
+        return None;
+    }
+    let is_intake = |end: &usize| {
+        let names_channel = INTAKE_CHANNELS.occur(text, at, *end);
+        (names_channel || text.at(*end) == ':')
+            && INTAKE_ACTS.before(text, *end).is_some_and(|start| start > at)
+            && INTAKE.covers(text, at..*end)
+    };
+    let end = (at + MIN_INTAKE..=(at + MAX_INTAKE).min(text.len())).rev().find(is_intake)?;
+    found.add(FactKind::Intake, at..end, "");
+    Some(end)
+}
+
 static FOOTER: LazyLock<Vocabulary> = LazyLock::new(|| Vocabulary::new(&[FOOTER_WORDS]).with_numbers());
 
 /// True if the characters from `start` to `end` are an instruction of an office and nothing else.

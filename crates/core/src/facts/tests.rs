@@ -372,3 +372,21 @@ fn noise_is_found_without_names_as_with_them() {
         assert_eq!(reader.noise_spans(text), contact_and_noise_spans(&reader.read(text, &[])), "{text}");
     }
 }
+
+#[test]
+fn the_beginning_of_an_order_is_noise_and_words_of_the_matter_are_not() {
+    let kept = |text: &str| {
+        let facts = FactReader::without_places().read(text, &[]);
+        let removed = facts.iter().find(|fact| fact.kind == FactKind::Intake);
+        let end = removed.map_or(0, |fact| fact.span.end as usize);
+        text.chars().skip(end).collect::<String>()
+    };
+    assert_eq!(kept("市民来电反映:雁坪路停水"), ":雁坪路停水");
+    assert_eq!(kept("市民微信咨询雁坪路停水"), "雁坪路停水");
+    assert_eq!(kept("来电人再次反映:停水"), ":停水");
+    assert_eq!(kept("热心市民通过12345热线投诉,雁坪路停水"), ",雁坪路停水");
+    for text in ["市民反映强烈的停水问题", "市民广场停水", "居民投诉无门,无人处理", "来电显示是骗子"]
+    {
+        assert_eq!(kept(text), text);
+    }
+}

@@ -53,6 +53,18 @@ pub(super) const NUMBERS: [ObjectKind; 9] = [
     ObjectKind::VillageGroup,
 ];
 
+/// Kinds whose number identifies one thing in the country or the city.
+const IDENTIFIERS: [ObjectKind; 2] = [ObjectKind::Plate, ObjectKind::Line];
+/// Kinds of number that are levels of an address.
+const ADDRESS_NUMBERS: [ObjectKind; 6] = [
+    ObjectKind::HouseNumber,
+    ObjectKind::Building,
+    ObjectKind::Unit,
+    ObjectKind::Room,
+    ObjectKind::Phase,
+    ObjectKind::VillageGroup,
+];
+
 /// Where one of these stands, another of them makes the name of something else.
 const OPPOSITES: [&str; 9] =
     ["东西南北中", "上中下", "前中后", "左右", "内外", "大中小", "新老旧", "经纬", "甲乙丙丁戊己庚辛"];
@@ -68,15 +80,16 @@ pub struct Contrast {
     pub other_names: u8,
     /// True if each text names a district that the other does not.
     pub districts_differ: bool,
-    /// True if both texts name the same bus or metro line.
-    pub lines_agree: bool,
-    /// True if both texts name lines and none of them is the same.
-    pub lines_differ: bool,
-    /// Kinds of other numbers of which both texts hold the same one, at most 2.
-    pub numbers_agree: u8,
-    /// Kinds of other numbers of which both texts hold one and none is the same, at most 2.
+    /// True if both texts name the same bus line, metro line or vehicle.
+    pub identifiers_agree: bool,
+    /// True if both texts name bus lines, metro lines or vehicles, and none of one kind is the same.
+    pub identifiers_differ: bool,
+    /// True if both texts cite the same order or petition. Different ones say nothing: a person calls more than once.
+    pub references_agree: bool,
+    /// Kinds of number in an address of which both texts hold one and none is the same, at most 2.
     pub numbers_differ: u8,
-    /// Kinds of number, lines included, of which each text holds one that the other does not, although others are the same; at most 2.
+    /// Kinds of number, identifiers included, of which each text holds one that the other does not, although others are the same; at
+    /// most 2.
     pub numbers_substituted: u8,
     /// The differences, most telling first.
     pub differs: Vec<Difference>,
@@ -87,12 +100,12 @@ pub struct Contrast {
 impl Contrast {
     /// True if each text names or numbers something that the other does not.
     pub fn is_contradicting(&self) -> bool {
-        self.other_names > 0 || self.lines_differ || self.numbers_differ > 0 || self.districts_differ
+        self.other_names > 0 || self.identifiers_differ || self.numbers_differ > 0 || self.districts_differ
     }
 
     /// The contrast of texts that agree as much as two texts can.
     pub(super) fn most_agreeing() -> Self {
-        Self { names_agree: MOST_NAMES, lines_agree: true, numbers_agree: MOST_NUMBERS, ..Self::default() }
+        Self { names_agree: MOST_NAMES, identifiers_agree: true, references_agree: true, ..Self::default() }
     }
 }
 
@@ -294,26 +307,28 @@ impl NumberComparison {
 /// The contrast of two sides and of the numbers of both texts, which `numbers` compares for a kind. The differences are not named.
 pub(super) fn weigh_up(a: Side, b: Side, numbers: impl Fn(ObjectKind) -> NumberComparison) -> Contrast {
     use NumberComparison::{Agree, Differ, Missing, Substituted};
-    let lines = numbers(ObjectKind::Line);
     let mut found = Contrast {
         names_agree: a.shared.max(b.shared).min(MOST_NAMES),
         names_differ: a.only.min(b.only).min(MOST_NAMES),
         other_names: a.only_count.min(b.only_count).min(MOST_OTHER_NAMES),
         districts_differ: a.other_district && b.other_district,
-        lines_agree: matches!(lines, Agree | Substituted),
-        lines_differ: lines == Differ,
-        numbers_substituted: u8::from(lines == Substituted),
+        references_agree: matches!(numbers(ObjectKind::Number), Agree | Substituted),
         ..Contrast::default()
     };
-    for kind in NUMBERS.into_iter().filter(|kind| *kind != ObjectKind::Line) {
+    for kind in IDENTIFIERS {
+        let compared = numbers(kind);
+        found.identifiers_agree |= matches!(compared, Agree | Substituted);
+        found.identifiers_differ |= compared == Differ;
+        found.numbers_substituted += u8::from(compared == Substituted);
+    }
+    for kind in ADDRESS_NUMBERS {
         match numbers(kind) {
-            Agree => found.numbers_agree += 1,
             Substituted => found.numbers_substituted += 1,
             Differ => found.numbers_differ += 1,
-            Missing => {}
+            Agree | Missing => {}
         }
     }
-    for count in [&mut found.numbers_agree, &mut found.numbers_substituted, &mut found.numbers_differ] {
+    for count in [&mut found.numbers_substituted, &mut found.numbers_differ] {
         *count = (*count).min(MOST_NUMBERS);
     }
     found
@@ -418,8 +433,8 @@ mod tests {
     #[track_caller]
     fn agree(a: &str, b: &str) {
         let found = between(a, b);
-        let agrees = found.names_agree >= 1.0 || found.numbers_agree > 0;
-        let differs = found.names_differ > 0.0 || found.numbers_differ > 0 || found.lines_differ;
+        let agrees = found.names_agree >= 1.0 || found.identifiers_agree || found.references_agree;
+        let differs = found.names_differ > 0.0 || found.numbers_differ > 0 || found.identifiers_differ;
         assert!(agrees && !differs && found.differs.is_empty(), "{a} {b} {found:?}");
     }
 

@@ -1,17 +1,16 @@
 //! Verification: the evidence that two texts concern the same matter.
 //!
 //! Two texts are compared as weighted sets of shingles (character runs, [`ShingleSet`]), each weighing what its document frequency
-//! says ([`Frequencies`]), by the things that both name ([`Contrast`]), and by what stands in the place of something else
-//! ([`Replacements`]). The [`EvidenceModel`] turns these measures into a probability. A pair whose probability reaches
+//! says ([`Frequencies`]), by the things that both name ([`Contrast`]), and by the order of their text ([`Alignment`]). The [`EvidenceModel`] turns these measures into a probability. A pair whose probability reaches
 //! [`Verify::duplicate`] is a match.
 
 use std::sync::Arc;
 
+use super::alignment::{Alignment, TokenText, align_tokens, longest_run};
 use super::contrast::Contrast;
-use super::replacements::{Replacements, TokenText, replacements};
 use super::shingles::{Resemblance, ShingleSet};
 use crate::collection::Verify;
-use crate::evidence::{Contribution, EvidenceModel, NEAR_JACCARD, PairFeatures};
+use crate::evidence::{Contribution, EvidenceModel, PairFeatures};
 use crate::schemes::frequencies::Frequencies;
 
 /// How many times more shingles the longer text must have for the shared ones to be found by halving.
@@ -193,12 +192,7 @@ impl Verifier {
         probability + 1e-9 >= self.verify.duplicate
     }
 
-    /// Whether texts with this overlap are aligned to find [`Replacements`].
-    pub fn is_aligned(&self, overlap: &Overlap) -> bool {
-        overlap.plain.jaccard >= NEAR_JACCARD
-    }
-
-    /// Weighs the evidence. The texts are aligned only where that can change whether the pair is accepted, or `in_full`.
+    /// Weighs the evidence. The texts are compared in their order only where that can change whether the pair is accepted, or `in_full`.
     pub fn weigh_up(
         &self,
         overlap: &Overlap,
@@ -206,18 +200,24 @@ impl Verifier {
         in_full: bool,
         texts: impl FnOnce() -> (String, String),
     ) -> Evidence {
-        let evidence = self.evidence(overlap, contrast, &Replacements::default());
-        if !self.is_aligned(overlap) || !(evidence.accepted || in_full) {
-            return evidence;
+        let bound = self.evidence(overlap, contrast, &Alignment::most_favourable(overlap));
+        if !(bound.accepted || in_full) {
+            return bound;
         }
         let (a, b) = texts();
+        let longest_run = longest_run(&a, &b, self.verify.shingle, |code| self.weight(code));
+        let unaligned = self.evidence(overlap, contrast, &Alignment { longest_run, ..Alignment::default() });
+        if !(unaligned.accepted || in_full) {
+            return unaligned;
+        }
         let tokens = |text: &str| TokenText::of(text, |code| self.weight(code));
-        self.evidence(overlap, contrast, &replacements(&tokens(&a), &tokens(&b), &contrast.only_names))
+        let alignment = align_tokens(longest_run, &tokens(&a), &tokens(&b), &contrast.only_names);
+        self.evidence(overlap, contrast, &alignment)
     }
 
     /// Weighs the evidence. O(features).
-    pub fn evidence(&self, overlap: &Overlap, contrast: &Contrast, replacements: &Replacements) -> Evidence {
-        let features = PairFeatures::of(overlap, contrast, replacements);
+    pub fn evidence(&self, overlap: &Overlap, contrast: &Contrast, alignment: &Alignment) -> Evidence {
+        let features = PairFeatures::of(overlap, contrast, alignment);
         let probability = self.model.coefficients(self.is_counted()).probability(&features);
         let Overlap { shared, a, b, .. } = *overlap;
         let union = a + b - shared;
@@ -250,7 +250,9 @@ mod tests {
 
     fn evidence(verifier: &Verifier, a: &str, b: &str, contrast: &Contrast) -> Evidence {
         let ours = verifier.weigh(verifier.shingles(a));
-        verifier.evidence(&verifier.overlap(&ours, &verifier.shingles(b)), contrast, &Replacements::default())
+        let overlap = verifier.overlap(&ours, &verifier.shingles(b));
+        let longest_run = longest_run(a, b, 3, |code| verifier.weight(code));
+        verifier.evidence(&overlap, contrast, &Alignment { longest_run, ..Alignment::default() })
     }
 
     /// Frequencies of a collection in which every other record says `form`.
@@ -304,7 +306,7 @@ mod tests {
         let copy = format!("{FORM}我们等了很久了");
         assert!(evidence(&verifier, FORM, &copy, &Contrast::default()).accepted);
         assert!(!evidence(&verifier, FORM, &copy, &differing()).accepted);
-        let lines = Contrast { lines_differ: true, ..Contrast::default() };
+        let lines = Contrast { identifiers_differ: true, ..Contrast::default() };
         assert!(evidence(&verifier, FORM, &copy, &lines).probability < 0.8);
     }
 
@@ -313,13 +315,12 @@ mod tests {
         let verifier = Verifier::new(Verify::default(), saying(FORM));
         let [a, b] = ["反映雁坪电梯厂的电梯", "反映松岗机械厂的电梯"].map(|name| format!("{name}{FORM}"));
         let overlap = verifier.overlap(&verifier.weigh(verifier.shingles(&a)), &verifier.shingles(&b));
-        assert!(verifier.is_aligned(&overlap));
         let contrast = Contrast {
             only_names: [vec!["雁坪电梯厂".into()], vec!["松岗机械厂".into()]],
             ..Contrast::default()
         };
         let aligned = verifier.weigh_up(&overlap, &contrast, true, || (a.clone(), b.clone()));
-        let unaligned = verifier.evidence(&overlap, &contrast, &Replacements::default());
+        let unaligned = verifier.evidence(&overlap, &contrast, &Alignment::most_favourable(&overlap));
         assert!(aligned.probability < unaligned.probability && !aligned.accepted, "{aligned:?}");
     }
 
@@ -366,7 +367,7 @@ mod tests {
                 names_differ: names_differ.min(2.0),
                 ..Contrast::default()
             };
-            let accepted = |contrast: &Contrast| verifier.evidence(&overlap, contrast, &Replacements::default()).accepted;
+            let accepted = |contrast: &Contrast| verifier.evidence(&overlap, contrast, &Alignment::most_favourable(&overlap)).accepted;
             let before = accepted(&with(agree, differ));
             prop_assert!(!before || accepted(&with(agree + more, differ)));
             prop_assert!(before || !accepted(&with(agree, differ + more)));

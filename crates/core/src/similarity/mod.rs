@@ -5,23 +5,23 @@
 //! what the numbers rest on. Pure functions of normalised text; every cost is stated and bounded. Most pairs never come so far:
 //! a [`sketch()`] of a text in some hundred bytes tells that they are not alike, without the text.
 
+mod alignment;
 mod contrast;
 mod diff;
 mod evidence;
 mod names;
 mod passages;
 mod prefilter;
-mod replacements;
 mod shingles;
 mod sketch;
 mod sketches;
 
+pub use alignment::{Alignment, TokenText, align_tokens, longest_run};
 pub use contrast::{Contrast, Named, contrast};
 pub use diff::{MAX_DIFF_CHARS, Piece, align};
 pub use evidence::{Evidence, Overlap, Verifier, Weighed};
 pub use names::NameSieve;
 pub use passages::{MAX_PASSAGES, MIN_PASSAGE_CHARS, SharedPassage, shared_passages};
-pub use replacements::{Replacements, TokenText, replacements};
 pub use shingles::{Resemblance, ShingleSet};
 pub use sketch::{Sieve, Sifted, named_in, names_in, sketch, with_names};
 pub use sketches::Sketches;

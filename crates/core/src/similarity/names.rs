@@ -317,7 +317,10 @@ mod tests {
                     (contrast(&named(&a), &named(b), by), sieve.contrast(&sketched, names).expect("they are learned"));
                 prop_assert!(bound.names_agree + 1e-9 >= exact.names_agree && bound.names_differ <= exact.names_differ + 1e-9);
                 prop_assert!(exact.districts_differ || !bound.districts_differ);
-                let numbers = |found: &Contrast| (found.lines_agree, found.lines_differ, found.numbers_agree, found.numbers_differ, found.numbers_substituted);
+                let numbers = |found: &Contrast| {
+                    let identifiers = [found.identifiers_agree, found.identifiers_differ, found.references_agree];
+                    (identifiers, [found.numbers_differ, found.numbers_substituted])
+                };
                 prop_assert_eq!(numbers(&bound), numbers(&exact));
             }
         }

@@ -349,8 +349,8 @@ mod tests {
     use super::*;
     use crate::collection::{TextSettings, Verify};
     use crate::schemes::frequencies::{Counter, Frequencies};
+    use crate::similarity::Alignment;
     use crate::similarity::contrast::{Contrast, Named, contrast};
-    use crate::similarity::replacements::Replacements;
     use crate::similarity::shingles::ShingleSet;
     use crate::text::words::Words;
 
@@ -422,11 +422,11 @@ mod tests {
                 let (a, words) = (Sieve::new(weigher.weigh(a)), sketch(&weigher.weigh(b.clone()), None));
                 let overlap = weigher.overlap(a.weighed(), &b);
                 let agreeing = if objects { Contrast::most_agreeing() } else { Contrast::default() };
-                let exact = weigher.evidence(&overlap, &agreeing, &Replacements::default());
+                let exact = weigher.evidence(&overlap, &agreeing, &Alignment::most_favourable(&overlap));
                 // At the usual threshold, and at the one that is met exactly.
                 for duplicate in [0.5, exact.probability] {
                     let at = Verifier::new(Verify { duplicate, ..verify.clone() }, frequencies.clone());
-                    let accepted = at.evidence(&overlap, &agreeing, &Replacements::default()).accepted;
+                    let accepted = at.evidence(&overlap, &agreeing, &Alignment::most_favourable(&overlap)).accepted;
                     prop_assert!(!accepted || !rules_out(&a, &words, &at), "{overlap:?}");
                 }
                 Ok(())
@@ -448,7 +448,8 @@ mod tests {
             let [ours, theirs] = [&a, &b].map(|text| Named::new(text, finder.objects(text)));
             let (a, b) = (Sieve::new(weigher.weigh(weigher.shingles(&a))), weigher.shingles(&b));
             let contrast = contrast(&ours, &theirs, weigher.weighing_names());
-            let exact = weigher.evidence(&weigher.overlap(a.weighed(), &b), &contrast, &Replacements::default());
+            let overlap = weigher.overlap(a.weighed(), &b);
+            let exact = weigher.evidence(&overlap, &contrast, &Alignment::most_favourable(&overlap));
             let at = verifier(Verify { duplicate: exact.probability, ..base });
             let (plain, named) =
                 (sketch(&weigher.weigh(b.clone()), None), sketch(&weigher.weigh(b), Some(theirs.objects())));

@@ -1,6 +1,6 @@
-//! What is hot of late: the matters that most people wrote about, and the people who wrote most about one matter.
+//! Rankings of recent matters: the matters with most petitioners, and the petitioners with most records about one matter.
 //!
-//! Only groups with a record in the time asked about are looked at: O(members of all groups) to find them, O(members + pairs) of
+//! Only groups with a record in the time range of the request are ranked: O(members of all groups) to find them, O(members + pairs) of
 //! their components to rank them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{GroupView, Groups};
+use super::{CollectionGroups, GroupView};
 use crate::context::Context;
 use crate::read_records::ReadRecord;
 use crate::{Engine, Result, off_thread};
@@ -18,98 +18,97 @@ use doppel_core::record::RecordId;
 use doppel_core::verdict::ObjectKind;
 use doppel_store::Seq;
 
-/// Records of a matter that are read to find what they name: the latest. Enough to see what most of them name, and few enough to
-/// do it for all matters of a page.
+/// Number of records of a matter that are read for the names in their texts: the latest ones. The number is enough to find the names that
+/// most of them contain, and small enough for all matters of a page.
 const SAMPLED: usize = 8;
-/// Matters of a petitioner that are named; the others are counted.
+/// Largest number of matters of a petitioner that are listed; the others are counted.
 const MOST_MATTERS: usize = 3;
 
 /// A part of a ranking.
 #[derive(Clone, Debug)]
-pub struct Ranked<T> {
+pub struct RankingPart<T> {
     /// Best first.
     pub items: Vec<T>,
-    /// How many there are in all.
+    /// Number of items in the whole ranking.
     pub total: usize,
 }
 
-impl<T> Ranked<T> {
+impl<T> RankingPart<T> {
     fn part(items: Vec<T>, skip: usize, limit: usize) -> Self {
         let total = items.len();
         Self { items: items.into_iter().skip(skip).take(limit).collect(), total }
     }
 }
 
-/// A matter with records of late.
+/// A matter with records in the time range.
 #[derive(Clone, Debug)]
 pub struct HotIssue {
-    /// The group.
     pub group: GroupView,
-    /// Its records in the time asked about.
+    /// Number of its records in the time range.
     pub recent: usize,
-    /// How many of them in each part of that time.
+    /// Number of its records in each part of the time range.
     pub trend: Vec<usize>,
-    /// Its latest records, a few.
+    /// Ids of its latest records.
     pub latest: Vec<RecordId>,
 }
 
-/// Somebody who wrote more than once about one matter.
+/// A petitioner with several records about one matter.
 #[derive(Clone, Debug)]
 pub struct RepeatPetitioner {
-    /// One of their records: it says who they are.
+    /// One of their records, which contains their name.
     pub example: RecordId,
-    /// Their records about matters that they wrote about more than once.
+    /// Number of their records about matters about which they wrote more than once.
     pub records: usize,
-    /// Those of them in the time asked about.
+    /// Number of these records in the time range.
     pub recent: usize,
-    /// How many such matters.
+    /// Number of these matters.
     pub matters: usize,
-    /// The first of these, most records first.
-    pub most: Vec<Matter>,
-    /// Time of the earliest.
+    /// The matters with most of their records, most records first.
+    pub most: Vec<PetitionerMatter>,
+    /// Time of the earliest record.
     pub first: Option<Timestamp>,
-    /// Time of the latest.
+    /// Time of the latest record.
     pub last: Option<Timestamp>,
 }
 
-/// A matter that a petitioner wrote about.
+/// A matter of a petitioner.
 #[derive(Clone, Debug)]
-pub struct Matter {
-    /// Their earliest record in it.
+pub struct PetitionerMatter {
+    /// Their earliest record about the matter.
     pub id: RecordId,
-    /// How many records of theirs it has.
+    /// Number of their records about the matter.
     pub records: usize,
 }
 
-/// What records name most.
+/// The name that most records contain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MostNamed {
-    /// What it is.
+    /// The kind of the named object.
     pub kind: ObjectKind,
-    /// Its name, normalised.
+    /// The name, normalised.
     pub name: String,
-    /// How many of the records that were read name it.
+    /// Number of records that contain the name.
     pub records: usize,
-    /// How many were read.
+    /// Number of records that were read.
     pub of: usize,
 }
 
-/// What one petitioner wrote about one or more matters.
+/// The records of one petitioner about one or more matters.
 #[derive(Clone, Debug)]
-struct Wrote {
+struct PetitionerRecords {
     earliest: Seq,
     records: usize,
     recent: usize,
     first: Option<Timestamp>,
     last: Option<Timestamp>,
-    /// Earliest record of theirs in each matter, and their number of records in it.
+    /// For each matter, their earliest record and their number of records.
     matters: Vec<(Seq, usize)>,
 }
 
 impl Engine {
-    /// The matters with records since the first of `begins`, those of most petitioners first, then of most records; `limit` of
-    /// them after the first `skip`. `begins` are the beginnings of the parts of a trend, ascending; the last part has no end. O(members
-    /// of all groups), and O(members + pairs) of those with such records.
+    /// Returns the matters with records since the first of `begins`: most petitioners first, then most records; `limit` matters after the
+    /// first `skip`. `begins` are the beginnings of the parts of a trend, ascending; the last part has no end. O(members of all groups),
+    /// and O(members + pairs) of the groups with such records.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`](crate::Error::UnknownCollection).
@@ -119,21 +118,22 @@ impl Engine {
         begins: &[Timestamp],
         skip: usize,
         limit: usize,
-    ) -> Result<Ranked<HotIssue>> {
-        let (since, begins) = (begins.first().copied().unwrap_or(Timestamp::MAX), begins.to_vec());
+    ) -> Result<RankingPart<HotIssue>> {
+        let since = begins.first().copied().unwrap_or(Timestamp::MAX);
+        let begins = begins.to_vec();
         self.with_groups(collection, move |groups| {
             let issues = groups.since(since).into_iter().map(|group| groups.issue(&group, since, &begins));
             let mut issues: Vec<HotIssue> = issues.collect();
-            // Of equals the one whose group began first: the order in which they come.
+            // The sort is stable: among equal matters the one with the earliest group comes first.
             issues.sort_by_key(|issue| std::cmp::Reverse((issue.group.recent_petitioners, issue.recent)));
-            Ok(Ranked::part(issues, skip, limit))
+            Ok(RankingPart::part(issues, skip, limit))
         })
         .await
     }
 
-    /// Those who wrote more than once about one matter, and at least once since `since`: most records since then first, then most
-    /// in all; `limit` of them after the first `skip`. Of matters that nobody wrote about since then nothing is counted. Costs what
-    /// [`Engine::hot_issues`] does.
+    /// Returns the petitioners with more than one record about one matter, and at least one of them since `since`: most records since then
+    /// first, then most records; `limit` petitioners after the first `skip`. Matters without a record since then do not count. Same
+    /// complexity as [`Engine::hot_issues`].
     ///
     /// # Errors
     /// [`Error::UnknownCollection`](crate::Error::UnknownCollection).
@@ -143,9 +143,9 @@ impl Engine {
         since: Timestamp,
         skip: usize,
         limit: usize,
-    ) -> Result<Ranked<RepeatPetitioner>> {
+    ) -> Result<RankingPart<RepeatPetitioner>> {
         self.with_groups(collection, move |groups| {
-            let mut all: HashMap<u64, Wrote> = HashMap::new();
+            let mut all: HashMap<u64, PetitionerRecords> = HashMap::new();
             for group in groups.since(since) {
                 for (petitioner, wrote) in groups.by_petitioner(&group, since) {
                     if wrote.records > 1 {
@@ -153,17 +153,16 @@ impl Engine {
                     }
                 }
             }
-            let mut all: Vec<Wrote> = all.into_values().filter(|wrote| wrote.recent > 0).collect();
+            let mut all: Vec<PetitionerRecords> = all.into_values().filter(|wrote| wrote.recent > 0).collect();
             all.sort_by_key(|wrote| (std::cmp::Reverse((wrote.recent, wrote.records)), wrote.earliest));
-            let Ranked { items, total } = Ranked::part(all, skip, limit);
-            Ok(Ranked { items: items.into_iter().map(|wrote| groups.petitioner(wrote)).collect(), total })
+            let RankingPart { items, total } = RankingPart::part(all, skip, limit);
+            Ok(RankingPart { items: items.into_iter().map(|wrote| groups.petitioner(wrote)).collect(), total })
         })
         .await
     }
 
-    /// The road, place, water, organisation or district that most of these records name; of equals the one that says most of
-    /// where. `None` where none is named by two of them, or by the only one. O(records) reads, of texts that are mostly
-    /// remembered.
+    /// Returns the road, place, water, organisation or district that most of these records name; among equals the one with the most precise
+    /// location. `None` if no name occurs in two of the records, or in the only one. O(records) reads, most of them from memory.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`](crate::Error::UnknownCollection).
@@ -188,15 +187,14 @@ fn most_named(context: &Context, read: &[Arc<ReadRecord>]) -> Option<MostNamed> 
             }
         }
     }
-    let rank = |((kind, _), (records, at)): &((ObjectKind, &str), (usize, usize))| {
-        (*records, precision(*kind), std::cmp::Reverse(*at))
-    };
-    let ((kind, name), (records, _)) = named.into_iter().max_by_key(rank)?;
+    let named = named.into_iter();
+    let ((kind, name), (records, _)) =
+        named.max_by_key(|((kind, _), (records, at))| (*records, precision(*kind), std::cmp::Reverse(*at)))?;
     let best = MostNamed { kind, name: name.to_owned(), records, of: read.len() };
     Some(best).filter(|best| best.records > 1 || best.of == 1)
 }
 
-/// How much a name says of where something is; 0 where nothing.
+/// Returns the precision of the location that a name of this kind gives; 0 for none.
 fn precision(kind: ObjectKind) -> u8 {
     match kind {
         ObjectKind::Place => 5,
@@ -217,8 +215,13 @@ fn precision(kind: ObjectKind) -> u8 {
     }
 }
 
-impl Wrote {
-    /// Adds what the same person wrote about another matter.
+impl PetitionerRecords {
+    /// Creates the list for one matter, of which `earliest` is the first record.
+    fn begun_at(earliest: Seq) -> Self {
+        Self { earliest, records: 0, recent: 0, first: None, last: None, matters: vec![(earliest, 0)] }
+    }
+
+    /// Adds the records of the same petitioner about another matter.
     fn add(&mut self, other: &Self) {
         self.earliest = self.earliest.min(other.earliest);
         self.records += other.records;
@@ -229,26 +232,26 @@ impl Wrote {
     }
 }
 
-/// The earlier of two times, as far as there are any.
+/// Returns the earlier of two times, if there is one.
 fn earlier(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
     [one, other].into_iter().flatten().min()
 }
 
-impl Groups {
-    /// The groups with a record from `since` on, by first member of their component.
+impl CollectionGroups {
+    /// Returns the groups with a record from `since` on, by first member.
     fn since(&self, since: Timestamp) -> Vec<Group> {
-        let is_recent =
-            |seq: u64| self.members.get(&Seq(seq)).is_some_and(|member| member.time.is_some_and(|time| time >= since));
-        let mut recent: Vec<u64> = self.members.keys().map(|seq| seq.0).filter(|seq| is_recent(*seq)).collect();
+        let recent = self.members.iter().filter(|(_, member)| member.is_since(since));
+        let mut recent: Vec<u64> = recent.map(|(seq, _)| seq.0).collect();
         recent.sort_unstable();
-        let (mut seen, mut found) = (HashSet::new(), Vec::new());
+        let mut seen = HashSet::new();
+        let mut found = Vec::new();
         for seq in recent {
             if seen.contains(&seq) {
                 continue;
             }
-            let groups = self.beside(seq);
+            let groups = self.component_groups(seq);
             seen.extend(groups.iter().flat_map(|group| group.members.iter().copied()));
-            let recent = groups.iter().filter(|group| group.members.iter().any(|seq| is_recent(*seq)));
+            let recent = groups.iter().filter(|group| self.of(group).any(|member| member.is_since(since)));
             found.extend(recent.cloned());
         }
         found.sort_unstable_by_key(|group| group.members[0]);
@@ -275,21 +278,13 @@ impl Groups {
         }
     }
 
-    /// What each petitioner wrote about a matter.
-    fn by_petitioner(&self, group: &Group, since: Timestamp) -> BTreeMap<u64, Wrote> {
-        let mut found: BTreeMap<u64, Wrote> = BTreeMap::new();
+    /// Returns the records of each petitioner about a matter.
+    fn by_petitioner(&self, group: &Group, since: Timestamp) -> BTreeMap<u64, PetitionerRecords> {
+        let mut found: BTreeMap<u64, PetitionerRecords> = BTreeMap::new();
         for seq in &group.members {
             let Some(member) = self.members.get(&Seq(*seq)) else { continue };
             let Some(petitioner) = member.petitioner else { continue };
-            let new = || Wrote {
-                earliest: Seq(*seq),
-                records: 0,
-                recent: 0,
-                first: None,
-                last: None,
-                matters: vec![(Seq(*seq), 0)],
-            };
-            let wrote = found.entry(petitioner).or_insert_with(new);
+            let wrote = found.entry(petitioner).or_insert_with(|| PetitionerRecords::begun_at(Seq(*seq)));
             wrote.records += 1;
             wrote.recent += usize::from(member.time.is_some_and(|time| time >= since));
             wrote.first = earlier(wrote.first, member.time);
@@ -299,15 +294,19 @@ impl Groups {
         found
     }
 
-    fn petitioner(&self, mut wrote: Wrote) -> RepeatPetitioner {
+    fn petitioner(&self, mut wrote: PetitionerRecords) -> RepeatPetitioner {
         wrote.matters.sort_by_key(|(first, records)| (std::cmp::Reverse(*records), *first));
-        let matter = |(first, records): &(Seq, usize)| Matter { id: self.id(first.0), records: *records };
         RepeatPetitioner {
             example: self.id(wrote.earliest.0),
             records: wrote.records,
             recent: wrote.recent,
             matters: wrote.matters.len(),
-            most: wrote.matters.iter().take(MOST_MATTERS).map(matter).collect(),
+            most: wrote
+                .matters
+                .iter()
+                .take(MOST_MATTERS)
+                .map(|(first, records)| PetitionerMatter { id: self.id(first.0), records: *records })
+                .collect(),
             first: wrote.first,
             last: wrote.last,
         }

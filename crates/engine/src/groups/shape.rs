@@ -1,11 +1,11 @@
-//! How a group hangs together, what it would become if people decided, and how alike the two records of a pair are.
+//! The shape of a group: its links, the groups after supposed decisions, and the similarity of pairs.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{GroupView, Groups, MAX_MEMBERS};
+use super::{CollectionGroups, GroupView};
 use crate::answers::PairView;
 use crate::context::Context;
 use crate::judge::contrasted;
@@ -14,86 +14,86 @@ use crate::{Engine, Error, Result, off_thread};
 use doppel_core::collection::CollectionName;
 use doppel_core::index::groups::{Decision, Group, GroupSet};
 use doppel_core::record::RecordId;
-use doppel_core::similarity::Replacements;
+use doppel_core::similarity::Alignment;
 use doppel_store::Seq;
 
-/// Most members of which a shape tells: ten times a large one. Beyond, the earliest.
+/// Largest number of members in a shape: ten times a large group. A larger group is cut to its earliest members.
 const MAX_SHAPED: usize = 10_000;
 
 /// A member of a group.
 #[derive(Clone, Debug)]
 pub struct MemberShape {
-    /// The record.
     pub id: RecordId,
-    /// When it was submitted, or stored where it does not say.
+    /// Time of its submission, or of its storage if the record does not contain the time.
     pub time: Option<Timestamp>,
-    /// Its place among the petitioners.
+    /// Index of its petitioner in [`GroupShape::petitioners`].
     pub petitioner: Option<usize>,
 }
 
-/// Who wrote about a matter.
+/// A petitioner of a matter.
 #[derive(Clone, Debug)]
 pub struct PetitionerShape {
-    /// Their earliest record: it says who they are.
+    /// Their earliest record, which contains their name.
     pub example: RecordId,
-    /// How many are theirs.
+    /// Number of their records.
     pub records: usize,
-    /// Time of the earliest.
+    /// Time of the earliest record.
     pub first: Option<Timestamp>,
-    /// Time of the latest.
+    /// Time of the latest record.
     pub last: Option<Timestamp>,
 }
 
-/// How a group hangs together.
+/// The shape of a group.
 #[derive(Clone, Debug)]
 pub struct GroupShape {
-    /// What lists show.
+    /// The description of the group in lists.
     pub group: GroupView,
-    /// Its records in the order they were registered, at most 10,000.
+    /// Its records in the order of registration, at most 10,000.
     pub members: Vec<MemberShape>,
-    /// Who they are of, most records first.
+    /// Its petitioners, most records first.
     pub petitioners: Vec<PetitionerShape>,
-    /// Places of the members that tell most of how it hangs together: the ends of its single links, then the earliest.
+    /// Indices of the members to draw: the ends of single links, then the earliest members.
     pub drawn: Vec<usize>,
-    /// The pairs between those, as places of members.
+    /// The pairs between the drawn members, as indices of members.
     pub pairs: Vec<(usize, usize)>,
-    /// Pairs without which it would fall in two, at most 1000.
+    /// Pairs without which the group would be two groups, at most 1000.
     pub bridges: Vec<PairView>,
-    /// Pairs that would join it to another group, at most 1000.
+    /// Pairs that would join the group to another group, at most 1000.
     pub cut: Vec<PairView>,
     /// Pairs that a person rejected, at most 1000.
     pub rejected: Vec<PairView>,
 }
 
-/// What a person might decide.
+/// A decision that a person might make.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Supposed {
-    /// The one record.
+pub struct SupposedDecision {
+    /// One record.
     pub one: RecordId,
-    /// The other.
+    /// The other record.
     pub other: RecordId,
-    /// Whether they are the same matter.
+    /// True if they are the same matter.
     pub same: bool,
 }
 
-/// How alike two stored records are.
+/// The similarity of two stored records.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Likeness {
-    /// Whether they have the same text.
+pub struct PairSimilarity {
+    /// True if they have the same text.
     pub exact: bool,
     /// The verified similarity, 0 to 1.
     pub similarity: f64,
 }
 
 impl Engine {
-    /// The group that a record is in, with how it hangs together: pairs are told between at most `drawn` of its members. O(members +
-    /// pairs) of its component.
+    /// Returns the group of a record, with its shape: the pairs between at most `drawn` of its members. O(members + pairs) of its
+    /// component.
     ///
     /// # Errors
-    /// [`Error::UnknownCollection`], [`Error::UnknownRecord`]; [`Error::Ungrouped`] where it is in no group.
+    /// [`Error::UnknownCollection`], [`Error::UnknownRecord`]; [`Error::Ungrouped`] if the record is in no group.
     pub async fn group_shape(&self, collection: &CollectionName, id: &RecordId, drawn: usize) -> Result<GroupShape> {
         self.stored(collection, id).await?;
-        let (id, name) = (id.clone(), collection.clone());
+        let id = id.clone();
+        let name = collection.clone();
         self.with_groups(collection, move |groups| {
             let group = groups.group_of(&id).ok_or(Error::Ungrouped(name))?;
             Ok(groups.shape(&group, drawn))
@@ -101,19 +101,21 @@ impl Engine {
         .await
     }
 
-    /// What would become of the records of a group, and of those named, if people decided so: the groups they would be in, by first
-    /// record, and by themselves those that would be in none. Nothing is changed. O(members + pairs) of the components.
+    /// Returns the groups in which the members of a group and the named records would be after supposed decisions, by first record; a
+    /// record that would be in no group forms a list of its own. Changes nothing. O(members + pairs) of the components.
     ///
     /// # Errors
-    /// As for [`Engine::group_shape`].
+    /// The errors of [`Engine::group_shape`].
     pub async fn groups_if(
         &self,
         collection: &CollectionName,
         id: &RecordId,
-        supposed: &[Supposed],
+        supposed: &[SupposedDecision],
     ) -> Result<Vec<Vec<RecordId>>> {
         self.stored(collection, id).await?;
-        let (id, name, supposed) = (id.clone(), collection.clone(), supposed.to_vec());
+        let id = id.clone();
+        let name = collection.clone();
+        let supposed = supposed.to_vec();
         self.with_groups(collection, move |groups| {
             let group = groups.group_of(&id).ok_or(Error::Ungrouped(name))?;
             let named = groups.suppose(&group, &supposed);
@@ -122,7 +124,7 @@ impl Engine {
         .await
     }
 
-    /// How alike the records of each pair are, by the settings of today; `None` where one is gone. O(pairs) comparisons.
+    /// Returns the similarity of each pair by the present settings; `None` if a record of the pair is gone. O(pairs) comparisons.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
@@ -130,7 +132,7 @@ impl Engine {
         &self,
         collection: &CollectionName,
         pairs: &[(RecordId, RecordId)],
-    ) -> Result<Vec<Option<Likeness>>> {
+    ) -> Result<Vec<Option<PairSimilarity>>> {
         let context = self.context(collection).await?;
         let mut read: HashMap<&RecordId, Option<Arc<ReadRecord>>> = HashMap::new();
         for id in pairs.iter().flat_map(|(one, other)| [one, other]) {
@@ -139,8 +141,8 @@ impl Engine {
                 read.insert(id, record.and_then(|record| context.keep(&record)));
             }
         }
-        let both = |(one, other): &(RecordId, RecordId)| Some((read[one].clone()?, read[other].clone()?));
-        let both: Vec<_> = pairs.iter().map(both).collect();
+        let both = pairs.iter().map(|(one, other)| read[one].clone().zip(read[other].clone()));
+        let both: Vec<_> = both.collect();
         off_thread(move || {
             Ok(both.iter().map(|both| both.as_ref().map(|(one, other)| likeness(&context, one, other))).collect())
         })
@@ -148,20 +150,23 @@ impl Engine {
     }
 }
 
-fn likeness(context: &Context, one: &ReadRecord, other: &ReadRecord) -> Likeness {
+fn likeness(context: &Context, one: &ReadRecord, other: &ReadRecord) -> PairSimilarity {
     if one.digest.is_some() && one.digest == other.digest {
-        return Likeness { exact: true, similarity: 1.0 };
+        return PairSimilarity { exact: true, similarity: 1.0 };
     }
-    // Who does not verify pairs calls all alike that the channels find.
-    let Some(verifier) = &context.verifier else { return Likeness { exact: false, similarity: 1.0 } };
-    let shingles = |text: &str| verifier.shingles(text);
-    let overlap = verifier.overlap(&verifier.weigh(one.shingles(shingles).clone()), other.shingles(shingles));
-    let named = |text: &str| context.named(text);
-    let contrast = contrasted(verifier, one.named(named), other.named(named));
-    Likeness { exact: false, similarity: verifier.evidence(&overlap, &contrast, &Replacements::default()).similarity }
+    // Without verification, all pairs that the channels find count as equally similar.
+    let Some(verifier) = &context.verifier else { return PairSimilarity { exact: false, similarity: 1.0 } };
+    let weighed = verifier.weigh(one.shingles(|text| verifier.shingles(text)).clone());
+    let overlap = verifier.overlap(&weighed, other.shingles(|text| verifier.shingles(text)));
+    let named = one.named(|text| context.named(text));
+    let contrast = contrasted(verifier, named, other.named(|text| context.named(text)));
+    PairSimilarity {
+        exact: false,
+        similarity: verifier.evidence(&overlap, &contrast, &Alignment::default()).similarity,
+    }
 }
 
-impl Groups {
+impl CollectionGroups {
     fn shape(&self, group: &Group, drawn: usize) -> GroupShape {
         let seqs = &group.members[..group.members.len().min(MAX_SHAPED)];
         let petitioners = self.petitioners(seqs);
@@ -172,30 +177,29 @@ impl Groups {
             time: member.time,
             petitioner: member.petitioner.and_then(|petitioner| place.get(&petitioner).copied()),
         });
-        let drawn = telling(group, seqs, drawn);
-        let pair = |(earlier, later): &(u64, u64)| PairView { earlier: self.id(*earlier), later: self.id(*later) };
-        let listed = |pairs: &[(u64, u64)]| pairs.iter().take(MAX_MEMBERS).map(pair).collect();
+        let drawn = members_to_draw(group, seqs, drawn);
         GroupShape {
             group: self.view(group, Timestamp::MIN),
             members: members.collect(),
             petitioners: petitioners.into_iter().map(|(_, petitioner)| petitioner).collect(),
             pairs: self.pairs_between(group, seqs, &drawn),
             drawn,
-            bridges: listed(&group.bridges),
-            cut: listed(&group.cut),
-            rejected: listed(&group.rejected),
+            bridges: self.pair_views(&group.bridges),
+            cut: self.pair_views(&group.cut),
+            rejected: self.pair_views(&group.rejected),
         }
     }
 
-    /// By petitioner, most records first, of equals the earliest.
+    /// Returns the petitioners, most records first; among equals the one with the earliest record.
     fn petitioners(&self, seqs: &[u64]) -> Vec<(u64, PetitionerShape)> {
         let mut found: BTreeMap<u64, (u64, PetitionerShape)> = BTreeMap::new();
         for seq in seqs {
             let member = &self.members[&Seq(*seq)];
             let Some(petitioner) = member.petitioner else { continue };
-            let new =
-                || PetitionerShape { example: member.id.clone(), records: 0, first: member.time, last: member.time };
-            let (_, shape) = found.entry(petitioner).or_insert_with(|| (*seq, new()));
+            let (_, shape) = found.entry(petitioner).or_insert_with(|| {
+                let example = member.id.clone();
+                (*seq, PetitionerShape { example, records: 0, first: member.time, last: member.time })
+            });
             shape.records += 1;
             shape.first = [shape.first, member.time].into_iter().flatten().min();
             shape.last = shape.last.max(member.time);
@@ -207,25 +211,28 @@ impl Groups {
 
     fn pairs_between(&self, group: &Group, seqs: &[u64], drawn: &[usize]) -> Vec<(usize, usize)> {
         let places: HashMap<u64, usize> = drawn.iter().map(|place| (seqs[*place], *place)).collect();
-        let of = |place: &usize| {
+        let mut pairs = Vec::new();
+        for place in drawn {
             let others = self.set.pairs_of(seqs[*place]).filter_map(|other| places.get(&other).copied());
-            others.filter(|other| other > place).map(|other| (*place, other)).collect::<Vec<_>>()
-        };
-        let mut pairs: Vec<(usize, usize)> = drawn.iter().flat_map(of).collect();
+            pairs.extend(others.filter(|other| other > place).map(|other| (*place, other)));
+        }
         pairs.sort_unstable();
         debug_assert!(pairs.len() <= group.pairs);
         pairs
     }
 
-    /// The groups of the members and of those named if it was so decided.
-    fn suppose(&self, group: &Group, supposed: &[Supposed]) -> Vec<Vec<u64>> {
-        let seq = |id: &RecordId| self.by_id.get(id).map(|seq| seq.0);
-        let known = |supposed: &Supposed| Some((seq(&supposed.one)?, seq(&supposed.other)?, supposed.same));
-        let supposed: Vec<(u64, u64, bool)> = supposed.iter().filter_map(known).collect();
+    /// Returns the groups of the members and of the named records after the supposed decisions.
+    fn suppose(&self, group: &Group, supposed: &[SupposedDecision]) -> Vec<Vec<u64>> {
+        let mut decisions: Vec<(u64, u64, bool)> = Vec::with_capacity(supposed.len());
+        for SupposedDecision { one, other, same } in supposed {
+            if let (Some(one), Some(other)) = (self.by_id.get(one), self.by_id.get(other)) {
+                decisions.push((one.0, other.0, *same));
+            }
+        }
         let mut touched: BTreeSet<u64> = group.members.iter().copied().collect();
-        touched.extend(supposed.iter().flat_map(|(one, other, _)| [*one, *other]));
-        let mut set = self.around(&touched);
-        for (one, other, same) in supposed {
+        touched.extend(decisions.iter().flat_map(|(one, other, _)| [*one, *other]));
+        let mut set = self.components_of(&touched);
+        for (one, other, same) in decisions {
             if same { set.confirm(one, other) } else { set.reject(one, other) }
         }
         let mut groups = Vec::new();
@@ -237,9 +244,10 @@ impl Groups {
         groups
     }
 
-    /// The components of these members, by themselves.
-    fn around(&self, members: &BTreeSet<u64>) -> GroupSet {
-        let (mut set, mut seen) = (GroupSet::new(), members.clone());
+    /// Returns a copy of the components of these members.
+    fn components_of(&self, members: &BTreeSet<u64>) -> GroupSet {
+        let mut set = GroupSet::new();
+        let mut seen = members.clone();
         let mut open: Vec<u64> = members.iter().copied().collect();
         while let Some(member) = open.pop() {
             for other in self.set.pairs_of(member) {
@@ -256,8 +264,8 @@ impl Groups {
     }
 }
 
-/// Places of the members to draw: the ends of single links and of rejected pairs, then the earliest.
-fn telling(group: &Group, seqs: &[u64], most: usize) -> Vec<usize> {
+/// Returns the indices of the members to draw, at most `most`: the ends of single links and of rejected pairs, then the earliest members.
+fn members_to_draw(group: &Group, seqs: &[u64], most: usize) -> Vec<usize> {
     let links = group.bridges.iter().chain(&group.cut).chain(&group.rejected);
     let ends = links.flat_map(|(one, other)| [*one, *other]).filter_map(|seq| seqs.binary_search(&seq).ok());
     let mut drawn: BTreeSet<usize> = BTreeSet::new();

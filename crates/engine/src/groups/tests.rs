@@ -1,11 +1,11 @@
-//! Two crowds that one pair links, over the model store.
+//! Tests of two sets of records that one pair links, with the model store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::json;
 
-use super::{GroupDetail, Order, Supposed};
+use super::{GroupDetail, GroupOrder, SupposedDecision};
 use crate::decisions::Opinion;
 use crate::tasks::{Purge, Survivor, Window};
 use crate::{Engine, IfDuplicate, Options};
@@ -14,7 +14,7 @@ use doppel_core::record::{RecordId, Row};
 use doppel_store::decisions::Judgement;
 use doppel_store::model::ModelStore;
 
-/// A number above all before.
+/// Returns a number larger than all earlier ones.
 fn tick() -> u64 {
     static TICKS: AtomicU64 = AtomicU64::new(1_767_225_600_000_000);
     TICKS.fetch_add(1, Ordering::Relaxed)
@@ -24,19 +24,20 @@ fn id(text: &str) -> RecordId {
     RecordId::new(text).unwrap()
 }
 
-/// Han characters that other subjects do not have.
+/// Returns Han characters that texts of other subjects do not contain.
 fn text(subject: u32, length: u32) -> String {
     (0..length).filter_map(|at| char::from_u32(0x4e00 + subject * 500 + at * 7)).collect()
 }
 
-struct Desk {
+struct TwoSetsDesk {
     engine: Engine,
     name: CollectionName,
 }
 
-impl Desk {
-    /// Of each of two subjects five copies and a letter, `a5` and `b5`, that goes on to what both letters go on to.
-    async fn with_two_crowds() -> Self {
+impl TwoSetsDesk {
+    /// Registers, for each of two subjects, five copies and one letter (`a5`, `b5`) that also contains a passage of a third subject. This
+    /// passage links the two letters.
+    async fn with_two_sets() -> Self {
         let now = || "2026-01-01T00:00:00Z".to_owned();
         let options = Options {
             auto_create: true,
@@ -50,21 +51,21 @@ impl Desk {
         };
         let engine = Engine::new(Arc::new(ModelStore::default()), options);
         let desk = Self { engine, name: CollectionName::new("letters").unwrap() };
-        for (crowd, subject) in [("a", 1), ("b", 2)] {
+        for (set, subject) in [("a", 1), ("b", 2)] {
             for at in 0..6 {
                 let more = if at == 5 { text(3, 90) } else { String::new() };
                 let row = json!({ "content": text(subject, 40) + &more }).to_string();
                 let row = Row::parse(row.as_bytes()).unwrap();
-                let id = id(&format!("{crowd}{at}"));
+                let id = id(&format!("{set}{at}"));
                 desk.engine.register(&desk.name, Some(id), row, IfDuplicate::Keep).await.unwrap();
             }
         }
         desk
     }
 
-    /// Names and sizes of all groups, as listed.
+    /// Returns the names and sizes of all groups, as listed.
     async fn listed(&self) -> Vec<(String, usize)> {
-        let (views, _) = self.engine.groups(&self.name, (Order::Size, 30), 2, None, 100).await.unwrap();
+        let (views, _) = self.engine.groups(&self.name, GroupOrder::Size, 30, 2, None, 100).await.unwrap();
         views.into_iter().map(|view| (view.id.to_string(), view.size)).collect()
     }
 
@@ -73,7 +74,8 @@ impl Desk {
     }
 
     async fn rule(&self, judgement: Judgement) {
-        let (pair, opinion) = ([id("a5"), id("b5")], Opinion { judgement, by: None, note: None });
+        let pair = [id("a5"), id("b5")];
+        let opinion = Opinion { judgement, by: None, note: None };
         let ruled = match judgement {
             Judgement::Withdrawn => self.engine.withdraw(&self.name, &pair[0], &pair[1], opinion).await,
             _ => self.engine.decide(&self.name, &pair[0], &pair[1], opinion).await,
@@ -81,18 +83,18 @@ impl Desk {
         ruled.unwrap();
     }
 
-    /// A letter about a subject, by somebody, at a time.
+    /// Registers a letter about a subject, by a petitioner, with a time.
     async fn letter(&self, name: &str, subject: u32, user: &str, time: &str) {
         let row = json!({ "content": text(subject, 40), "user": user, "time": time }).to_string();
         let row = Row::parse(row.as_bytes()).unwrap();
         self.engine.register(&self.name, Some(id(name)), row, IfDuplicate::Keep).await.unwrap();
     }
 
-    /// What the groups of `of` would be if it was so decided.
+    /// Returns the groups of `of` after the supposed decisions.
     async fn supposed(&self, of: &str, supposed: &[(&str, &str, bool)]) -> Vec<String> {
-        let supposed: Vec<Supposed> = supposed
+        let supposed: Vec<SupposedDecision> = supposed
             .iter()
-            .map(|(one, other, same)| Supposed { one: id(one), other: id(other), same: *same })
+            .map(|(one, other, same)| SupposedDecision { one: id(one), other: id(other), same: *same })
             .collect();
         let groups = self.engine.groups_if(&self.name, &id(of), &supposed).await.unwrap();
         groups.iter().map(|members| members.iter().map(RecordId::as_str).collect::<Vec<_>>().join(" ")).collect()
@@ -103,22 +105,26 @@ fn ids(group: &GroupDetail) -> Vec<&str> {
     group.members.iter().map(RecordId::as_str).collect()
 }
 
+/// Returns the pairs that would join a group to another one.
+fn cut_pairs(group: &GroupDetail) -> Vec<(String, String)> {
+    group.cut.iter().map(|pair| (pair.earlier.to_string(), pair.later.to_string())).collect()
+}
+
 #[tokio::test]
-async fn two_crowds_that_one_pair_links_are_two_groups_until_a_person_confirms_the_pair() {
-    let desk = Desk::with_two_crowds().await;
+async fn two_sets_with_one_link_are_two_groups_until_a_person_confirms_the_pair() {
+    let desk = TwoSetsDesk::with_two_sets().await;
     let two = [("a0".to_owned(), 6), ("b0".to_owned(), 6)];
     assert_eq!(desk.listed().await, two);
-    let (a, b) = (desk.group("a5").await, desk.group("b2").await);
+    let a = desk.group("a5").await;
+    let b = desk.group("b2").await;
     assert_eq!(
         (ids(&a), ids(&b)),
         (vec!["a0", "a1", "a2", "a3", "a4", "a5"], vec!["b0", "b1", "b2", "b3", "b4", "b5"])
     );
     assert_eq!((a.group.pairs, a.group.density, a.bridges.len(), a.truncated), (15, 1.0, 0, false));
-    let link = |group: &GroupDetail| {
-        let cut = group.cut.iter().map(|pair| (pair.earlier.to_string(), pair.later.to_string()));
-        cut.collect::<Vec<_>>()
-    };
-    assert_eq!((link(&a), link(&b)), (vec![("a5".into(), "b5".into())], vec![("a5".into(), "b5".into())]));
+    let expected = [("a5".to_owned(), "b5".to_owned())];
+    assert_eq!(cut_pairs(&a), expected);
+    assert_eq!(cut_pairs(&b), expected);
 
     desk.rule(Judgement::Same).await;
     assert_eq!(desk.listed().await, [("a0".to_owned(), 12)]);
@@ -129,21 +135,22 @@ async fn two_crowds_that_one_pair_links_are_two_groups_until_a_person_confirms_t
     desk.rule(Judgement::NotSame).await;
     assert_eq!(desk.listed().await, two);
     let a = desk.group("a0").await;
-    assert_eq!((a.cut.len(), a.group.contested), (0, false), "no pair, and of no group");
+    assert_eq!((a.cut.len(), a.group.contested), (0, false), "a rejected pair belongs to no group");
 }
 
 #[tokio::test]
-async fn a_purge_leaves_one_record_of_each_crowd() {
-    let desk = Desk::with_two_crowds().await;
+async fn a_purge_leaves_one_record_of_each_set() {
+    let desk = TwoSetsDesk::with_two_sets().await;
     let purge = Purge { keep: Survivor::First, near: true, dry_run: true, window: Window::default() };
     let found = desk.engine.find_superfluous(&desk.name, purge, |_| {}).await.unwrap();
     assert_eq!((found.groups, found.changed, found.delete.len()), (2, 0, 10));
     assert!(found.delete.iter().all(|which| which.id.as_str()[..1] == which.kept.id.as_str()[..1]));
 }
 
-/// Two matters: the first of three people, one of whom wrote twice, the second of one who wrote three times, long ago.
-async fn hot_and_cold() -> Desk {
-    let desk = Desk::with_two_crowds().await;
+/// Registers records about two matters: the first by three petitioners, one of whom wrote twice; the second by one petitioner, who wrote
+/// three times, long ago.
+async fn hot_and_cold() -> TwoSetsDesk {
+    let desk = TwoSetsDesk::with_two_sets().await;
     for (name, subject, user, time) in [
         ("h1", 11, "甲", "2025-01-01T00:00:00Z"),
         ("h2", 11, "乙", "2026-03-01T00:00:00Z"),
@@ -163,65 +170,69 @@ fn at(time: &str) -> jiff::Timestamp {
 }
 
 #[tokio::test]
-async fn hot_is_what_most_people_wrote_about_in_the_time_asked_about() {
+async fn hot_issues_are_the_matters_with_most_petitioners_in_the_time_range() {
     let desk = hot_and_cold().await;
     let begins = [at("2026-02-28T00:00:00Z"), at("2026-03-02T00:00:00Z"), at("2026-03-04T00:00:00Z")];
     let hot = desk.engine.hot_issues(&desk.name, &begins, 0, 10).await.unwrap();
     assert_eq!((hot.total, hot.items[0].group.id.as_str()), (1, "h1"));
     let issue = &hot.items[0];
-    assert_eq!((issue.recent, &issue.trend[..]), (3, &[1, 1, 1][..]), "what is older is not of late");
+    assert_eq!((issue.recent, &issue.trend[..]), (3, &[1, 1, 1][..]), "the trend leaves older records out");
     assert_eq!((issue.group.size, issue.group.petitioners, issue.group.recent_petitioners), (4, 3, 2));
     assert_eq!(issue.latest.iter().map(RecordId::as_str).collect::<Vec<_>>(), ["h4", "h3", "h2", "h1"]);
     let all = desk.engine.hot_issues(&desk.name, &[at("2000-01-01T00:00:00Z")], 0, 10).await.unwrap();
     let names: Vec<&str> = all.items.iter().map(|issue| issue.group.id.as_str()).collect();
-    assert_eq!(names, ["h1", "c1", "a0", "b0"], "people before records");
+    assert_eq!(names, ["h1", "c1", "a0", "b0"], "number of petitioners before number of records");
     let part = desk.engine.hot_issues(&desk.name, &[at("2000-01-01T00:00:00Z")], 1, 2).await.unwrap();
     assert_eq!((part.total, part.items.len(), part.items[0].group.id.as_str()), (4, 2, "c1"));
 }
 
+async fn repeat_petitioners(desk: &TwoSetsDesk, since: &str) -> Vec<super::RepeatPetitioner> {
+    desk.engine.repeat_petitioners(&desk.name, at(since), 0, 10).await.unwrap().items
+}
+
+/// Returns the example of each petitioner, with the numbers of all records, of recent records and of matters.
+fn counts_of(found: &[super::RepeatPetitioner]) -> Vec<(String, usize, usize, usize)> {
+    found.iter().map(|one| (one.example.to_string(), one.records, one.recent, one.matters)).collect()
+}
+
 #[tokio::test]
-async fn repeat_petitioners_are_those_who_wrote_again_about_the_same_matter() {
+async fn repeat_petitioners_have_several_records_about_one_matter() {
     let desk = hot_and_cold().await;
-    let since = |since| desk.engine.repeat_petitioners(&desk.name, at(since), 0, 10);
-    let late = since("2026-02-28T00:00:00Z").await.unwrap();
-    let said =
-        |found: &super::RepeatPetitioner| (found.example.to_string(), found.records, found.recent, found.matters);
-    assert_eq!(late.items.iter().map(said).collect::<Vec<_>>(), [("h3".into(), 2, 2, 1)]);
-    assert_eq!(
-        (late.items[0].first, late.items[0].last),
-        (Some(at("2026-03-02T00:00:00Z")), Some(at("2026-03-05T00:00:00Z")))
-    );
-    // Another matter of the same person.
+    let late = repeat_petitioners(&desk, "2026-02-28T00:00:00Z").await;
+    assert_eq!(counts_of(&late), [("h3".into(), 2, 2, 1)]);
+    assert_eq!((late[0].first, late[0].last), (Some(at("2026-03-02T00:00:00Z")), Some(at("2026-03-05T00:00:00Z"))));
+    // Another matter of the same petitioner.
     desk.letter("n1", 13, "丙", "2026-03-06T00:00:00Z").await;
     desk.letter("n2", 13, "丙", "2026-03-07T00:00:00Z").await;
-    let all = since("2000-01-01T00:00:00Z").await.unwrap();
-    assert_eq!(all.items.iter().map(said).collect::<Vec<_>>(), [("h3".into(), 4, 4, 2), ("c1".into(), 3, 3, 1)]);
+    let all = repeat_petitioners(&desk, "2000-01-01T00:00:00Z").await;
+    assert_eq!(counts_of(&all), [("h3".into(), 4, 4, 2), ("c1".into(), 3, 3, 1)]);
     assert_eq!(
-        all.items[0].most.iter().map(|matter| (matter.id.as_str(), matter.records)).collect::<Vec<_>>(),
+        all[0].most.iter().map(|matter| (matter.id.as_str(), matter.records)).collect::<Vec<_>>(),
         [("h3", 2), ("n1", 2)]
     );
 }
 
 #[tokio::test]
-async fn what_would_become_of_a_group_is_told_and_nothing_is_changed() {
-    let desk = Desk::with_two_crowds().await;
-    let (a, b) = ("a0 a1 a2 a3 a4 a5", "b0 b1 b2 b3 b4 b5");
+async fn supposed_decisions_show_the_resulting_groups_and_change_nothing() {
+    let desk = TwoSetsDesk::with_two_sets().await;
+    let a = "a0 a1 a2 a3 a4 a5";
+    let b = "b0 b1 b2 b3 b4 b5";
     assert_eq!(desk.supposed("a0", &[]).await, [a]);
     assert_eq!(desk.supposed("a0", &[("b5", "a5", true)]).await, [format!("{a} {b}")]);
     assert_eq!(desk.supposed("a0", &[("a5", "b5", false)]).await, [a, b]);
-    assert_eq!(desk.supposed("a0", &[("a0", "a1", false)]).await, [a], "others hold the two together");
+    assert_eq!(desk.supposed("a0", &[("a0", "a1", false)]).await, [a], "other pairs link the two");
     desk.rule(Judgement::Same).await;
     assert_eq!(desk.supposed("b1", &[]).await, [format!("{a} {b}")]);
     assert_eq!(desk.supposed("b1", &[("a5", "b5", false)]).await, [a, b]);
-    assert_eq!(desk.listed().await, [("a0".to_owned(), 12)], "as before");
+    assert_eq!(desk.listed().await, [("a0".to_owned(), 12)], "unchanged");
     desk.letter("x", 21, "甲", "").await;
     desk.letter("y", 21, "甲", "").await;
-    assert_eq!(desk.supposed("x", &[("x", "y", false)]).await, ["x", "y"], "in no group at all");
+    assert_eq!(desk.supposed("x", &[("x", "y", false)]).await, ["x", "y"], "in no group");
 }
 
 #[tokio::test]
 async fn a_shape_draws_the_ends_of_single_links_first() {
-    let desk = Desk::with_two_crowds().await;
+    let desk = TwoSetsDesk::with_two_sets().await;
     desk.rule(Judgement::Same).await;
     let shape = desk.engine.group_shape(&desk.name, &id("b2"), 3).await.unwrap();
     let drawn: Vec<&str> = shape.drawn.iter().map(|place| shape.members[*place].id.as_str()).collect();

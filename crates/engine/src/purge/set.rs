@@ -1,33 +1,33 @@
-//! A set of duplicates: who is in it, who of them stays, and whom a person's word protects.
+//! A set of duplicates: its members, the record that stays, and the records that a decision protects.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
 
-use super::{Found, Superfluous};
+use super::{PurgeFindings, SuperfluousRecord};
 use crate::tasks::{Purge, Survivor};
 use doppel_core::record::RecordId;
 use doppel_core::schemes::profile::{Digest, Profile};
 use doppel_store::decisions::RecordPair;
 use doppel_store::{KeptDuplicate, RecordVersion, StoredRecord};
 
-/// What a purge needs to know of a record.
-pub(super) struct Member {
+/// The data about a record that a purge needs.
+pub(super) struct SetMember {
     pub(super) id: RecordId,
     version: RecordVersion,
     time: Option<Timestamp>,
-    /// As the live generation reads it: what is stored may be another generation's. `None` for a record without content,
-    /// which is equal to no other.
+    /// The digest in the live generation; the stored digest may belong to another generation. `None` for a record without content, which
+    /// equals no other record.
     digest: Option<Digest>,
 }
 
-impl Member {
-    /// Reads a record as `profile` does. O(length).
+impl SetMember {
+    /// Reads a record with `profile`. O(length).
     pub(super) fn read(profile: &Profile, record: StoredRecord) -> Self {
         let version = record.version();
         if let Some(hashes) = record.content.hashes() {
-            // Signed by the only generation that such a collection has ever had.
+            // The collection keeps no text, so that it has only one generation, which made the stored digest.
             let time = hashes.time.as_deref().and_then(|time| time.parse().ok());
             return Self { id: record.id, version, time, digest: Some(record.digest) };
         }
@@ -38,9 +38,9 @@ impl Member {
     }
 }
 
-/// Sets of at least two members whose contents are equal.
-pub(super) fn by_digest(members: Vec<Member>) -> Vec<Vec<Member>> {
-    let mut sets: BTreeMap<[u8; 32], Vec<Member>> = BTreeMap::new();
+/// Returns the sets of at least two members with equal contents.
+pub(super) fn by_digest(members: Vec<SetMember>) -> Vec<Vec<SetMember>> {
+    let mut sets: BTreeMap<[u8; 32], Vec<SetMember>> = BTreeMap::new();
     for member in members {
         let Some(Digest(digest)) = member.digest else { continue };
         sets.entry(digest).or_default().push(member);
@@ -48,31 +48,31 @@ pub(super) fn by_digest(members: Vec<Member>) -> Vec<Vec<Member>> {
     sets.into_values().filter(|set| set.len() > 1).collect()
 }
 
-/// The pairs that a person rejected, from both ends.
+/// The pairs that a person rejected, by both records.
 #[derive(Default)]
-pub(super) struct Rejected(HashMap<RecordId, Vec<RecordId>>);
+pub(super) struct RejectedPairs(HashMap<RecordId, Vec<RecordId>>);
 
-impl Rejected {
+impl RejectedPairs {
     pub(super) fn add(&mut self, pair: &RecordPair) {
         for (one, other) in [(pair.a(), pair.b()), (pair.b(), pair.a())] {
             self.0.entry(one.clone()).or_default().push(other.clone());
         }
     }
 
-    /// Whether the record is another matter than one of `set`, which ascends.
+    /// True if a person decided that the record is another matter than a record of `set`, which ascends.
     fn within(&self, id: &RecordId, set: &[RecordId]) -> bool {
         self.0.get(id).is_some_and(|others| others.iter().any(|other| set.binary_search(other).is_ok()))
     }
 }
 
-impl Found {
-    /// All of a set but the survivor and those that a person said are another matter than any other of the set.
-    /// Nothing where no member's time is in the window: its records ask, the whole collection answers.
-    pub(super) fn add(&mut self, members: Vec<Member>, request: &Purge, rejected: &Rejected) {
+impl PurgeFindings {
+    /// Adds the superfluous records of a set: all records except the survivor and the records that a person decided are another matter than
+    /// another record of the set. Adds nothing if no member's time is in the window: the window selects sets, not single records.
+    pub(super) fn add(&mut self, members: Vec<SetMember>, request: &Purge, rejected: &RejectedPairs) {
         if !members.iter().any(|member| request.window.holds(member.time)) {
             return;
         }
-        // Equal times: the later registered stays. No time is older than any.
+        // If times are equal, the record that was registered later stays. A missing time counts as the oldest.
         let survivor = match request.keep {
             Survivor::Latest => members.iter().max_by_key(|member| (member.time, member.version.seq)),
             Survivor::Earliest => members.iter().min_by_key(|member| (member.time, Reverse(member.version.seq))),
@@ -83,11 +83,11 @@ impl Found {
         set.sort_unstable();
         let kept = KeptDuplicate { id, version, set: set.into() };
         self.groups += 1;
-        for Member { id, version, .. } in members.into_iter().filter(|member| member.id != kept.id) {
+        for SetMember { id, version, .. } in members.into_iter().filter(|member| member.id != kept.id) {
             if rejected.within(&id, &kept.set) {
                 self.rejected += 1;
             } else {
-                self.delete.push(Superfluous { id, version, kept: kept.clone() });
+                self.delete.push(SuperfluousRecord { id, version, kept: kept.clone() });
             }
         }
     }

@@ -1,11 +1,11 @@
-//! What happens between finding and deleting, over the model store.
+//! Tests of changes between the search for superfluous records and their deletion, with the model store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::json;
 
-use super::Found;
+use super::PurgeFindings;
 use crate::decisions::Opinion;
 use crate::tasks::{Purge, Survivor, Window};
 use crate::{Engine, IfDuplicate, Options};
@@ -16,18 +16,18 @@ use doppel_store::model::ModelStore;
 
 const LETTER: &str = "路灯损坏已有三个月，夜间行人来往不便，请有关部门尽快派人修理并告知结果";
 
-struct Desk {
+struct PurgeDesk {
     engine: Engine,
     name: CollectionName,
 }
 
-/// A number above all before.
+/// Returns a number larger than all earlier ones.
 fn tick() -> u64 {
     static TICKS: AtomicU64 = AtomicU64::new(1_767_225_600_000_000);
     TICKS.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Another time at every look.
+/// Returns another time at every call.
 fn now() -> String {
     format!("2026-01-01T00:00:00.{:06}Z", tick() % 1_000_000)
 }
@@ -36,7 +36,7 @@ fn id(text: &str) -> RecordId {
     RecordId::new(text).unwrap()
 }
 
-impl Desk {
+impl PurgeDesk {
     async fn with(ids: &[&str]) -> Self {
         let options = Options {
             auto_create: true,
@@ -70,17 +70,17 @@ impl Desk {
         self.engine.decide(&self.name, &id(one), &id(other), opinion).await.unwrap();
     }
 
-    async fn find(&self) -> Found {
+    async fn find(&self) -> PurgeFindings {
         self.find_also(false).await
     }
 
-    async fn find_also(&self, near: bool) -> Found {
+    async fn find_also(&self, near: bool) -> PurgeFindings {
         let request = Purge { keep: Survivor::First, near, dry_run: false, window: Window::default() };
         self.engine.find_superfluous(&self.name, request, |_| {}).await.unwrap()
     }
 
-    /// Deletes what was found; the ids deleted.
-    async fn delete(&self, found: &Found) -> Vec<String> {
+    /// Deletes the records that were found. Returns the ids of deleted records.
+    async fn delete(&self, found: &PurgeFindings) -> Vec<String> {
         let mut deleted = Vec::new();
         for which in &found.delete {
             if self.engine.delete_superfluous(&self.name, found, which).await.unwrap() {
@@ -91,27 +91,27 @@ impl Desk {
     }
 }
 
-fn ids(found: &Found) -> Vec<&str> {
+fn ids(found: &PurgeFindings) -> Vec<&str> {
     found.delete.iter().map(|which| which.id.as_str()).collect()
 }
 
 #[tokio::test]
-async fn nothing_is_deleted_for_a_survivor_that_is_gone_or_replaced() {
-    let desk = Desk::with(&["a", "b", "c"]).await;
+async fn a_record_stays_if_its_survivor_is_gone_or_replaced() {
+    let desk = PurgeDesk::with(&["a", "b", "c"]).await;
     let found = desk.find().await;
     assert_eq!((ids(&found), found.groups), (vec!["b", "c"], 1));
     desk.put("a", "另一件事：小区门口垃圾堆放多日无人清理，气味难闻，请安排清运").await;
-    assert!(desk.delete(&found).await.is_empty(), "the one that was to stay says something else now");
+    assert!(desk.delete(&found).await.is_empty(), "the survivor has another text now");
     let found = desk.find().await;
     assert_eq!(ids(&found), ["c"]);
     desk.engine.remove(&desk.name, &id("b")).await.unwrap();
-    assert!(desk.delete(&found).await.is_empty(), "the one that was to stay is gone");
+    assert!(desk.delete(&found).await.is_empty(), "the survivor is gone");
     assert_eq!(desk.engine.count(&desk.name).await.unwrap(), 2);
 }
 
 #[tokio::test]
-async fn nothing_is_deleted_that_a_person_rejects_meanwhile() {
-    let desk = Desk::with(&["a", "b", "c", "d"]).await;
+async fn a_record_stays_if_a_person_rejects_its_pair_meanwhile() {
+    let desk = PurgeDesk::with(&["a", "b", "c", "d"]).await;
     let found = desk.find().await;
     assert_eq!(ids(&found), ["b", "c", "d"]);
     desk.reject("b", "c").await;
@@ -119,34 +119,34 @@ async fn nothing_is_deleted_that_a_person_rejects_meanwhile() {
 }
 
 #[tokio::test]
-async fn a_collection_made_anew_under_the_name_loses_nothing() {
-    let desk = Desk::with(&["a", "b"]).await;
+async fn a_new_collection_with_the_same_name_loses_no_records() {
+    let desk = PurgeDesk::with(&["a", "b"]).await;
     let found = desk.find().await;
     desk.engine.drop_collection(&desk.name).await.unwrap();
-    assert!(desk.delete(&found).await.is_empty(), "it is gone");
+    assert!(desk.delete(&found).await.is_empty(), "the collection is gone");
     desk.put("a", LETTER).await;
     desk.put("b", LETTER).await;
     assert_eq!(
         desk.find().await.delete[0].version.seq,
         found.delete[0].version.seq,
-        "the same places in another collection"
+        "the same seqs in another collection"
     );
     assert!(desk.delete(&found).await.is_empty());
     assert_eq!(desk.engine.count(&desk.name).await.unwrap(), 2);
 }
 
 #[tokio::test]
-async fn records_of_a_rejected_pair_stay_whoever_survives() {
-    let desk = Desk::with(&["a", "b", "c", "d"]).await;
+async fn records_of_a_rejected_pair_stay_although_both_match_the_survivor() {
+    let desk = PurgeDesk::with(&["a", "b", "c", "d"]).await;
     desk.reject("b", "c").await;
     let found = desk.find().await;
-    assert_eq!((ids(&found), found.rejected), (vec!["d"], 2), "both match the survivor");
+    assert_eq!((ids(&found), found.rejected), (vec!["d"], 2), "b and c");
     assert_eq!(desk.delete(&found).await, ["d"]);
 }
 
 #[tokio::test]
 async fn near_groups_that_are_chained_or_contested_stay_whole() {
-    let desk = Desk::with(&["a", "b"]).await;
+    let desk = PurgeDesk::with(&["a", "b"]).await;
     assert_eq!(ids(&desk.find_also(true).await), ["b"]);
     let links: Vec<String> = (0..12).map(|link| format!("link{link}")).collect();
     for (number, link) in (0x4e00_u32..).zip(&links) {

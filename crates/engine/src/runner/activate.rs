@@ -1,34 +1,35 @@
-//! Going back to a generation that is kept: it answers at once, then gets the pairs of what was registered meanwhile. Until then groups
-//! are made of the pairs of the generation before, too.
+//! Making a stored generation live again: it answers at once, and then gets the pairs of the records that were registered meanwhile. Until
+//! then groups use the pairs of the previous generation, too.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::Stop;
-use super::handle::Handle;
+use super::StopReason;
+use super::handle::TaskHandle;
 use super::reindex::catch_up;
 use crate::tasks::Activate;
 use doppel_store::Seq;
 
-/// Where to go on.
+/// The position at which the work continues.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Checkpoint {
+struct ActivateCheckpoint {
     /// The matches of records up to this seq are found.
     paired_to: Seq,
     pairs: u64,
 }
 
-pub(super) async fn run(handle: &Handle, request: Activate) -> Result<Value, Stop> {
-    let (engine, collection) = (handle.engine(), handle.collection());
+pub(super) async fn run(handle: &TaskHandle, request: Activate) -> Result<Value, StopReason> {
+    let engine = handle.engine();
+    let collection = handle.collection();
     let generation = request.generation;
-    let mut at: Checkpoint = handle.resume();
+    let mut at: ActivateCheckpoint = handle.resume();
     handle.phase("activate", 0);
     handle.check_collection().await?;
     handle.forbid_cancel();
     engine.activate_generation(&collection, generation).await?;
     let scan_end = engine.live_scan_end(&collection).await?;
     handle.phase("load", engine.count(&collection).await?);
-    // Those below were paired when the generation was built.
+    // The earlier records were paired when the generation was built.
     let to = scan_end.before(1).max(at.paired_to);
     let mut rebuild = engine.rebuild(&collection, generation, to, |loaded| handle.done(loaded)).await?;
     catch_up(handle, &mut rebuild, &mut at, |at, step| {

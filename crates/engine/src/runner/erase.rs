@@ -1,20 +1,21 @@
-//! Deleting the records of a petitioner, or those past an age: one walk over all records, in pieces. Stopped and begun again it goes
-//! on where it was.
+//! Deletion of the records of a petitioner, or of records past an age: one pass over all records, in pieces. If the task is interrupted,
+//! the next run continues at the checkpoint.
 
 use serde_json::Value;
 
-use super::Stop;
-use super::handle::Handle;
-use crate::erase::Erasing;
+use super::StopReason;
+use super::handle::TaskHandle;
+use crate::erase::ErasureProgress;
 use crate::tasks::Erase;
 
-/// Records looked at until it is stored how far it is: what is looked at again after a crash costs less than storing more often.
+/// Number of records between two checkpoints: testing them again after a crash costs less than storing checkpoints more often.
 const CHECKPOINT_EVERY: u64 = 5_000;
 
-pub(super) async fn run(handle: &Handle, request: &Erase) -> Result<Value, Stop> {
-    let (engine, collection) = (handle.engine(), handle.collection());
+pub(super) async fn run(handle: &TaskHandle, request: &Erase) -> Result<Value, StopReason> {
+    let engine = handle.engine();
+    let collection = handle.collection();
     let wanted = engine.wanted(&collection, request).await?;
-    let mut erasing: Erasing = handle.resume();
+    let mut erasing: ErasureProgress = handle.resume();
     handle.phase("look through", engine.count(&collection).await?);
     let mut stored = erasing.seen;
     while engine.erase_some(&collection, request, &wanted, &mut erasing).await? {

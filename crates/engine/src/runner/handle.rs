@@ -1,4 +1,4 @@
-//! A task in the hands of the process that runs it.
+//! A task in the process that runs it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -8,72 +8,78 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::Stop;
+use super::StopReason;
 use crate::tasks::forget_identity;
 use crate::{Engine, Error};
 use doppel_core::collection::CollectionName;
 use doppel_store::tasks::{TaskState, TaskStatus};
 use doppel_store::{CollectionNumber, StoreError};
 
-/// How long a task stays held without a sign of life: several [`RENEW_EVERY`], so that a slow disk or a change of primary does
-/// not cost it.
+/// Time after which a task without a renewal counts as abandoned: several times [`RENEW_EVERY`], so that a slow disk or a change of the
+/// primary does not end the lease.
 pub const LEASE: Duration = Duration::from_secs(30);
-/// How often the lease is renewed and progress stored.
+/// Interval between two renewals of the lease, which also store the progress.
 const RENEW_EVERY: Duration = Duration::from_secs(2);
-/// How often a change is tried when somebody else changes the task (to cancel it) at the same time.
+/// Largest number of attempts to store the task while somebody else changes it (to cancel it) at the same time.
 const TRIES: usize = 8;
-/// How long to wait before trying again when the store is away.
+/// Pause before another attempt while the store is unavailable.
 pub(super) const AWAY: Duration = Duration::from_secs(1);
 /// Weight of the latest measurement in the rate that is shown.
 const LATEST: f64 = 0.3;
 
-/// How work ended.
-pub(super) enum End {
+/// The end of the work on a task.
+pub(super) enum TaskEnd {
     Succeeded(Value),
     Failed(String),
     Canceled,
-    /// Another process holds it now.
+    /// Another process runs the task now.
     Lost,
-    /// The process stops: someone else goes on.
+    /// The process stops: another process continues the task.
     Released,
 }
 
 /// A running task.
-pub(super) struct Handle {
+pub(super) struct TaskHandle {
     engine: Engine,
     holder: String,
     state: Mutex<TaskState>,
-    /// Past the point from which on it must be finished.
+    /// True after the point from which on the task must be finished.
     committed: AtomicBool,
-    /// One change at a time: each names the version that the one before made.
+    /// Locked during a change, because each change names the version that the previous one made.
     changing: tokio::sync::Mutex<()>,
-    pace: Mutex<Pace>,
+    pace: Mutex<PaceMeasurement>,
 }
 
-/// Measures how fast a phase goes.
-struct Pace {
+/// The beginning of a measurement of the rate of a phase.
+struct PaceMeasurement {
     at: Instant,
     done: u64,
 }
 
-impl Handle {
+impl TaskHandle {
     pub(super) fn new(engine: Engine, state: TaskState, holder: String) -> Self {
-        let pace = Mutex::new(Pace { at: Instant::now(), done: state.done });
-        let (committed, changing) = (AtomicBool::new(false), tokio::sync::Mutex::default());
-        Self { engine, holder, state: Mutex::new(state), committed, changing, pace }
+        let pace = Mutex::new(PaceMeasurement { at: Instant::now(), done: state.done });
+        Self {
+            engine,
+            holder,
+            state: Mutex::new(state),
+            committed: AtomicBool::new(false),
+            changing: tokio::sync::Mutex::default(),
+            pace,
+        }
     }
 
-    /// From here on being told to stop is too late: half of it would be worse than either.
+    /// Forbids cancellation from now on: a half-finished change would be worse than either state.
     pub(super) fn forbid_cancel(&self) {
         self.committed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it must be finished.
+    /// True if the task must be finished.
     pub(super) fn is_committed(&self) -> bool {
         self.committed.load(Ordering::Relaxed)
     }
 
-    /// Whether it was told to stop, and may.
+    /// True if the task was cancelled and may stop.
     pub(super) fn is_canceled(&self) -> bool {
         self.state.lock().cancel && !self.is_committed()
     }
@@ -86,25 +92,25 @@ impl Handle {
         self.state.lock().collection.clone()
     }
 
-    /// The collection that the task was asked for; `there` where the task does not say, as those of earlier builds do not. It
-    /// says so from then on.
+    /// Returns the number of the collection that the task was created for. A task of an earlier build has no number; it gets the number
+    /// `there`.
     pub(super) fn collection_number(&self, there: CollectionNumber) -> CollectionNumber {
         *self.state.lock().number.get_or_insert(there)
     }
 
-    /// Ends the work if its collection is another one by now: to be asked before what cannot be taken back.
+    /// Ends the work if the collection was replaced. The work calls this function before a change that cannot be undone.
     ///
     /// # Errors
-    /// [`Stop::Replaced`]; [`Stop::Error`] where there is none of this name, or the store cannot be asked.
-    pub(super) async fn check_collection(&self) -> Result<(), Stop> {
-        if super::replaced(self).await? { Err(Stop::Replaced) } else { Ok(()) }
+    /// [`StopReason::Replaced`]; [`StopReason::Error`] if there is no collection with this name, or the store cannot be asked.
+    pub(super) async fn check_collection(&self) -> Result<(), StopReason> {
+        if super::replaced(self).await? { Err(StopReason::Replaced) } else { Ok(()) }
     }
 
     pub(super) fn request(&self) -> Value {
         self.state.lock().request.clone()
     }
 
-    /// Where the work stood when it was last stored; the beginning if it never was.
+    /// Returns the stored checkpoint; the default if none was stored.
     pub(super) fn resume<T: DeserializeOwned + Default>(&self) -> T {
         serde_json::from_value(self.state.lock().checkpoint.clone()).unwrap_or_default()
     }
@@ -112,80 +118,86 @@ impl Handle {
     /// Begins a phase of `total` items.
     pub(super) fn phase(&self, name: &str, total: u64) {
         let mut state = self.state.lock();
-        (state.phase, state.done, state.total, state.rate) = (name.to_owned(), 0, total, 0.0);
-        *self.pace.lock() = Pace { at: Instant::now(), done: 0 };
+        state.phase = name.to_owned();
+        state.done = 0;
+        state.total = total;
+        state.rate = 0.0;
+        *self.pace.lock() = PaceMeasurement { at: Instant::now(), done: 0 };
     }
 
-    /// Notes that `done` items of the phase are done; stored with the next change.
+    /// Sets the number of items of the phase that are done. The next change stores it.
     pub(super) fn done(&self, done: u64) {
         let mut state = self.state.lock();
         state.done = done;
         state.total = state.total.max(done);
     }
 
-    /// Stores where to go on after a crash: as a field of the task, which `put_task` writes whole.
-    pub(super) async fn checkpoint(&self, checkpoint: &impl Serialize) -> Result<(), Stop> {
-        let value = serde_json::to_value(checkpoint).map_err(|_| Stop::Error(Error::Crashed))?;
+    /// Stores the position at which the work continues after a crash: a field of the task, which `put_task` stores as a whole.
+    pub(super) async fn checkpoint(&self, checkpoint: &impl Serialize) -> Result<(), StopReason> {
+        let value = serde_json::to_value(checkpoint).map_err(|_| StopReason::Error(Error::Crashed))?;
         self.state.lock().checkpoint = value;
         self.store().await
     }
 
-    /// Renews the lease, and looks whether the collection is still the one.
-    async fn look_after(&self) -> Result<(), Stop> {
+    /// Renews the lease, and checks whether the collection was replaced.
+    async fn look_after(&self) -> Result<(), StopReason> {
         self.store().await?;
         match self.check_collection().await {
-            // The work meets that itself, at a better moment.
-            Err(Stop::Error(_)) | Ok(()) => Ok(()),
+            // The work meets the same error itself, at a point where it can handle it.
+            Err(StopReason::Error(_)) | Ok(()) => Ok(()),
             stop => stop,
         }
     }
 
-    /// Renews the lease for ever; ends when the task is to end.
-    pub(super) async fn keep_alive(&self) -> End {
+    /// Renews the lease at regular intervals. Returns when the task must end.
+    pub(super) async fn keep_alive(&self) -> TaskEnd {
         loop {
             tokio::time::sleep(RENEW_EVERY).await;
             match self.look_after().await {
                 Ok(()) => {}
-                Err(Stop::Canceled) => return End::Canceled,
-                Err(Stop::Lost) => return End::Lost,
-                Err(Stop::Replaced) => return End::Failed(super::REPLACED.into()),
-                Err(Stop::Error(error)) => tracing::warn!(%error, "the progress of a task could not be stored"),
+                Err(StopReason::Canceled) => return TaskEnd::Canceled,
+                Err(StopReason::Lost) => return TaskEnd::Lost,
+                Err(StopReason::Replaced) => return TaskEnd::Failed(super::REPLACED.into()),
+                Err(StopReason::Error(error)) => tracing::warn!(%error, "the progress of a task could not be stored"),
             }
         }
     }
 
-    /// Ends or lets go of the task; how it stands then.
-    pub(super) async fn finish(&self, end: End) -> &'static str {
+    /// Stores the end of the task, or gives the task back. Returns its state, for the log.
+    pub(super) async fn finish(&self, end: TaskEnd) -> &'static str {
         let (status, result, error) = match end {
-            End::Lost => return "lost",
-            End::Released => (TaskStatus::Processing, Value::Null, None),
-            End::Succeeded(result) => (TaskStatus::Succeeded, result, None),
-            End::Failed(error) => (TaskStatus::Failed, Value::Null, Some(error)),
-            End::Canceled => (TaskStatus::Canceled, Value::Null, None),
+            TaskEnd::Lost => return "lost",
+            TaskEnd::Released => (TaskStatus::Processing, Value::Null, None),
+            TaskEnd::Succeeded(result) => (TaskStatus::Succeeded, result, None),
+            TaskEnd::Failed(error) => (TaskStatus::Failed, Value::Null, Some(error)),
+            TaskEnd::Canceled => (TaskStatus::Canceled, Value::Null, None),
         };
         {
             let mut state = self.state.lock();
-            (state.status, state.result, state.error, state.holder) = (status, result, error, None);
+            state.status = status;
+            state.result = result;
+            state.error = error;
+            state.holder = None;
             if status.is_finished() {
                 state.finished_at = Some((self.engine.options().now)());
                 state.phase = "ended".into();
                 forget_identity(&mut state);
             }
         }
-        // Without the last word the lease runs out and the work is done again from its checkpoint.
-        if let Err(Stop::Error(error)) = self.store().await {
+        // If the end is not stored, the lease ends, and the work is done again from its checkpoint.
+        if let Err(StopReason::Error(error)) = self.store().await {
             tracing::warn!(%error, "the end of a task could not be stored");
         }
         match status {
             TaskStatus::Succeeded => "succeeded",
             TaskStatus::Failed => "failed",
             TaskStatus::Canceled => "canceled",
-            TaskStatus::Enqueued | TaskStatus::Processing => "let go",
+            TaskStatus::Enqueued | TaskStatus::Processing => "given back",
         }
     }
 
-    /// Stores the task as it is here, the lease renewed.
-    async fn store(&self) -> Result<(), Stop> {
+    /// Stores the task with its progress, and renews the lease.
+    async fn store(&self) -> Result<(), StopReason> {
         let _turn = self.changing.lock().await;
         let mut failure = Error::Conflict("the task could not be stored".into());
         for _ in 0..TRIES {
@@ -210,32 +222,32 @@ impl Handle {
                     tokio::time::sleep(AWAY).await;
                     self.merge().await?;
                 }
-                Err(error) => return Err(Stop::Error(error)),
+                Err(error) => return Err(StopReason::Error(error)),
             }
         }
-        Err(Stop::Error(failure))
+        Err(StopReason::Error(failure))
     }
 
-    /// Takes over what somebody else stored; they may have told it to stop, or taken it.
-    async fn merge(&self) -> Result<(), Stop> {
+    /// Takes over a change that somebody else stored: they may have cancelled the task or taken it.
+    async fn merge(&self) -> Result<(), StopReason> {
         let id = self.state.lock().id.clone();
         let stored = match self.engine.task_state(&id).await {
             Ok(Some(stored)) => stored,
-            Ok(None) => return Err(Stop::Lost),
+            Ok(None) => return Err(StopReason::Lost),
             Err(Error::Store(StoreError::Unavailable { .. })) => return Ok(()),
-            Err(error) => return Err(Stop::Error(error)),
+            Err(error) => return Err(StopReason::Error(error)),
         };
         if stored.holder.as_deref() != Some(&self.holder) {
-            return Err(Stop::Lost);
+            return Err(StopReason::Lost);
         }
         let mut state = self.state.lock();
         state.version = stored.version;
         state.cancel = stored.cancel;
         let stop = state.cancel && !state.status.is_finished() && !self.is_committed();
-        if stop { Err(Stop::Canceled) } else { Ok(()) }
+        if stop { Err(StopReason::Canceled) } else { Ok(()) }
     }
 
-    /// Items a second: mostly of late.
+    /// Returns the number of items a second, mostly of the last seconds.
     fn rate(&self, state: &TaskState) -> f64 {
         let mut pace = self.pace.lock();
         let seconds = pace.at.elapsed().as_secs_f64();
@@ -243,7 +255,7 @@ impl Handle {
             return state.rate;
         }
         let latest = state.done.saturating_sub(pace.done) as f64 / seconds;
-        *pace = Pace { at: Instant::now(), done: state.done };
+        *pace = PaceMeasurement { at: Instant::now(), done: state.done };
         let rate = if state.rate > 0.0 { state.rate + LATEST * (latest - state.rate) } else { latest };
         self.state.lock().rate = rate;
         rate

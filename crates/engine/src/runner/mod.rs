@@ -1,10 +1,10 @@
-//! Long work: a task is asked for over HTTP, kept by the store, and run here, a few at a time in a process, one a collection.
+//! Long operations: a task is created over HTTP, stored, and run here, a few at a time in a process, and one for each collection.
 //!
-//! Whoever runs a task holds it by a lease that it renews every few seconds together with the task's progress. A process
-//! that dies renews nothing, and another (or the same one, started again) goes on from the last checkpoint. Every change
-//! names the version that it changes, so a holder whose lease was taken learns so at its next change and stops.
+//! The process that runs a task holds a lease on it. Every few seconds it renews the lease and stores the task's progress. If the process
+//! dies, the lease ends, and another process (or the same one after a restart) continues from the last checkpoint. Every change names the
+//! version that it changes, so that a process whose lease ended notices it at its next change and stops.
 //!
-//! Failpoints (feature `failpoints`): `task::begun`, and those named in the work's own modules.
+//! Failpoints (feature `failpoints`): `task::begun`, and the failpoints of the modules with the operations.
 
 mod activate;
 mod erase;
@@ -30,27 +30,27 @@ use tokio_util::sync::CancellationToken;
 pub use retention::keep_retention;
 
 pub use handle::LEASE;
-use handle::{AWAY, End, Handle};
+use handle::{AWAY, TaskEnd, TaskHandle};
 pub use sketch_warmup::warm_up;
 
-/// How often the store is asked for tasks that nobody told us of: asked for through another instance, or left by a dead one.
+/// Interval between two searches for tasks without a notification: tasks that another instance created, or a dead process left.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// How often to look for a collection that another instance created, and how long to wait in between: longer in all than a
-/// store may answer from memory.
+/// Number of searches for a collection that another instance created, and the pause between them: together longer than a store may answer
+/// from memory.
 const LOOKS: u32 = 30;
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// Longest pause between two tries while the store is away.
+/// Longest pause between two attempts while the store is unavailable.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Tasks that a process runs at the same time, so that one told to go slowly does not hold up the others. They share the threads
-/// that rebuild; a reindex also needs memory for an index.
+/// Number of tasks that a process runs at the same time, so that a slow task does not hold up the others. They share the rebuilding
+/// threads; a reindex also needs memory for an index.
 const AT_ONCE: usize = 4;
 
-/// Runs tasks until the service drains. A task under way is then let go at its last checkpoint, for whoever comes next.
+/// Runs tasks until the service drains. Then each running task is given back at its last checkpoint, for the next process.
 pub async fn run(engine: Engine, draining: CancellationToken) {
-    let mut running = Running { holder: engine.new_id(), ids: HashMap::new(), tasks: JoinSet::new() };
+    let mut running = RunningTasks { holder: engine.new_id(), ids: HashMap::new(), tasks: JoinSet::new() };
     loop {
         tokio::select! {
             () = draining.cancelled() => break,
@@ -64,15 +64,15 @@ pub async fn run(engine: Engine, draining: CancellationToken) {
 }
 
 /// The tasks that this process runs.
-struct Running {
-    /// A name for this process.
+struct RunningTasks {
+    /// The name of this process in leases.
     holder: String,
     ids: HashMap<tokio::task::Id, String>,
     tasks: JoinSet<()>,
 }
 
-impl Running {
-    /// Takes the oldest tasks that nobody holds, as many as may run.
+impl RunningTasks {
+    /// Takes the oldest tasks that no process runs, as many as may run.
     async fn begin(&mut self, engine: &Engine, draining: &CancellationToken) {
         while self.tasks.len() < AT_ONCE && !draining.is_cancelled() {
             let ours: Vec<&str> = self.ids.values().map(String::as_str).collect();
@@ -82,7 +82,9 @@ impl Running {
                 Err(error) => return tracing::warn!(%error, "tasks cannot be read; trying again"),
             };
             let id = task.id.clone();
-            let (engine, holder, draining) = (engine.clone(), self.holder.clone(), draining.clone());
+            let engine = engine.clone();
+            let holder = self.holder.clone();
+            let draining = draining.clone();
             let handle = self.tasks.spawn(async move { run_one(&engine, task, &holder, &draining).await });
             self.ids.insert(handle.id(), id);
         }
@@ -95,58 +97,62 @@ impl Running {
         };
         let Some(id) = self.ids.remove(&number) else { return };
         if crashed {
-            tracing::error!(task = id, "a task ended abnormally");
-            engine.fail_task(&id, "the task ended abnormally; the log says where").await;
+            tracing::error!(task = id, "a task panicked");
+            engine.fail_task(&id, "the task ended abnormally; see the log for the cause").await;
         }
     }
 }
 
 async fn run_one(engine: &Engine, task: TaskState, holder: &str, draining: &CancellationToken) {
     point("task::begun");
-    let (id, kind, collection) = (task.id.clone(), task.kind.clone(), task.collection.clone());
+    let id = task.id.clone();
+    let kind = task.kind.clone();
+    let collection = task.collection.clone();
     tracing::info!(task = id, kind, %collection, "task begun");
-    let handle = Handle::new(engine.clone(), task, holder.to_owned());
+    let handle = TaskHandle::new(engine.clone(), task, holder.to_owned());
     let end = match refusal(&handle).await {
         Some(end) => end,
         None => tokio::select! {
             end = work(&handle) => end,
             end = handle.keep_alive() => end,
-            () = draining.cancelled() => End::Released,
+            () = draining.cancelled() => TaskEnd::Released,
         },
     };
     let end = match end {
-        // With the collection went what was to be done.
-        End::Failed(_) => match replaced(&handle).await {
-            Err(Error::UnknownCollection(_)) => End::Canceled,
-            Ok(true) => End::Failed(REPLACED.into()),
+        // If the collection was deleted, there is nothing more to do.
+        TaskEnd::Failed(_) => match replaced(&handle).await {
+            Err(Error::UnknownCollection(_)) => TaskEnd::Canceled,
+            Ok(true) => TaskEnd::Failed(REPLACED.into()),
             Ok(false) | Err(_) => end,
         },
         end => end,
     };
-    if matches!(end, End::Canceled | End::Failed(_)) {
-        // What was half-built is of no use to anybody.
-        let (engine, collection) = (handle.engine(), handle.collection());
+    if matches!(end, TaskEnd::Canceled | TaskEnd::Failed(_)) {
+        // A half-built generation is of no use.
+        let engine = handle.engine();
+        let collection = handle.collection();
         if let Err(error) = engine.drop_half_built(&collection).await {
             tracing::warn!(task = id, %error, "a half-built generation is left; the next reindex removes it");
         }
     }
-    // Pairs were recorded for records that groups had read already.
+    // Groups may have been read before the task recorded pairs for their records.
     engine.forget_groups(&collection);
     let status = handle.finish(end).await;
-    // Statistics may have been counted while it ran, or since its generation was built.
+    // Document frequencies may have been counted while the task ran, or since its generation was built.
     engine.rejudge_later(&collection);
-    tracing::info!(task = id, kind, %collection, status, "task ended or let go");
+    tracing::info!(task = id, kind, %collection, status, "task ended or given back");
 }
 
-/// Why a task ends whose collection was replaced.
-const REPLACED: &str = "the collection was deleted, and one of the same name created, since this was asked for";
+/// The error of a task whose collection was replaced.
+const REPLACED: &str =
+    "the collection was deleted, and another one of the same name created, after this task was created";
 
-/// Whether the collection is another one than the task was asked for. Numbers ascend: a lower one is what this instance
-/// remembers of the one before, until it hears of what another instance created.
+/// True if the collection of this name is not the one that the task was created for. Numbers ascend: a lower number is in the memory of
+/// this instance until it learns of the collection that another instance created.
 ///
 /// # Errors
-/// [`Error::UnknownCollection`] where there is none of this name; [`Error::Store`] when the store cannot be asked.
-async fn replaced(handle: &Handle) -> Result<bool, Error> {
+/// [`Error::UnknownCollection`] if there is no collection with this name; [`Error::Store`] when the store cannot be asked.
+async fn replaced(handle: &TaskHandle) -> Result<bool, Error> {
     for _ in 0..LOOKS {
         let there = handle.engine().collection_number(&handle.collection()).await?;
         let own = handle.collection_number(there);
@@ -158,21 +164,23 @@ async fn replaced(handle: &Handle) -> Result<bool, Error> {
     Ok(false)
 }
 
-/// Why a task is not to be begun, or gone on with: it was told to stop, or its collection is another one by now.
-async fn refusal(handle: &Handle) -> Option<End> {
+/// Returns the end of a task that must not begin or continue: it was cancelled, or its collection was replaced.
+async fn refusal(handle: &TaskHandle) -> Option<TaskEnd> {
     if reindex::is_live(handle).await.unwrap_or(false) {
         handle.forbid_cancel();
     }
     if handle.is_canceled() {
-        return Some(End::Canceled);
+        return Some(TaskEnd::Canceled);
     }
-    replaced(handle).await.ok()?.then(|| End::Failed(REPLACED.into()))
+    replaced(handle).await.ok()?.then(|| TaskEnd::Failed(REPLACED.into()))
 }
 
-async fn work(handle: &Handle) -> End {
+async fn work(handle: &TaskHandle) -> TaskEnd {
     let work = match serde_json::from_value::<Work>(handle.request()) {
         Ok(work) => work,
-        Err(_) => return End::Failed("the request of the task cannot be read; it was made by another version".into()),
+        Err(_) => {
+            return TaskEnd::Failed("the request of the task cannot be read; another version of doppel made it".into());
+        }
     };
     let mut pause = AWAY;
     loop {
@@ -184,26 +192,26 @@ async fn work(handle: &Handle) -> End {
             Work::Erase(request) => erase::run(handle, &request).await,
         };
         match done {
-            Ok(result) => return End::Succeeded(result),
-            Err(Stop::Lost) => return End::Lost,
-            Err(Stop::Canceled) => return End::Canceled,
-            Err(Stop::Replaced) => return End::Failed(REPLACED.into()),
-            Err(Stop::Error(Error::Store(error))) if passes(&error, handle) => {
+            Ok(result) => return TaskEnd::Succeeded(result),
+            Err(StopReason::Lost) => return TaskEnd::Lost,
+            Err(StopReason::Canceled) => return TaskEnd::Canceled,
+            Err(StopReason::Replaced) => return TaskEnd::Failed(REPLACED.into()),
+            Err(StopReason::Error(Error::Store(error))) if passes(&error, handle) => {
                 tracing::warn!(%error, "a task waits for the store and goes on from its last checkpoint");
                 handle.phase("wait for the store", 0);
-                // It went well for a while: not the same trouble as last time.
+                // The work went well for a while, so that this is another failure than last time.
                 pause = if begun.elapsed() > LONGEST_PAUSE { AWAY } else { pause };
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
-            Err(Stop::Error(error)) => return End::Failed(error.to_string()),
+            Err(StopReason::Error(error)) => return TaskEnd::Failed(error.to_string()),
         }
     }
 }
 
-/// Whether trouble with the store is waited out. A full volume only where there is no way back: before, what was built so far is
-/// best thrown away.
-fn passes(error: &StoreError, handle: &Handle) -> bool {
+/// True if the task waits until an error of the store has passed. It waits for a full volume only if the task must be finished; before that
+/// point it is better to drop the half-built generation.
+fn passes(error: &StoreError, handle: &TaskHandle) -> bool {
     match error {
         StoreError::Unavailable { .. } | StoreError::Unknown(_) => true,
         StoreError::DiskFull { .. } => handle.is_committed(),
@@ -211,32 +219,33 @@ fn passes(error: &StoreError, handle: &Handle) -> bool {
     }
 }
 
-/// Why work stops before its end.
+/// The reason why work stops before its end.
 #[derive(Debug)]
-enum Stop {
-    /// Somebody told it to.
+enum StopReason {
+    /// The task was cancelled.
     Canceled,
-    /// Somebody else holds the task by now.
+    /// Another process runs the task now.
     Lost,
-    /// Its collection is another one by now.
+    /// The collection was replaced.
     Replaced,
-    /// It cannot go on.
+    /// The work cannot continue.
     Error(Error),
 }
 
-impl From<Error> for Stop {
+impl From<Error> for StopReason {
     fn from(error: Error) -> Self {
         Self::Error(error)
     }
 }
 
 impl Engine {
-    /// A name for this process.
+    /// Returns a name for this process.
     fn new_id(&self) -> String {
         (self.options().new_id)()
     }
 
-    /// The oldest unfinished task that nobody holds, now held by `holder` for `lease`; none of `ours`, which it runs already.
+    /// Returns the oldest unfinished task that no process runs, with a lease of `holder` for `lease`. It leaves out the tasks `ours`, which
+    /// the process runs already.
     async fn claim_task(&self, holder: &str, ours: &[&str], lease: Duration) -> Result<Option<TaskState>, Error> {
         let now = self.lease_time().await?;
         let mut tasks = self.unfinished_tasks().await?;
@@ -264,7 +273,7 @@ impl Engine {
     }
 }
 
-/// Pauses, stops or does nothing: the failpoint `name`.
+/// Executes the failpoint `name`: pauses, stops or does nothing.
 fn point(name: &'static str) {
     #[cfg(feature = "failpoints")]
     {

@@ -1,14 +1,15 @@
-//! Purging: of each group of duplicates one record stays, the others are deleted (papers: MD5 in agricultural data cleaning, 2008,
-//! which keeps the record with the largest time). Exact duplicates only unless asked otherwise; a dry run unless asked otherwise.
+//! Purge: of each group of duplicates one record stays, and the others are deleted (papers: MD5 in agricultural data cleaning, 2008, which
+//! keeps the record with the largest time). By default it includes only exact duplicates, and is a dry run.
 
 use serde_json::Value;
 
-use super::Stop;
-use super::handle::Handle;
+use super::StopReason;
+use super::handle::TaskHandle;
 use crate::tasks::Purge;
 
-pub(super) async fn run(handle: &Handle, request: Purge) -> Result<Value, Stop> {
-    let (engine, collection) = (handle.engine(), handle.collection());
+pub(super) async fn run(handle: &TaskHandle, request: Purge) -> Result<Value, StopReason> {
+    let engine = handle.engine();
+    let collection = handle.collection();
     handle.phase("find", engine.count(&collection).await?);
     let found = engine.find_superfluous(&collection, request, |done| handle.done(done)).await?;
     handle.phase("delete", found.delete.len() as u64);

@@ -1,43 +1,43 @@
-//! Reindexing: a new generation beside the live one, then the switch.
+//! Reindex: a new generation is built next to the live one and then becomes the live one.
 //!
-//! 1. *count*: in how many records each word occurs, where a channel weighs by that;
-//! 2. *announce*: from here on registrations bring their signatures for the new generation too;
-//! 3. *index*: every earlier record is signed, filed, and its matches found, in seq order; the checkpoint is the last seq done;
-//! 4. *activate* (unless told not to): the new generation answers; the old one is kept beside it;
-//! 5. *catch up*: the matches, in the new generation, of what was registered during the work; the checkpoint is the last seq done.
-//!    Until the end of this phase groups are made of the pairs of the old generation too, so that no group shrinks. Then the older
-//!    generations are dropped. The generation that was live before is kept, unless the request says otherwise.
+//! 1. *count*: the number of records with each word, if a channel weighs by it;
+//! 2. *announce*: from now on registrations are signed for the new generation, too;
+//! 3. *index*: every earlier record is signed and filed, and its matches are found, in seq order; the checkpoint is the last finished seq;
+//! 4. *activate* (unless the request forbids it): the new generation answers; the old one becomes a standby generation;
+//! 5. *catch up*: the matches, in the new generation, of the records that were registered meanwhile; the checkpoint is the last finished
+//!    seq. Until the end of this phase groups use the pairs of the old generation, too, so that no group shrinks. Then the older
+//!    generations are dropped. The previously live generation is kept, unless the request says otherwise.
 //!
-//! Failpoints: `reindex::announced`, `reindex::filed` (after each piece, before its checkpoint), `reindex::complete`,
-//! `reindex::activated`, `reindex::caught_up` (after each piece of the last phase), `reindex::paired` (after the last piece).
+//! Failpoints: `reindex::announced`, `reindex::filed` (after each piece, before its checkpoint), `reindex::complete`, `reindex::activated`,
+//! `reindex::caught_up` (after each piece of the last phase), `reindex::paired` (after the last piece).
 
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::handle::Handle;
-use super::{Stop, point};
+use super::handle::TaskHandle;
+use super::{StopReason, point};
 use crate::Error;
-use crate::rebuild::{Rebuild, Step};
+use crate::rebuild::{GenerationRebuild, RebuildStep};
 use crate::tasks::Reindex;
 use doppel_core::collection::Settings;
 use doppel_store::{GenerationId, Seq, StoreError};
 
-/// How often the checkpoint is stored: what a crash costs at most, apart from loading the index again.
+/// Interval between two checkpoints: the work that a crash costs, apart from loading the index again.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
 
-/// Where to go on.
+/// The position at which the work continues.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Checkpoint {
-    /// The generation, once it is announced.
+struct ReindexCheckpoint {
+    /// The new generation, after it is announced.
     generation: Option<GenerationId>,
-    /// The generation that was live then.
+    /// The generation that was live at the announcement.
     #[serde(default)]
     previous: Option<GenerationId>,
-    /// Records below this seq are to be filed.
+    /// Records below this seq must be filed.
     scan_end: Seq,
-    /// Those up to this one are.
+    /// Records up to this seq are filed.
     filed_to: Seq,
     /// The matches of records up to this seq are found; see [`catch_up`].
     #[serde(default)]
@@ -47,9 +47,10 @@ struct Checkpoint {
     unreadable: u64,
 }
 
-pub(super) async fn run(handle: &Handle, request: Reindex) -> Result<Value, Stop> {
-    let (engine, collection) = (handle.engine(), handle.collection());
-    let mut at: Checkpoint = handle.resume();
+pub(super) async fn run(handle: &TaskHandle, request: Reindex) -> Result<Value, StopReason> {
+    let engine = handle.engine();
+    let collection = handle.collection();
+    let mut at: ReindexCheckpoint = handle.resume();
     let generation = match at.generation {
         Some(generation) => generation,
         None => announce(handle, &request, &mut at).await?,
@@ -58,7 +59,7 @@ pub(super) async fn run(handle: &Handle, request: Reindex) -> Result<Value, Stop
     let done_to = at.filed_to.max(at.paired_to);
     let mut rebuild = engine.rebuild(&collection, generation, done_to, |loaded| handle.done(loaded)).await?;
     rebuild.check_rules()?;
-    // Live before its checkpoint said so: the process was killed in between.
+    // The generation may be live although the checkpoint does not say so, if the process was killed in between.
     if !engine.is_live(&collection, generation).await? {
         index(handle, &request, &mut rebuild, &mut at).await?;
         handle.forbid_cancel();
@@ -85,9 +86,9 @@ pub(super) async fn run(handle: &Handle, request: Reindex) -> Result<Value, Stop
     }))
 }
 
-/// Drops the complete generations that are older than the one that was live before, and that one too where the request does not
-/// keep it. A generation that is gone was dropped by an earlier run of this task.
-async fn drop_previous(handle: &Handle, request: &Reindex, at: &Checkpoint) -> Result<(), Stop> {
+/// Drops the complete generations that are older than the previously live one, and that one, too, if the request does not keep it. A
+/// generation that is gone was dropped by an earlier run of this task.
+async fn drop_previous(handle: &TaskHandle, request: &Reindex, at: &ReindexCheckpoint) -> Result<(), StopReason> {
     let Some(previous) = at.previous else { return Ok(()) };
     let dropped = match request.keep_previous {
         true => handle.engine().generations_before(&handle.collection(), previous).await?,
@@ -102,24 +103,34 @@ async fn drop_previous(handle: &Handle, request: &Reindex, at: &Checkpoint) -> R
     Ok(())
 }
 
-/// Most times that a generation is announced, because somebody gave the collection other settings meanwhile.
+/// Largest number of announcements, because somebody changed the settings of the collection during an attempt.
 const ANNOUNCEMENTS: usize = 8;
 
-async fn announce(handle: &Handle, request: &Reindex, at: &mut Checkpoint) -> Result<GenerationId, Stop> {
+async fn announce(
+    handle: &TaskHandle,
+    request: &Reindex,
+    at: &mut ReindexCheckpoint,
+) -> Result<GenerationId, StopReason> {
     for _ in 1..ANNOUNCEMENTS {
         match try_announce(handle, request, at).await {
-            Err(Stop::Error(Error::Store(StoreError::StaleGeneration { .. }))) => {}
+            Err(StopReason::Error(Error::Store(StoreError::StaleGeneration { .. }))) => {}
             announced => return announced,
         }
     }
     try_announce(handle, request, at).await
 }
 
-async fn try_announce(handle: &Handle, request: &Reindex, at: &mut Checkpoint) -> Result<GenerationId, Stop> {
-    let (engine, collection) = (handle.engine(), handle.collection());
+async fn try_announce(
+    handle: &TaskHandle,
+    request: &Reindex,
+    at: &mut ReindexCheckpoint,
+) -> Result<GenerationId, StopReason> {
+    let engine = handle.engine();
+    let collection = handle.collection();
     let total = engine.count(&collection).await?;
     handle.phase("count", total);
-    // Given settings take the place of whatever settings the collection has. Those that it has must still be its own when the work begins.
+    // Settings in the request replace any settings of the collection. Without them, the new generation uses the collection's settings,
+    // which must still be the same when the generation begins.
     let (settings, based_on) = match &request.settings {
         Some(settings) => (Settings::clone(settings), None),
         None => {
@@ -133,22 +144,30 @@ async fn try_announce(handle: &Handle, request: &Reindex, at: &mut Checkpoint) -
     at.previous = Some(engine.live_generation(&collection).await?);
     let begun = engine.begin_generation(&collection, &settings, based_on, statistics).await?;
     point("reindex::announced");
-    (at.generation, at.scan_end) = (Some(begun.id), begun.scan_end);
+    at.generation = Some(begun.id);
+    at.scan_end = begun.scan_end;
     handle.checkpoint(at).await?;
     Ok(begun.id)
 }
 
-/// Files all records that were there before the announcement.
-async fn index(handle: &Handle, request: &Reindex, rebuild: &mut Rebuild, at: &mut Checkpoint) -> Result<(), Stop> {
+/// Files all records that were registered before the announcement.
+async fn index(
+    handle: &TaskHandle,
+    request: &Reindex,
+    rebuild: &mut GenerationRebuild,
+    at: &mut ReindexCheckpoint,
+) -> Result<(), StopReason> {
     let engine = handle.engine();
     if at.filed_to == Seq(0) && engine.tasks_are_shared() {
-        // Until whatever drew its seq before the announcement ended is visible: the pass goes by once.
+        // The pass does not come back, so that it begins only after every change with a seq from before the announcement is visible.
         engine.wait_until_settled(&handle.collection()).await?;
     }
     let total = engine.count(&handle.collection()).await?;
     handle.phase("index", total);
     handle.done(at.records);
-    let (begun, before, mut stored) = (Instant::now(), at.records, Instant::now());
+    let begun = Instant::now();
+    let before = at.records;
+    let mut stored = begun;
     while let Some(step) = rebuild.step(at.scan_end).await? {
         point("reindex::filed");
         at.filed_to = step.to;
@@ -168,9 +187,9 @@ async fn index(handle: &Handle, request: &Reindex, rebuild: &mut Rebuild, at: &m
     handle.checkpoint(at).await
 }
 
-/// Whether the generation that the task was building answers already.
-pub(super) async fn is_live(handle: &Handle) -> Result<bool, Error> {
-    let at: Checkpoint = handle.resume();
+/// True if the generation that the task was building is live already.
+pub(super) async fn is_live(handle: &TaskHandle) -> Result<bool, Error> {
+    let at: ReindexCheckpoint = handle.resume();
     let Some(generation) = at.generation else { return Ok(false) };
     handle.engine().is_live(&handle.collection(), generation).await
 }
@@ -178,18 +197,20 @@ pub(super) async fn is_live(handle: &Handle) -> Result<bool, Error> {
 /// Finds the matches of the records that were registered while another generation was live. `note` writes each step into the checkpoint,
 /// which is stored every [`CHECKPOINT_EVERY`]. O(records registered meanwhile).
 pub(super) async fn catch_up<C: Serialize>(
-    handle: &Handle,
-    rebuild: &mut Rebuild,
+    handle: &TaskHandle,
+    rebuild: &mut GenerationRebuild,
     checkpoint: &mut C,
-    note: impl Fn(&mut C, &Step),
-) -> Result<(), Stop> {
+    note: impl Fn(&mut C, &RebuildStep),
+) -> Result<(), StopReason> {
     handle.phase("catch up", 0);
-    let (engine, collection) = (handle.engine(), handle.collection());
-    // Until nothing more comes that was judged under the generation before: from here on it has an end.
+    let engine = handle.engine();
+    let collection = handle.collection();
+    // After this wait no more records are judged in the previous generation, so that the work has an end.
     engine.wait_until_settled(&collection).await?;
-    // Later records were judged under the live generation.
+    // Later records were judged in the live generation.
     let end = engine.store().last_change(&collection).await.map_err(Error::from)?.next();
-    let (mut done, mut stored) = (0, Instant::now());
+    let mut done = 0;
+    let mut stored = Instant::now();
     while let Some(step) = rebuild.catch_up(end).await? {
         point("reindex::caught_up");
         done += step.records;

@@ -1,17 +1,18 @@
-//! What is done once after a start, behind the requests. It is no task: nobody asked for it, and nothing is lost when it stops.
+//! Work that is done once after a start, at a lower priority than requests. It is no task: nobody requested it, and nothing is lost when it
+//! stops.
 
 use std::time::Instant;
 
 use crate::{Engine, Error, Result};
 use tokio_util::sync::CancellationToken;
 
-/// Makes again what was remembered of all records before the start; ends early when the service drains.
+/// Makes the sketches of all records again after a start; ends early when the service drains.
 pub async fn warm_up(engine: Engine, draining: CancellationToken) {
     tokio::select! {
         () = draining.cancelled() => {}
         done = all_collections(&engine) => match done {
             Ok(()) => {}
-            Err(error) => tracing::warn!(%error, "records could not be read for remembering them; candidates are read instead"),
+            Err(error) => tracing::warn!(%error, "the sketches of records could not be made; candidates are read instead"),
         }
     }
 }
@@ -20,13 +21,13 @@ async fn all_collections(engine: &Engine) -> Result<()> {
     for collection in engine.collection_names().await? {
         let begun = Instant::now();
         match engine.remember_records(&collection).await {
-            // Dropped meanwhile.
+            // The collection was dropped meanwhile.
             Err(Error::UnknownCollection(_)) | Ok(0) => {}
             Err(other) => return Err(other),
             Ok(records) => {
                 let ms = begun.elapsed().as_millis() as u64;
-                tracing::info!(collection = %collection, records, ms, "records are remembered again");
-                // That may have been interrupted when the service stopped.
+                tracing::info!(collection = %collection, records, ms, "the sketches of records are made again");
+                // Judging pairs again may have been interrupted when the service stopped.
                 engine.rejudge_later(&collection);
             }
         }

@@ -1,4 +1,4 @@
-//! Tasks over the model store: what they come to. That they survive crashes is tested against the real stores.
+//! Tests of tasks with the model store. The real stores are tested for crashes.
 
 #![allow(clippy::disallowed_methods, reason = "a test makes its own time, files and settings")]
 
@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::decisions::Opinion;
-use crate::groups::Order;
+use crate::decisions::{DecisionView, Opinion};
+use crate::groups::{GroupOrder, GroupView};
 use crate::tasks::{Activate, Purge, Reindex, Survivor, Task, Window, Work};
-use crate::{Engine, Error, IfDuplicate, Options, Wanted};
+use crate::{Engine, Error, IfDuplicate, Options, SimilarSelection};
 use doppel_core::collection::{Channel, CollectionName, Field, Preset, Role, Settings};
 use doppel_core::record::{RecordId, Row};
 use doppel_store::decisions::Judgement;
@@ -32,7 +32,7 @@ fn new_id() -> String {
     uuid::Uuid::now_v7().to_string()
 }
 
-/// An engine over a store that others may use too, by its own clock.
+/// Creates an engine with its own clock over a store that others may use, too.
 fn instance(store: Arc<ModelStore>, now: fn() -> String) -> Engine {
     let options = Options {
         auto_create: true,
@@ -47,14 +47,14 @@ fn instance(store: Arc<ModelStore>, now: fn() -> String) -> Engine {
     Engine::new(store, options)
 }
 
-/// An engine over the model with its tasks running.
-struct Office {
+/// An engine over the model store that runs its tasks.
+struct TaskOffice {
     engine: Engine,
     name: CollectionName,
     draining: CancellationToken,
 }
 
-impl Office {
+impl TaskOffice {
     async fn new() -> Self {
         Self::over(Arc::default())
     }
@@ -89,24 +89,24 @@ impl Office {
         panic!("the task did not end within 30 s");
     }
 
-    /// The collection as the store keeps it.
+    /// Returns the state of the collection in the store.
     async fn store_state(&self) -> Arc<doppel_store::CollectionState> {
         self.engine.store().collection(&self.name).await.unwrap().unwrap()
     }
 
-    /// What is similar to each record, by id.
+    /// Returns the ids of the records that are similar to each of `ids`.
     async fn answers(&self, ids: &[String]) -> Vec<(String, BTreeSet<String>)> {
         let mut answers = Vec::new();
         for id in ids {
-            let list = self.engine.similar_to(&self.name, &id_of(id), Wanted::matches(1000)).await.unwrap();
+            let list = self.engine.similar_to(&self.name, &id_of(id), SimilarSelection::matches(1000)).await.unwrap();
             answers.push((id.clone(), list.similar.iter().map(|found| found.id.to_string()).collect()));
         }
         answers
     }
 
-    /// The members of all groups.
+    /// Returns the members of all groups.
     async fn groups(&self) -> BTreeSet<BTreeSet<String>> {
-        let (groups, _) = self.engine.groups(&self.name, (Order::Size, 30), 2, None, 1000).await.unwrap();
+        let (groups, _) = self.engine.groups(&self.name, GroupOrder::Size, 30, 2, None, 1000).await.unwrap();
         let mut found = BTreeSet::new();
         for group in groups {
             let detail = self.engine.group_of(&self.name, &group.id, 30).await.unwrap();
@@ -114,9 +114,39 @@ impl Office {
         }
         found
     }
+
+    /// Returns the ids of the records that are similar to `id`.
+    async fn similar(&self, id: &str) -> BTreeSet<String> {
+        self.answers(&[id.to_owned()]).await.remove(0).1
+    }
+
+    async fn decide(&self, a: &str, b: &str, judgement: Judgement) -> crate::Result<DecisionView> {
+        let opinion = Opinion { judgement, by: Some("desk 3".into()), note: None };
+        self.engine.decide(&self.name, &id_of(a), &id_of(b), opinion).await
+    }
+
+    async fn withdraw(&self, a: &str, b: &str) {
+        let opinion = Opinion { judgement: Judgement::Withdrawn, by: None, note: None };
+        self.engine.withdraw(&self.name, &id_of(a), &id_of(b), opinion).await.unwrap();
+    }
+
+    /// Returns the first group in an order.
+    async fn first_group(&self, order: GroupOrder) -> GroupView {
+        self.engine.groups(&self.name, order, 30, 2, None, 1).await.unwrap().0.remove(0)
+    }
+
+    async fn purge(&self, keep: Survivor, near: bool, dry_run: bool) -> Task {
+        self.done(Work::Purge(Purge { keep, near, dry_run, window: Window::default() })).await
+    }
+
+    /// Runs a dry purge of the exact duplicates of the records between two times.
+    async fn purge_within(&self, from: Option<&str>, to: Option<&str>) -> Task {
+        let window = self.engine.window(&self.name, from, to).await.unwrap();
+        self.done(Work::Purge(Purge { keep: Survivor::Latest, near: false, dry_run: true, window })).await
+    }
 }
 
-impl Drop for Office {
+impl Drop for TaskOffice {
     fn drop(&mut self) {
         self.draining.cancel();
     }
@@ -139,19 +169,20 @@ fn reindex(settings: Settings, activate: bool) -> Work {
     })
 }
 
-/// A letter on one of many matters, in one of several wordings: Han characters that other matters do not share in this order.
+/// Returns a letter on one of many matters, with one of several endings: Han characters that letters on other matters do not have in this
+/// order.
 fn letter(matter: usize, wording: usize) -> String {
     let ending = ["请尽快处理。", "希望有关部门重视！", "已经反映多次没有结果。", "盼回复。"][wording % 4];
     let mut state = matter as u32 + 1;
-    let mut character = || {
+    let mut passage = String::new();
+    for _ in 0..60 {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        char::from_u32(0x4e00 + (state >> 8) % 3_000).unwrap()
-    };
-    let passage: String = (0..60).map(|_| character()).collect();
+        passage.push(char::from_u32(0x4e00 + (state >> 8) % 3_000).unwrap());
+    }
     format!("{passage}，{ending}")
 }
 
-async fn filled(office: &Office, matters: usize, wordings: usize) -> Vec<String> {
+async fn filled(office: &TaskOffice, matters: usize, wordings: usize) -> Vec<String> {
     let mut ids = Vec::new();
     for wording in 0..wordings {
         for matter in 0..matters {
@@ -164,8 +195,8 @@ async fn filled(office: &Office, matters: usize, wordings: usize) -> Vec<String>
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reindex_with_other_settings_and_back_gives_the_first_answers_again() {
-    let office = Office::new().await;
+async fn a_reindex_with_other_settings_and_back_restores_the_first_answers() {
+    let office = TaskOffice::new().await;
     let ids = filled(&office, 40, 3).await;
     let first = (office.answers(&ids).await, office.groups().await);
     assert!(first.1.len() >= 30, "the letters form groups: {}", first.1.len());
@@ -178,14 +209,14 @@ async fn a_reindex_with_other_settings_and_back_gives_the_first_answers_again() 
     let second = office.answers(&ids).await;
     assert_ne!(second, first.0, "other settings find other duplicates here");
 
-    // The same as a collection that had these settings from the start.
-    let fresh = Office::new().await;
+    // The answers are those of a collection that had these settings from the beginning.
+    let fresh = TaskOffice::new().await;
     fresh.engine.put_collection(&fresh.name, Settings::preset(Preset::Paper)).await.unwrap();
     filled(&fresh, 40, 3).await;
     assert_eq!(second, fresh.answers(&ids).await);
     assert_eq!(office.groups().await, fresh.groups().await);
 
-    // Registered while the second was live: the first must know it when it comes back.
+    // A record that is registered while the second generation is live belongs to the first one, too, when it is live again.
     office.put("late", &letter(7, 1), json!({})).await;
     let task = office.done(Work::Activate(Activate { generation: GenerationId(1) })).await;
     assert_eq!(task.status, TaskStatus::Succeeded);
@@ -197,8 +228,8 @@ async fn a_reindex_with_other_settings_and_back_gives_the_first_answers_again() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_if_says_what_would_change_and_changes_nothing() {
-    let office = Office::new().await;
+async fn a_standby_generation_shows_the_effect_of_settings_and_changes_nothing() {
+    let office = TaskOffice::new().await;
     let ids = filled(&office, 20, 2).await;
     let before = office.answers(&ids).await;
     let task = office.done(reindex(Settings::preset(Preset::Paper), false)).await;
@@ -215,7 +246,7 @@ async fn what_if_says_what_would_change_and_changes_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn records_registered_during_a_reindex_are_in_both_generations() {
-    let office = Office::new().await;
+    let office = TaskOffice::new().await;
     let mut ids = filled(&office, 60, 2).await;
     let settings = Settings { min_features: 5, ..Settings::default() };
     let work = Work::Reindex(Reindex {
@@ -236,7 +267,8 @@ async fn records_registered_during_a_reindex_are_in_both_generations() {
     ids.retain(|id| !(0..5).any(|matter| *id == format!("{matter}-0")));
     let task = office.ended(&task.id).await;
     assert_eq!((task.status, &task.error), (TaskStatus::Succeeded, &None));
-    let (answers, groups) = (office.answers(&ids).await, office.groups().await);
+    let answers = office.answers(&ids).await;
+    let groups = office.groups().await;
     let again = office.done(reindex(Settings::default(), true)).await;
     assert_eq!(again.status, TaskStatus::Succeeded);
     assert_eq!(answers, office.answers(&ids).await);
@@ -246,8 +278,8 @@ async fn records_registered_during_a_reindex_are_in_both_generations() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_generation_before_is_dropped_where_it_is_not_to_be_kept() {
-    let office = Office::new().await;
+async fn the_previous_generation_is_dropped_unless_it_is_kept() {
+    let office = TaskOffice::new().await;
     filled(&office, 5, 2).await;
     for (keep_previous, left) in [(false, vec![2]), (true, vec![2, 3]), (false, vec![2, 4])] {
         let settings = Some(Box::new(Settings::preset(Preset::Paper)));
@@ -261,9 +293,9 @@ async fn the_generation_before_is_dropped_where_it_is_not_to_be_kept() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn four_reindexes_in_a_row_keep_the_newest_previous_generation() {
-    let office = Office::new().await;
+    let office = TaskOffice::new().await;
     filled(&office, 5, 2).await;
-    // Complete generations that never went live count as well.
+    // Complete generations that were never live count, too.
     for (activate, left) in [(true, vec![1, 2]), (true, vec![2, 3]), (true, vec![3, 4]), (false, vec![3, 4, 5])] {
         let task = office.done(reindex(Settings::preset(Preset::Paper), activate)).await;
         assert_eq!((task.status, &task.error), (TaskStatus::Succeeded, &None));
@@ -278,15 +310,15 @@ async fn four_reindexes_in_a_row_keep_the_newest_previous_generation() {
 }
 
 #[test]
-fn a_reindex_asked_for_by_an_earlier_build_keeps_the_generation_before() {
+fn a_reindex_request_of_an_earlier_build_keeps_the_previous_generation() {
     let mut asked = serde_json::to_value(reindex(Settings::default(), true)).unwrap();
     asked.as_object_mut().unwrap().remove("keep_previous");
     assert_eq!(serde_json::from_value::<Work>(asked).unwrap(), reindex(Settings::default(), true));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_task_a_collection_and_one_that_is_canceled_leaves_nothing() {
-    let office = Office::new().await;
+async fn a_collection_has_one_task_at_a_time_and_a_cancelled_one_leaves_no_generation() {
+    let office = TaskOffice::new().await;
     filled(&office, 30, 1).await;
     let slow = Work::Reindex(Reindex {
         settings: Some(Box::new(Settings::preset(Preset::Paper))),
@@ -307,7 +339,7 @@ async fn one_task_a_collection_and_one_that_is_canceled_leaves_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_that_new_settings_cannot_read_are_kept_and_match_nothing() {
-    let office = Office::new().await;
+    let office = TaskOffice::new().await;
     office.put("a", &letter(1, 0), json!({ "extra": { "nested": 1 } })).await;
     office.put("b", &letter(1, 0), json!({})).await;
     let mut settings = Settings::default();
@@ -316,200 +348,172 @@ async fn rows_that_new_settings_cannot_read_are_kept_and_match_nothing() {
     settings.fields.push(field);
     let task = office.done(reindex(settings, true)).await;
     assert_eq!((task.status, &task.result["unreadable"]), (TaskStatus::Succeeded, &json!(1)));
-    let similar = office.engine.similar_to(&office.name, &id_of("b"), Wanted::matches(10)).await.unwrap();
+    let similar = office.engine.similar_to(&office.name, &id_of("b"), SimilarSelection::matches(10)).await.unwrap();
     assert!(similar.similar.is_empty(), "{similar:?}");
     assert!(office.engine.record(&office.name, &id_of("a")).await.is_ok());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn decisions_beat_scores_and_survive_replacement_and_reindex() {
-    let office = Office::new().await;
+async fn decisions_overrule_scores_and_survive_replacement_and_reindex() {
+    let office = TaskOffice::new().await;
     office.put("a", &letter(1, 0), json!({})).await;
     office.put("b", &letter(1, 1), json!({})).await;
     office.put("c", &letter(20, 0), json!({})).await;
-    let similar = |id: &'static str| {
-        let office = &office;
-        async move { office.answers(&[id.to_owned()]).await.remove(0).1 }
-    };
-    assert_eq!(similar("b").await, set(&["a"]));
-    let decide = |a: &'static str, b: &'static str, judgement| {
-        let office = &office;
-        let opinion = Opinion { judgement, by: Some("desk 3".into()), note: None };
-        async move { office.engine.decide(&office.name, &id_of(a), &id_of(b), opinion).await }
-    };
-    decide("b", "a", Judgement::NotSame).await.unwrap();
-    decide("b", "c", Judgement::Same).await.unwrap();
-    assert_eq!((similar("a").await, similar("b").await), (set(&[]), set(&["c"])));
+    assert_eq!(office.similar("b").await, set(&["a"]));
+    office.decide("b", "a", Judgement::NotSame).await.unwrap();
+    office.decide("b", "c", Judgement::Same).await.unwrap();
+    assert_eq!((office.similar("a").await, office.similar("b").await), (set(&[]), set(&["c"])));
     assert_eq!(office.groups().await, BTreeSet::from([set(&["b", "c"])]));
-    // Replaced: another text, the same word.
+    // The record is replaced: another text, and the same decisions.
     office.put("b", &letter(1, 2), json!({})).await;
     let view = office.engine.record(&office.name, &id_of("b")).await.unwrap();
     assert_eq!(view.verdict.duplicate_of, Some(id_of("c")));
     assert_eq!(view.verdict.similar[0].via, ["decision"]);
     assert_eq!(office.groups().await, BTreeSet::from([set(&["b", "c"])]));
     office.done(reindex(Settings { min_features: 5, ..Settings::default() }, true)).await;
-    assert_eq!((similar("a").await, similar("b").await), (set(&[]), set(&["c"])));
+    assert_eq!((office.similar("a").await, office.similar("b").await), (set(&[]), set(&["c"])));
     assert_eq!(office.groups().await, BTreeSet::from([set(&["b", "c"])]));
     let opinion = Opinion { judgement: Judgement::Withdrawn, by: None, note: None };
     let decision = office.engine.withdraw(&office.name, &id_of("a"), &id_of("b"), opinion).await.unwrap();
     assert_eq!((decision.judgement, decision.history.len()), (Judgement::Withdrawn, 2));
-    assert_eq!(similar("b").await, set(&["a", "c"]));
+    assert_eq!(office.similar("b").await, set(&["a", "c"]));
     assert_eq!(office.groups().await, BTreeSet::from([set(&["a", "b", "c"])]));
-    assert!(matches!(decide("a", "a", Judgement::Same).await, Err(Error::Invalid(_))));
-    assert!(matches!(decide("a", "nobody", Judgement::Same).await, Err(Error::UnknownRecord(..))));
+    assert!(matches!(office.decide("a", "a", Judgement::Same).await, Err(Error::Invalid(_))));
+    assert!(matches!(office.decide("a", "nobody", Judgement::Same).await, Err(Error::UnknownRecord(..))));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_decision_that_is_withdrawn_leaves_the_pair_that_the_scores_find() {
-    let office = Office::new().await;
-    let rule = |a: &'static str, b: &'static str, judgement| {
-        let office = &office;
-        let opinion = Opinion { judgement, by: None, note: None };
-        async move {
-            match judgement {
-                Judgement::Withdrawn => {
-                    office.engine.withdraw(&office.name, &id_of(a), &id_of(b), opinion).await.unwrap()
-                }
-                _ => office.engine.decide(&office.name, &id_of(a), &id_of(b), opinion).await.unwrap(),
-            }
-        }
-    };
+async fn a_withdrawn_decision_leaves_the_pair_that_the_scores_find() {
+    let office = TaskOffice::new().await;
     for id in ["a", "b"] {
         office.put(id, &letter(1, 0), json!({})).await;
     }
     for id in ["c", "d"] {
         office.put(id, &letter(if id == "c" { 2 } else { 3 }, 0), json!({})).await;
     }
-    rule("a", "b", Judgement::NotSame).await;
-    rule("c", "d", Judgement::Same).await;
-    // Registered again while the decisions hold: recorded as people say.
+    office.decide("a", "b", Judgement::NotSame).await.unwrap();
+    office.decide("c", "d", Judgement::Same).await.unwrap();
+    // Registered again while the decisions hold, so that their pairs follow the decisions.
     office.put("b", &letter(1, 1), json!({})).await;
     office.put("d", &letter(3, 1), json!({})).await;
     assert_eq!(office.groups().await, BTreeSet::from([set(&["c", "d"])]));
-    rule("a", "b", Judgement::Withdrawn).await;
-    rule("c", "d", Judgement::Withdrawn).await;
+    office.withdraw("a", "b").await;
+    office.withdraw("c", "d").await;
     assert_eq!(office.groups().await, BTreeSet::from([set(&["a", "b"])]));
     office.engine.forget_groups(&office.name);
-    assert_eq!(office.groups().await, BTreeSet::from([set(&["a", "b"])]), "what is stored says the same");
+    assert_eq!(office.groups().await, BTreeSet::from([set(&["a", "b"])]), "the stored pairs are the same");
+}
+
+/// Returns true for each of `ids` that is an exact duplicate of the record `c`.
+async fn exact_duplicates_of_c(office: &TaskOffice, ids: [&str; 2]) -> [bool; 2] {
+    let list = office.engine.similar_to(&office.name, &id_of("c"), SimilarSelection::matches(10)).await.unwrap();
+    ids.map(|id| list.similar.iter().any(|m| m.id.as_str() == id && m.via.contains(&"exact".to_owned())))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn exact_means_what_the_generation_that_answers_reads() {
-    let office = Office::new().await;
+async fn exact_duplicates_have_equal_fields_in_the_live_generation() {
+    let office = TaskOffice::new().await;
     let text = letter(1, 0);
     office.put("a", &text, json!({ "district": "城东" })).await;
     office.put("b", &text, json!({ "district": "城西" })).await;
     office.put("c", &text, json!({ "district": "城东" })).await;
-    let via = || async {
-        let list = office.engine.similar_to(&office.name, &id_of("c"), Wanted::matches(10)).await.unwrap();
-        let exact = |id: &str| list.similar.iter().any(|m| m.id.as_str() == id && m.via.contains(&"exact".to_owned()));
-        (exact("a"), exact("b"))
-    };
-    assert_eq!(via().await, (true, true), "nobody reads the district");
+    assert_eq!(exact_duplicates_of_c(&office, ["a", "b"]).await, [true, true], "the district is not read");
     let mut settings = Settings::default();
     settings.fields.push(Field::new("district", Role::Whole));
     let task = office.done(reindex(settings, true)).await;
     assert_eq!(task.status, TaskStatus::Succeeded, "{:?}", task.error);
-    assert_eq!(via().await, (true, false), "the district differs");
-    // Its digest is stored as this generation reads it, theirs as the one before did.
+    assert_eq!(exact_duplicates_of_c(&office, ["a", "b"]).await, [true, false], "the district differs");
+    // The stored digest of this record is of the live generation; the digests of the others are of the previous one.
     office.put("d", &text, json!({ "district": "城东" })).await;
     let purge = Work::Purge(Purge { keep: Survivor::First, near: false, dry_run: true, window: Window::default() });
     let found = office.done(purge).await.result["records"].clone();
     assert_eq!(found, json!([{ "id": "c", "kept": "a" }, { "id": "d", "kept": "a" }]));
     office.done(reindex(Settings::default(), true)).await;
-    assert_eq!(via().await, (true, true));
+    assert_eq!(exact_duplicates_of_c(&office, ["a", "b"]).await, [true, true]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn groups_say_who_and_when_and_hot_is_not_repeat() {
-    let office = Office::new().await;
-    let row = |user: &str, time: &str| json!({ "user": user, "time": time });
+async fn groups_are_ranked_by_petitioners_and_time() {
+    let office = TaskOffice::new().await;
     let now = now();
     for user in ["甲", "乙", "丙"] {
-        office.put(&format!("hot-{user}"), &letter(3, 0), row(user, &now)).await;
+        office.put(&format!("hot-{user}"), &letter(3, 0), json!({ "user": user, "time": now })).await;
     }
     for at in 0..4 {
-        office.put(&format!("repeat-{at}"), &letter(4, at), row("丁", "2019-03-05")).await;
+        office.put(&format!("repeat-{at}"), &letter(4, at), json!({ "user": "丁", "time": "2019-03-05" })).await;
     }
-    let first = |order| {
-        let office = &office;
-        async move { office.engine.groups(&office.name, (order, 30), 2, None, 1).await.unwrap().0.remove(0) }
-    };
-    let hot = first(Order::Hot).await;
+    let hot = office.first_group(GroupOrder::Hot).await;
     assert_eq!((hot.size, hot.petitioners, hot.recent_petitioners, hot.most_by_one), (3, 3, 3, 1));
-    let repeat = first(Order::Repeat).await;
+    let repeat = office.first_group(GroupOrder::Repeat).await;
     assert_eq!((repeat.size, repeat.petitioners, repeat.recent_petitioners, repeat.most_by_one), (4, 1, 0, 4));
-    assert_eq!((first(Order::Size).await.id, first(Order::Recent).await.id), (repeat.id, hot.id));
-    let (_, next) = office.engine.groups(&office.name, (Order::Size, 30), 2, None, 1).await.unwrap();
-    let (second, end) = office.engine.groups(&office.name, (Order::Size, 30), 2, next, 1).await.unwrap();
+    let largest = office.first_group(GroupOrder::Size).await;
+    assert_eq!((largest.id, office.first_group(GroupOrder::Recent).await.id), (repeat.id, hot.id));
+    let (_, next) = office.engine.groups(&office.name, GroupOrder::Size, 30, 2, None, 1).await.unwrap();
+    let (second, end) = office.engine.groups(&office.name, GroupOrder::Size, 30, 2, next, 1).await.unwrap();
     assert_eq!((second.len(), second[0].size, end), (1, 3, None));
     office.engine.remove(&office.name, &id_of("hot-甲")).await.unwrap();
-    assert_eq!(first(Order::Hot).await.size, 2);
+    assert_eq!(office.first_group(GroupOrder::Hot).await.size, 2);
     office.put("alone", &letter(30, 0), json!({})).await;
     assert!(matches!(office.engine.group_of(&office.name, &id_of("alone"), 30).await, Err(Error::Ungrouped(_))));
 }
 
+/// Returns the ids that a purge reports.
+fn deleted(task: &Task) -> BTreeSet<String> {
+    task.result["records"].as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap().to_owned()).collect()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_purge_keeps_the_right_one_and_deletes_only_when_told() {
-    let office = Office::new().await;
+async fn a_purge_keeps_the_selected_record_and_a_dry_run_deletes_nothing() {
+    let office = TaskOffice::new().await;
     for (id, time) in [("old", "2020-01-01"), ("new", "2020-03-01"), ("mid", "2020-02-01"), ("same", "2020-03-01")] {
         office.put(id, &letter(5, 0), json!({ "time": time })).await;
     }
     office.put("near", &letter(5, 1), json!({ "time": "2021-01-01" })).await;
     office.put("none", &letter(5, 0), json!({})).await;
-    let purge =
-        |keep, near, dry_run| office.done(Work::Purge(Purge { keep, near, dry_run, window: Window::default() }));
-    let deleted = |task: &Task| -> BTreeSet<String> {
-        task.result["records"].as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap().to_owned()).collect()
-    };
-    let dry = purge(Survivor::Latest, false, true).await;
+    let dry = office.purge(Survivor::Latest, false, true).await;
     assert_eq!((dry.status, deleted(&dry)), (TaskStatus::Succeeded, set(&["old", "new", "mid", "none"])));
-    assert_eq!(deleted(&purge(Survivor::Earliest, false, true).await), set(&["old", "new", "mid", "same"]));
-    assert_eq!(deleted(&purge(Survivor::First, false, true).await), set(&["new", "mid", "same", "none"]));
+    assert_eq!(deleted(&office.purge(Survivor::Earliest, false, true).await), set(&["old", "new", "mid", "same"]));
+    assert_eq!(deleted(&office.purge(Survivor::First, false, true).await), set(&["new", "mid", "same", "none"]));
     assert_eq!(office.engine.count(&office.name).await.unwrap(), 6);
-    // Of a set with a record in the window all superfluous ones go, wherever they stand in time.
-    let within = async |from: Option<&str>, to: Option<&str>| {
-        let window = office.engine.window(&office.name, from, to).await.unwrap();
-        office.done(Work::Purge(Purge { keep: Survivor::Latest, near: false, dry_run: true, window })).await
-    };
-    let some = within(Some("2020-01-15"), Some("2020/2/2")).await;
+    // If one record of a set is in the window, all superfluous records of the set are deleted, whatever their times.
+    let some = office.purge_within(Some("2020-01-15"), Some("2020/2/2")).await;
     assert_eq!(deleted(&some), set(&["old", "new", "mid", "none"]));
     assert_eq!(some.result["from"], "2020-01-14T16:00:00Z", "the collection's time zone");
     assert_eq!(
-        deleted(&within(Some("2020-03-02"), None).await),
+        deleted(&office.purge_within(Some("2020-03-02"), None).await),
         set(&[]),
-        "the bound itself is in, what is before it not"
+        "the window begins with its first bound"
     );
     assert_eq!(
-        deleted(&within(None, Some("2020-01-01")).await),
+        deleted(&office.purge_within(None, Some("2020-01-01")).await),
         set(&[]),
-        "the end is not in it, nor is what has no time"
+        "the window ends before its second bound, and contains no record without a time"
     );
     let wrong = office.engine.window(&office.name, Some("soon"), Some("2020-01-01")).await;
     assert!(matches!(wrong, Err(Error::Invalid(wrong)) if wrong[0].pointer == "/from"));
     let backwards = office.engine.window(&office.name, Some("2020-01-02"), Some("2020-01-01")).await;
     assert!(matches!(backwards, Err(Error::Invalid(wrong)) if wrong[0].pointer == "/to"));
-    // A person said that these two are not the same matter.
+    // A person decides that two of the records are not the same matter.
     let opinion = Opinion { judgement: Judgement::NotSame, by: None, note: None };
     office.engine.decide(&office.name, &id_of("mid"), &id_of("same"), opinion).await.unwrap();
-    let done = purge(Survivor::Latest, false, false).await;
+    let done = office.purge(Survivor::Latest, false, false).await;
     assert_eq!((&done.result["deleted"], deleted(&done)), (&json!(3), set(&["old", "new", "none"])));
     assert_eq!(office.engine.count(&office.name).await.unwrap(), 3);
     assert_eq!(done.result["rejected"], 1);
-    // Both match the third, and still a person's word stands between them.
-    let near = purge(Survivor::Latest, true, false).await;
+    // Both records match the third one, but the decision about the two still holds.
+    let near = office.purge(Survivor::Latest, true, false).await;
     assert_eq!((&near.result["contested"], deleted(&near)), (&json!(1), set(&[])));
     assert_eq!(office.engine.count(&office.name).await.unwrap(), 3);
     let opinion = Opinion { judgement: Judgement::Withdrawn, by: None, note: None };
     office.engine.withdraw(&office.name, &id_of("mid"), &id_of("same"), opinion).await.unwrap();
-    let near = purge(Survivor::Latest, true, false).await;
+    let near = office.purge(Survivor::Latest, true, false).await;
     assert_eq!(deleted(&near), set(&["same", "mid"]));
     assert_eq!(office.engine.count(&office.name).await.unwrap(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn statistics_are_counted_for_channels_that_weigh_by_them() {
-    let office = Office::new().await;
+async fn a_reindex_counts_the_statistics_that_a_channel_weighs_by() {
+    let office = TaskOffice::new().await;
     let ids = filled(&office, 36, 3).await;
     let channels: Vec<Channel> =
         serde_json::from_value(json!([{ "scheme": "simhash", "weighting": "tf_idf", "radius": 3 }])).unwrap();
@@ -519,6 +523,6 @@ async fn statistics_are_counted_for_channels_that_weigh_by_them() {
     assert!(collection.inactive_channels.is_empty(), "{:?}", collection.inactive_channels);
     let record = office.engine.record(&office.name, &id_of(&ids[0])).await.unwrap();
     assert!(record.verdict.fingerprint.is_some());
-    let similar = office.engine.similar_to(&office.name, &id_of(&ids[0]), Wanted::matches(10)).await.unwrap();
-    assert!(similar.fingerprint.is_some(), "the channel signs with the statistics");
+    let similar = office.engine.similar_to(&office.name, &id_of(&ids[0]), SimilarSelection::matches(10)).await.unwrap();
+    assert!(similar.fingerprint.is_some(), "the channel uses the statistics");
 }

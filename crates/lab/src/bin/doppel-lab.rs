@@ -38,9 +38,7 @@ enum Command {
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
-        Command::FitEvidence { sets, out, date, pairs } => {
-            fit_evidence(&sets, out.as_deref(), &date, pairs.as_deref())
-        }
+        Command::FitEvidence { sets, out, date, pairs } => fit_evidence(&sets, out.as_deref(), &date, pairs.as_deref()),
     }
 }
 

@@ -80,8 +80,7 @@ impl Dataset {
     /// # Errors
     /// A file that cannot be opened, a folder without groups and pairs, and as [`Dataset::read`] and [`Dataset::read_pairs`].
     pub fn read_folder(folder: &Path) -> anyhow::Result<Self> {
-        let [records, groups, pairs] =
-            ["records.jsonl", "groups.jsonl", "pairs.jsonl"].map(|name| folder.join(name));
+        let [records, groups, pairs] = ["records.jsonl", "groups.jsonl", "pairs.jsonl"].map(|name| folder.join(name));
         ensure!(
             groups.exists() || pairs.exists(),
             "{} has no groups.jsonl and no pairs.jsonl; at least one of them says which records belong together",

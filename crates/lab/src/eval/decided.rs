@@ -22,7 +22,7 @@ use doppel_core::record::RecordId;
 use doppel_core::schemes::frequencies::sample;
 use doppel_core::schemes::statistics::Statistics;
 use doppel_engine::Error;
-use doppel_engine::replay::{Earlier, Replay};
+use doppel_engine::replay::{EarlierRecord, Replay};
 
 /// Records compared at once.
 const AT_ONCE: usize = 1_024;
@@ -136,7 +136,7 @@ fn duplicates(set: &Dataset, settings: &Settings) -> Result<BTreeSet<Pair>, Erro
             let Ok(subject) = signed else { continue };
             let signatures = if replay.needs_signatures() { subject.signed().signatures.clone() } else { Vec::new() };
             let digest = subject.signed().digest;
-            earlier.push(Earlier { id: id.clone(), row: Arc::clone(row.json()), digest, signatures });
+            earlier.push(EarlierRecord { id: id.clone(), row: Arc::clone(row.json()), digest, signatures });
             positions.push(position);
             placed.push((position, replay.place(Seq(positions.len() as u64), subject)?));
         }

@@ -17,7 +17,7 @@ use doppel_core::index::groups::GroupSet;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::profile::Profile;
 use doppel_core::verdict::VerdictKind;
-use doppel_engine::{Engine, Error, Filter, IfDuplicate, Wanted};
+use doppel_engine::{Engine, Error, IfDuplicate, MatchFilter, SimilarSelection};
 
 /// Steps of the curve over the similarity threshold.
 const CURVE_STEPS: u32 = 20;
@@ -114,13 +114,13 @@ pub async fn evaluate(
     let begun = Instant::now();
     let mut found = FoundPairs::new();
     for (done, (position, id, row)) in registered.iter().enumerate() {
-        let wanted = Wanted::matches(MAX_CANDIDATES * 2);
+        let wanted = SimilarSelection::matches(MAX_CANDIDATES * 2);
         let answer = match keeps_text {
             true => engine.similar_to(name, id, wanted).await?,
             // What is not kept is sent once more.
             false => {
-                let filter = Filter { exclude: vec![RecordId::clone(id)], ..wanted.filter };
-                engine.similar(name, Row::clone(row), Wanted { filter, ..wanted }).await?
+                let filter = MatchFilter { exclude: vec![RecordId::clone(id)], ..wanted.filter };
+                engine.similar(name, Row::clone(row), SimilarSelection { filter, ..wanted }).await?
             }
         };
         for other in answer.similar {

@@ -1,15 +1,15 @@
-//! Groups while another generation is built and goes live: a group that was shown never shrinks.
+//! Tests of groups while another generation is built and goes live: a group that was listed never shrinks.
 
 use super::*;
 use tokio::task::JoinHandle;
 
-/// Groups that were shown, each with all members that it ever had.
+/// The groups that were listed, each with all its members.
 #[derive(Default)]
-struct Shown(BTreeSet<BTreeSet<String>>);
+struct ListedGroups(BTreeSet<BTreeSet<String>>);
 
-impl Shown {
-    /// Looks at the groups, and fails if the members of a group that was shown before are not in one group any more.
-    async fn look(&mut self, office: &Office, when: &str) {
+impl ListedGroups {
+    /// Reads the groups. Fails if the members of a group that was listed before are not in one group any more.
+    async fn look(&mut self, office: &TaskOffice, when: &str) {
         let now = office.groups().await;
         for before in &self.0 {
             assert!(now.iter().any(|group| group.is_superset(before)), "{when}: {before:?} is not one group any more");
@@ -18,19 +18,30 @@ impl Shown {
     }
 }
 
-/// An office whose tasks run only when a test says so.
-fn without_runner(store: &Arc<ModelStore>) -> Office {
-    let (engine, draining) = (instance(Arc::clone(store), now), CancellationToken::new());
-    Office { engine, name: CollectionName::new("letters").unwrap(), draining }
+/// Creates an office whose tasks do not run unless a test runs them.
+fn without_runner(store: &Arc<ModelStore>) -> TaskOffice {
+    let name = CollectionName::new("letters").unwrap();
+    TaskOffice { engine: instance(Arc::clone(store), now), name, draining: CancellationToken::new() }
+}
+
+/// A linear congruential generator.
+struct SeededRandom(u64);
+
+impl SeededRandom {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn groups_keep_the_pairs_of_the_generation_before_until_the_live_one_has_all() {
+async fn groups_use_the_pairs_of_the_previous_generation_until_the_live_one_has_all_pairs() {
     let store = Arc::new(ModelStore::default());
     let office = without_runner(&store);
     filled(&office, 20, 2).await;
-    let (engine, name) = (&office.engine, &office.name);
-    let mut shown = Shown::default();
+    let engine = &office.engine;
+    let name = &office.name;
+    let mut shown = ListedGroups::default();
     shown.look(&office, "before").await;
     assert!(shown.0.len() >= 15, "the letters form groups: {}", shown.0.len());
     let settings = engine.settings(name).await.unwrap();
@@ -50,7 +61,7 @@ async fn groups_keep_the_pairs_of_the_generation_before_until_the_live_one_has_a
     shown.look(&office, "records came after the switch").await;
     let group = shown.0.iter().find(|group| group.contains("3-0")).unwrap();
     assert_eq!(*group, set(&["3-0", "3-1", "3-during", "3-after"]));
-    // Another process begins with nothing in memory.
+    // Another process begins without groups in memory.
     let another = without_runner(&store);
     shown.look(&another, "seen by another process").await;
     let end = engine.store().last_change(name).await.unwrap().next();
@@ -66,18 +77,14 @@ async fn groups_keep_the_pairs_of_the_generation_before_until_the_live_one_has_a
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[expect(clippy::print_stdout, reason = "a test says what seed it ran with")]
-async fn groups_never_shrink_through_reindexes_that_are_killed_and_taken_up_again() {
+async fn groups_never_shrink_during_reindexes_that_are_killed_and_continued() {
     let seed = std::env::var("DOPPEL_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(38_u64);
     println!("DOPPEL_TEST_SEED={seed}");
-    let mut state = seed;
-    let mut draw = move |below: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % below
-    };
+    let mut random = SeededRandom(seed);
     let store = Arc::new(ModelStore::default());
     let office = without_runner(&store);
     filled(&office, 30, 2).await;
-    let mut shown = Shown::default();
+    let mut shown = ListedGroups::default();
     let mut number = 0;
     for round in 0..2 {
         let work = Work::Reindex(Reindex {
@@ -87,16 +94,16 @@ async fn groups_never_shrink_through_reindexes_that_are_killed_and_taken_up_agai
             records_per_second: Some(2_000),
         });
         let task = office.engine.begin_task(&office.name, work).await.unwrap();
-        let mut runner: Option<(JoinHandle<()>, Office)> = None;
+        let mut runner: Option<(JoinHandle<()>, TaskOffice)> = None;
         loop {
             let is_finished = office.engine.task(&task.id).await.unwrap().status.is_finished();
             shown.look(&office, &format!("round {round}, {number} records came")).await;
             if is_finished {
                 break;
             }
-            // A process takes up a task within two seconds: most live longer than that.
-            match draw(300) {
-                // Killed: what the process had in memory is gone.
+            // A process takes a task within two seconds. Most processes live longer.
+            match random.below(300) {
+                // The process is killed, and its memory is lost.
                 0 => {
                     if let Some((running, _)) = runner.take() {
                         running.abort();
@@ -104,11 +111,11 @@ async fn groups_never_shrink_through_reindexes_that_are_killed_and_taken_up_agai
                     }
                 }
                 1..150 => {
-                    let matter = draw(30) as usize;
+                    let matter = random.below(30) as usize;
                     office.put(&format!("r{number}"), &letter(matter, number % 4), json!({})).await;
                     number += 1;
                 }
-                _ => tokio::time::sleep(Duration::from_millis(draw(20))).await,
+                _ => tokio::time::sleep(Duration::from_millis(random.below(20))).await,
             }
             if runner.is_none() {
                 let process = without_runner(&store);
@@ -119,5 +126,5 @@ async fn groups_never_shrink_through_reindexes_that_are_killed_and_taken_up_agai
         let task = office.engine.task(&task.id).await.unwrap();
         assert_eq!((task.status, &task.error), (TaskStatus::Succeeded, &None), "round {round}");
     }
-    assert!(office.store_state().await.pair_sources.is_empty(), "at the end the live generation has all pairs");
+    assert!(office.store_state().await.pair_sources.is_empty(), "the live generation has all pairs");
 }

@@ -23,6 +23,7 @@ const SAME_SHARE: f64 = 0.4;
 const HARMFUL_WEIGHT: f64 = 0.15;
 const HARMLESS_WEIGHT: f64 = 0.03;
 const HOT_WEIGHT: f64 = 0.06;
+const CITATION_WEIGHT: f64 = 0.02;
 /// Pull towards zero: enough that no coefficient runs away where a feature separates the pairs.
 const STRENGTH: f64 = 1e-4;
 /// Probability from which a pair is accepted.
@@ -63,6 +64,7 @@ enum Part {
     Harmful,
     Harmless,
     Hot,
+    Citation,
 }
 
 impl Part {
@@ -73,6 +75,7 @@ impl Part {
             PairKind::Harmful(_) => Self::Harmful,
             PairKind::Harmless(_) => Self::Harmless,
             PairKind::Hot(_) => Self::Hot,
+            PairKind::Citation => Self::Citation,
         }
     }
 
@@ -83,6 +86,7 @@ impl Part {
             Self::Harmful => HARMFUL_WEIGHT,
             Self::Harmless => HARMLESS_WEIGHT,
             Self::Hot => HOT_WEIGHT,
+            Self::Citation => CITATION_WEIGHT,
         }
     }
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use self::perturb::{Harmful, Harmless, ObjectPool, Random};
+use self::perturb::{Harmful, Harmless, ObjectPool, Random, citation};
 use super::dataset::Dataset;
 use super::labelled::SAME;
 use super::metrics::Pair;
@@ -21,7 +21,7 @@ use doppel_core::evidence::PairFeatures;
 use doppel_core::record::Row;
 use doppel_core::schemes::frequencies::{Counter, Frequencies, Kinds, SAMPLED_SHINGLE, name_code};
 use doppel_core::schemes::profile::Profile;
-use doppel_core::similarity::{Named, Replacements, ShingleSet, TokenText, Verifier, Weighed, contrast, replacements};
+use doppel_core::similarity::{Named, ShingleSet, TokenText, Verifier, Weighed, align_tokens, contrast, longest_run};
 use doppel_core::text::shingles;
 
 /// Records of a set that are perturbed, at even distances.
@@ -50,6 +50,8 @@ pub enum PairKind {
     Hot(Harmless),
     /// A record and a copy that names another object.
     Harmful(Harmful),
+    /// An order and a shorter call that cites its number.
+    Citation,
 }
 
 impl PairKind {
@@ -60,6 +62,7 @@ impl PairKind {
             Self::Harmless(kind) => kind.name().to_owned(),
             Self::Hot(kind) => format!("{}, in a common letter", kind.name()),
             Self::Harmful(kind) => kind.name().to_owned(),
+            Self::Citation => "citation".to_owned(),
         }
     }
 }
@@ -141,11 +144,10 @@ impl Comparer {
     fn features(&self, a: &Compared, b: &Compared) -> PairFeatures {
         let overlap = self.verifier.overlap(&a.weighed, &b.set);
         let contrast = contrast(&a.named, &b.named, self.verifier.weighing_names());
-        let replaced = match self.verifier.is_aligned(&overlap) {
-            true => replacements(&a.tokens, &b.tokens, &contrast.only_names),
-            false => Replacements::default(),
-        };
-        PairFeatures::of(&overlap, &contrast, &replaced)
+        let verifier = &self.verifier;
+        let longest_run = longest_run(&a.text, &b.text, verifier.settings().shingle, |code| verifier.weight(code));
+        let alignment = align_tokens(longest_run, &a.tokens, &b.tokens, &contrast.only_names);
+        PairFeatures::of(&overlap, &contrast, &alignment)
     }
 }
 
@@ -240,6 +242,12 @@ impl<'a> SetComparison<'a> {
             }
             if let Some(counted) = hot_record.as_ref().and_then(|record| hot.features_with(record, &copy)) {
                 add(PairKind::Hot(kind), true, counted, None);
+            }
+        }
+        if let Some((order, call)) = citation(row, &mut random) {
+            let features = |by: &Comparer| by.features_with(&by.read(&order)?, &call);
+            if let Some(counted) = features(&self.counted) {
+                add(PairKind::Citation, true, counted, features(&self.plain));
             }
         }
         for kind in Harmful::ALL {

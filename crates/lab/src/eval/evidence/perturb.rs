@@ -145,14 +145,7 @@ impl Harmless {
 
     /// A row with the change in its longest text; `None` of a row without text.
     pub fn change(self, row: &Row, random: &mut Random) -> Option<Row> {
-        let mut value: Value = serde_json::from_str(row.json()).ok()?;
-        let members = value.as_object_mut()?;
-        let (_, longest) = members
-            .iter_mut()
-            .filter(|(name, value)| *name != "id" && value.is_string())
-            .max_by_key(|(_, value)| value.as_str().map_or(0, str::len))?;
-        *longest = self.changed(longest.as_str()?, random).into();
-        Row::parse(value.to_string().as_bytes()).ok()
+        with_longest_text(row, |text| self.changed(text, random))
     }
 
     fn changed(self, text: &str, random: &mut Random) -> String {
@@ -208,6 +201,27 @@ impl Harmless {
             Self::Traditional => with_other_forms(text, TRADITIONAL),
         }
     }
+}
+
+/// A row with its longest text changed; `None` of a row without text.
+fn with_longest_text(row: &Row, change: impl FnOnce(&str) -> String) -> Option<Row> {
+    let mut value: Value = serde_json::from_str(row.json()).ok()?;
+    let members = value.as_object_mut()?;
+    let (_, longest) = members
+        .iter_mut()
+        .filter(|(name, value)| *name != "id" && value.is_string())
+        .max_by_key(|(_, value)| value.as_str().map_or(0, str::len))?;
+    *longest = change(longest.as_str()?).into();
+    Row::parse(value.to_string().as_bytes()).ok()
+}
+
+/// An order with its number, and a shorter call that cites the number; `None` of a row without text.
+pub fn citation(row: &Row, random: &mut Random) -> Option<(Row, Row)> {
+    let number = format!("2024{:02}{:02}{:06}", 1 + random.below(12), 1 + random.below(28), random.below(1_000_000));
+    let order = with_longest_text(row, |text| format!("{text}（工单编号：{number}）"))?;
+    let beginning = |text: &str| text.chars().take(text.chars().count() * 2 / 5).collect::<String>();
+    let call = with_longest_text(row, |text| format!("催办工单{number}，到今天还没有人来。{}", beginning(text)))?;
+    Some((order, call))
 }
 
 /// Ideographs, each before the radical that looks like it.
