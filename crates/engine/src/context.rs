@@ -1,6 +1,6 @@
 //! Compiled collections: what the engine needs to know of a collection on every request, made once.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
@@ -9,6 +9,7 @@ use arc_swap::ArcSwap;
 use tokio::sync::Mutex;
 
 use crate::answers::InactiveChannel;
+use crate::dead_sketches::SketchChanges;
 use crate::frequencies::Counted;
 use crate::growth::Growth;
 use crate::judge::contrasted;
@@ -44,6 +45,8 @@ pub(super) struct Context {
     /// Sketches of records that were registered or verified, under seqs that name their text for ever. The larger a collection,
     /// the more records share some phrase with a new one; a sketch refuses nearly all of those without reading them.
     pub(super) sketches: Arc<Sketches>,
+    /// The changes after which sketches of records that are gone are forgotten.
+    pub(super) sketch_changes: Arc<SketchChanges>,
     /// What was read of records that were judged, likewise.
     pub(super) read_records: Arc<ReadRecords>,
     /// The standby generations, in their order.
@@ -146,6 +149,11 @@ impl Context {
         live.chain(others).find(|(other, _)| same_sketches(other, settings)).map(|(_, owner)| owner)
     }
 
+    /// The owners of the sketches of all its generations, each once.
+    pub(super) fn owners(&self) -> BTreeSet<u32> {
+        std::iter::once(self.owner).chain(self.others.iter().map(|other| other.owner)).collect()
+    }
+
     /// Whether a generation is being built: the threads behind those that serve have enough to do.
     pub(super) fn is_indexed_anew(&self) -> bool {
         self.state.others.iter().any(|other| other.phase == Phase::Building)
@@ -187,6 +195,7 @@ impl Context {
             profile: Arc::clone(&standby.profile),
             owner: standby.owner,
             sketches: Arc::clone(&self.sketches),
+            sketch_changes: Arc::default(),
             read_records: Arc::clone(&self.read_records),
             others: Vec::new(),
             used: AtomicU32::new(0),
@@ -222,6 +231,7 @@ impl Context {
             frequencies,
             owner: 0,
             sketches,
+            sketch_changes: Arc::default(),
             read_records,
             others,
             used,
@@ -388,6 +398,8 @@ pub(super) struct Contexts {
     sketches: Arc<Sketches>,
     read_records: Arc<ReadRecords>,
     next_owner: AtomicU32,
+    /// The owners of sketches when those without a collection were last forgotten.
+    owners: parking_lot::Mutex<HashSet<u32>>,
     /// How many have been made.
     made: AtomicU32,
     /// Which collections have a label of their own in metrics.
@@ -405,7 +417,8 @@ impl Contexts {
         let (next_owner, made) = (AtomicU32::new(0), AtomicU32::new(0));
         let (by_name, inactive, labels) =
             (ArcSwap::default(), parking_lot::Mutex::default(), parking_lot::Mutex::default());
-        Self { by_name, sketches, read_records, next_owner, made, labels, inactive, compiling: Mutex::new(()) }
+        let (owners, compiling) = (parking_lot::Mutex::default(), Mutex::new(()));
+        Self { by_name, sketches, read_records, next_owner, owners, made, labels, inactive, compiling }
     }
 }
 
@@ -470,6 +483,7 @@ impl Contexts {
         };
         let Standby { profile, owner, .. } = live;
         let (state, sketches) = (Arc::clone(state), Arc::clone(&self.sketches));
+        let sketch_changes = before.map_or_else(Arc::default, |before| Arc::clone(&before.sketch_changes));
         let read_records = Arc::clone(&self.read_records);
         let used = AtomicU32::new(self.made.fetch_add(1, Ordering::Relaxed) + 1);
         let verifier = verifier(&state.settings, &frequencies);
@@ -484,6 +498,7 @@ impl Contexts {
             frequencies,
             owner,
             sketches,
+            sketch_changes,
             read_records,
             others,
             used,
@@ -507,6 +522,7 @@ impl Contexts {
             forget_unused(&mut contexts);
             contexts
         });
+        self.forget_ownerless_sketches();
         Ok(context)
     }
 
@@ -556,6 +572,26 @@ impl Contexts {
         }
     }
 
+    /// Forgets the sketches of collections and generations that are not compiled any more, behind the requests. A request that
+    /// began earlier may remember a sketch of such a generation afterwards; the next call forgets that sketch.
+    fn forget_ownerless_sketches(&self) {
+        // An owner that is not published yet has a higher number than those that are looked for.
+        let next = self.next_owner.load(Ordering::Relaxed);
+        let owners: HashSet<u32> = self.by_name.load().values().flat_map(|context| context.owners()).collect();
+        let is_complete = std::mem::replace(&mut *self.owners.lock(), owners.clone()).is_subset(&owners);
+        if !is_complete {
+            let sketches = Arc::clone(&self.sketches);
+            drop(tokio::task::spawn_blocking(move || {
+                sketches.retain_owners(|owner| owner >= next || owners.contains(&owner));
+            }));
+        }
+    }
+
+    /// The compiled collection with this name, if it is compiled.
+    pub(super) fn cached(&self, name: &CollectionName) -> Option<Arc<Context>> {
+        self.by_name.load().get(name).cloned()
+    }
+
     /// Bytes of all remembered sketches.
     pub(super) fn sketch_bytes(&self) -> u64 {
         self.sketches.memory_usage() as u64
@@ -574,6 +610,7 @@ impl Contexts {
             contexts.remove(name);
             contexts
         });
+        self.forget_ownerless_sketches();
     }
 }
 

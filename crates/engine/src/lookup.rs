@@ -154,6 +154,7 @@ impl Engine {
         let rulings = self.rulings(collection, except.as_ref()).await?;
         let query = query_of(&context, &subject, except, &rulings);
         let (fingerprint, statistics) = (subject.signed.fingerprint(), context.statistics());
+        self.sketches_used(&context);
         let judge = self.judge(context, subject, rulings).await?;
         Ok(Question { query, judge, fingerprint, statistics, warnings })
     }

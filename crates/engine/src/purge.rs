@@ -150,11 +150,15 @@ impl Engine {
     ) -> Result<bool> {
         let (version, kept) = (which.version, Some(which.kept.clone()));
         let condition = RemovalCondition { collection: found.collection, version, retention: None, kept };
-        match self.store.remove_if(collection, &which.id, condition).await {
+        let removed = match self.store.remove_if(collection, &which.id, condition).await {
             // With the collection went the record.
-            Err(StoreError::UnknownCollection(_)) => Ok(false),
-            removed => Ok(removed?),
+            Err(StoreError::UnknownCollection(_)) => false,
+            removed => removed?,
+        };
+        if removed {
+            self.record_ended(collection);
         }
+        Ok(removed)
     }
 
     /// Seqs of records whose digests agree in their keys as the live generation reads them, in groups of at least two.
