@@ -3,9 +3,9 @@
 use std::io::{self, Seek, Write};
 use std::path::Path;
 
-use rust_xlsxwriter::{Workbook, XlsxError};
+use rust_xlsxwriter::{Format, Workbook, Worksheet, XlsxError};
 
-use crate::console::view::csv::{kept, written};
+use crate::console::view::csv::{kept, may_be_formula, written};
 use doppel_sources::tables::{Cell, Layout};
 
 /// Most rows of a sheet.
@@ -102,11 +102,11 @@ impl<W: Write + Seek + Send> Output<W> {
         for (column, cell) in (0..).zip(cells).filter(|(_, cell)| !cell.text.is_empty()) {
             match cell.number {
                 Some(value) => page.write_number(at, column, value).map_err(failed)?,
-                None => page.write_string(at, column, fitting(&cell.text, &mut self.cut)).map_err(failed)?,
+                None => write_text(page, at, column, fitting(&cell.text, &mut self.cut))?,
             };
         }
         for (column, text) in (column(self.width)?..).zip(added.into_iter().flatten()) {
-            page.write_string(at, column, fitting(text, &mut self.cut)).map_err(failed)?;
+            write_text(page, at, column, fitting(text, &mut self.cut))?;
         }
         Ok(())
     }
@@ -129,6 +129,15 @@ impl<W: Write + Seek + Send> Output<W> {
     }
 }
 
+/// Writes a cell of text. A cell that looks like a formula is marked as text: Excel would make it a formula when somebody edits it.
+fn write_text<'a>(page: &'a mut Worksheet, at: u32, column: u16, text: &str) -> io::Result<&'a mut Worksheet> {
+    let written = match may_be_formula(text) {
+        true => page.write_string_with_format(at, column, text, &Format::new().set_quote_prefix()),
+        false => page.write_string(at, column, text),
+    };
+    written.map_err(failed)
+}
+
 fn column(number: usize) -> io::Result<u16> {
     u16::try_from(number).map_err(io::Error::other)
 }
@@ -149,4 +158,37 @@ fn fitting<'a>(text: &'a str, cut: &mut u64) -> &'a str {
     });
     *cut += u64::from(end.is_some());
     &text[..end.map_or(text.len(), |(at, _)| at)]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Cursor, Read};
+
+    use super::*;
+
+    /// One row as a workbook: the sheet and the formats.
+    fn parts(cells: &[&str]) -> [String; 2] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let form = Form::Xlsx("a".into());
+        let mut output = Output::new(&form, Cursor::new(Vec::new()), folder.path(), cells.len()).expect("a workbook");
+        let cells: Vec<Cell> = cells.iter().map(|text| Cell { text: (*text).into(), ..Cell::default() }).collect();
+        output.row(1, &cells, None).expect("a row");
+        let mut archive = zip::ZipArchive::new(output.finish().expect("a workbook")).expect("an archive");
+        ["xl/worksheets/sheet1.xml", "xl/styles.xml"].map(|name| {
+            let mut text = String::new();
+            archive.by_name(name).expect("a part").read_to_string(&mut text).expect("a text");
+            text
+        })
+    }
+
+    #[test]
+    fn a_text_that_looks_like_a_formula_is_marked_as_text() {
+        for text in ["=1+1", "  =1+1", "\u{feff}+1", "\u{200b}\t@a", "＝1"] {
+            let [sheet, styles] = parts(&["路灯", text]);
+            assert!(styles.contains("quotePrefix=\"1\""), "{text:?}: {styles}");
+            assert!(sheet.contains("<c r=\"B1\" s=\"1\"") && sheet.contains("<c r=\"A1\" t="), "{text:?}: {sheet}");
+            assert!(!sheet.contains("<f>"), "{text:?}: {sheet}");
+        }
+        assert!(!parts(&["路灯", "a=b"])[1].contains("quotePrefix"));
+    }
 }

@@ -31,7 +31,7 @@ use crate::shutdown::Phase;
 
 /// A head of a request up to this length is always accepted. The longest record id, percent-encoded, and large headers fit. A head of twice
 /// this length is always refused. Between them it depends on the pieces in which the head arrives.
-const MAX_HEAD_BYTES: usize = 64 << 10;
+pub const MAX_HEAD_BYTES: usize = 64 << 10;
 
 /// Interval at which recorded latencies are aggregated. Otherwise they would accumulate in memory until a client reads `/metrics`.
 const UPKEEP: Duration = Duration::from_secs(5);

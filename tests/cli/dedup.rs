@@ -117,6 +117,20 @@ fn pairs_and_groups_are_those_that_eval_finds() {
 }
 
 #[test]
+fn more_pairs_than_are_wanted_end_the_command_and_groups_say_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let row = |number| json!({"id": format!("r{number}"), "content": "三号路的路灯不亮，晚上行走十分危险，请派人修理"});
+    let text: String = (0..20).map(|number| format!("{}\n", row(number))).collect();
+    let (records, pairs) = (write(dir.path(), "records.jsonl", &text), at(dir.path(), "pairs.jsonl"));
+    let said = ended(&doppel(&["dedup", "--pairs", &pairs, "--max-pairs", "150", &records]), 1);
+    assert!(said.contains("more than 150 pairs") && said.contains("--groups"), "{said}");
+    assert!(!Path::new(&pairs).exists());
+    let groups = at(dir.path(), "groups.jsonl");
+    ended(&doppel(&["dedup", "--pairs", &pairs, "--max-pairs", "190", "--groups", &groups, &records]), 0);
+    assert_eq!((lines(&pairs).len(), strings(&lines(&groups)[0]["members"]).len()), (190, 20));
+}
+
+#[test]
 fn channels_that_compare_signatures_find_what_eval_finds() {
     let dir = tempfile::tempdir().unwrap();
     let (records, truth) = generated(dir.path(), "300");

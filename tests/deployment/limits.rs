@@ -2,20 +2,44 @@
 
 use std::collections::BTreeMap;
 
-use doppel::config::Limits as Requests;
-use doppel::console::files;
+use doppel::config::{Config, Limits as Requests};
+use doppel::console::{files, sign_in};
+use doppel::http::coding::expand;
+use doppel::http::routes::changes::LONGEST_WAIT_S;
+use doppel::http::server::MAX_HEAD_BYTES;
+use doppel_core::collection::{MAX_CHANNELS, MAX_FIELDS as MAX_COLLECTION_FIELDS, MAX_LEXICON_ENTRIES};
+use doppel_core::index::{MAX_CANDIDATES, MAX_KEYS};
+use doppel_core::record::{MAX_DEPTH, MAX_FIELDS, MAX_ID_BYTES};
+use doppel_engine::decisions::MAX_NOTE_CHARS;
+use doppel_search::query::{MAX_PARTS, MAX_QUESTION_CHARS};
+use doppel_snapshot::{MAX_STATED_BYTES, MOST_MANIFEST};
 use doppel_sources::tables::guard::child::{Budget, MOST_CHILDREN};
 use doppel_sources::tables::guard::{
     HELD_PER_TEXT, MOST_CELL_BYTES, MOST_ELEMENTS, MOST_PARTS, MOST_SHEETS, MOST_WHOLE_CELLS, MOST_WHOLE_TEXT,
     MOST_WHOLE_TEXTS, TEXT_PER_UNPACKED,
 };
 use doppel_sources::tables::{Limits, MOST_COLUMNS, MOST_WHOLE};
+use doppel_store::decisions::MAX_RULINGS;
+use doppel_store::keys::MOST_KEYS;
+use doppel_store::rules::generation_life::MAX_GENERATIONS;
+
+/// The section of the document that has the table.
+fn section() -> &'static str {
+    let text = include_str!("../../docs/security.md");
+    text.split("\n## What is bounded\n").nth(1).expect("the section").split("\n## ").next().unwrap_or_default()
+}
+
+#[test]
+fn every_limit_of_the_configuration_is_in_the_table() {
+    let limits = serde_json::to_value(Requests::default()).expect("JSON");
+    for name in limits.as_object().expect("an object").keys() {
+        assert!(section().contains(&format!("`limits.{name}`")), "limits.{name} is not in docs/security.md");
+    }
+}
 
 #[test]
 fn the_table_of_limits_has_the_limits_of_the_program() {
-    let text = include_str!("../../docs/security.md");
-    let section =
-        text.split("\n## What is bounded\n").nth(1).expect("the section").split("\n## ").next().unwrap_or_default();
+    let section = section();
     let rows = section.lines().filter(|line| line.starts_with("| ")).skip(1);
     let cell = |cells: &[&str], at: usize| cells.get(at).map_or_else(String::new, |cell| cell.trim().to_owned());
     let mut said: BTreeMap<String, String> = BTreeMap::new();
@@ -27,6 +51,8 @@ fn the_table_of_limits_has_the_limits_of_the_program() {
     let mebibytes = |bytes: u64| format!("{} MiB", bytes >> 20);
     let seconds = |milliseconds: u64| format!("{} s", milliseconds / 1000);
     let (requests, desk, import) = (Requests::default(), Budget::of(Limits::DESK), Budget::of(Limits::IMPORT));
+    let characters = |count: usize| format!("{count} characters");
+    let collections = Config::default().collections;
     let texts = |limits: Limits| (limits.held / HELD_PER_TEXT).to_string();
     let expected = [
         ("Body of a request", mebibytes(requests.max_body_bytes as u64)),
@@ -35,7 +61,41 @@ fn the_table_of_limits_has_the_limits_of_the_program() {
         ("Requests that wait for their turn", requests.max_waiting.to_string()),
         ("Streams open at once", requests.max_streams.to_string()),
         ("Open connections", requests.max_connections.to_string()),
-        ("Time for the head of a request", seconds(requests.header_timeout_ms)),
+        ("Callers that wait for changes or tasks", requests.max_watchers.to_string()),
+        ("Time of one wait for changes", format!("{LONGEST_WAIT_S} s")),
+        ("Requests a second of one key", no_bound(requests.requests_per_second_per_key)),
+        ("Bytes of requests and lines that are worked on at once", mebibytes(requests.max_bytes_in_work as u64)),
+        ("Head of a request", format!("{} KiB", MAX_HEAD_BYTES >> 10)),
+        ("Time for the head of a request, and for which a connection is idle", seconds(requests.header_timeout_ms)),
+        ("Time in which a client reads what is sent to it", seconds(requests.write_timeout_ms)),
+        ("Time for the body of a stream", format!("{} s", requests.max_stream_s)),
+        (
+            "Slowest average pace of a stream or of a file of the desk",
+            format!("{} bytes a second", requests.min_stream_bytes_per_s),
+        ),
+        ("Expansion of a compressed stream above 16 MiB", format!("{} times", expand::MOST_EXPANSION)),
+        ("Memory for sketches", mebibytes(requests.max_sketch_bytes as u64)),
+        ("Collections that records create by themselves", collections.max_auto_created.to_string()),
+        ("Changes of a collection that are kept for readers", collections.changes_kept.to_string()),
+        ("Keys that are made while the service runs", MOST_KEYS.to_string()),
+        ("Sessions of the desk", sign_in::MOST_SESSIONS.to_string()),
+        ("Time that a session may be idle", format!("{} s", sign_in::IDLE_END.as_secs())),
+        ("Time of a session", format!("{} s", sign_in::WHOLE_END.as_secs())),
+        ("Record id", format!("{MAX_ID_BYTES} bytes")),
+        ("Depth of a row", MAX_DEPTH.to_string()),
+        ("Fields of a row", MAX_FIELDS.to_string()),
+        ("Fields of a collection", MAX_COLLECTION_FIELDS.to_string()),
+        ("Channels of a collection", MAX_CHANNELS.to_string()),
+        ("Words and synonyms of a collection, each", MAX_LEXICON_ENTRIES.to_string()),
+        ("Generations of a collection", MAX_GENERATIONS.to_string()),
+        ("Rulings about one pair", MAX_RULINGS.to_string()),
+        ("Note of a ruling", characters(MAX_NOTE_CHARS)),
+        ("Candidates of a lookup", MAX_CANDIDATES.to_string()),
+        ("Keys of a lookup", MAX_KEYS.to_string()),
+        ("Question of a search", characters(MAX_QUESTION_CHARS)),
+        ("Words and phrases of a question", MAX_PARTS.to_string()),
+        ("Manifest of a snapshot", mebibytes(MOST_MANIFEST)),
+        ("Chunk of a snapshot, unpacked", mebibytes(MAX_STATED_BYTES)),
         ("Time for a body, or for a line of it", seconds(requests.body_timeout_ms)),
         ("Time for a whole request", seconds(requests.request_timeout_ms)),
         ("File given to the desk", mebibytes(files::MOST_BYTES)),
@@ -66,4 +126,10 @@ fn the_table_of_limits_has_the_limits_of_the_program() {
     ];
     let expected: BTreeMap<String, String> = expected.into_iter().map(|(what, most)| (what.to_owned(), most)).collect();
     assert_eq!(said, expected);
+    assert_eq!(expand::FREE_BYTES, 16 << 20);
+}
+
+/// A limit that means no limit where it is 0.
+fn no_bound(limit: u32) -> String {
+    if limit == 0 { "no bound".into() } else { limit.to_string() }
 }

@@ -169,6 +169,13 @@ fn a_place_in_an_answer_is_refused_for_another_question_and_what_asks_for_nothin
         let refused = desk.send("GET", &format!("/search?{other}&cursor={next}"), &Value::Null);
         expect_problem(&refused, 422, "invalid_cursor");
     }
+    for at in 2..next.len() {
+        let mut altered = next.as_bytes().to_vec();
+        altered[at] = if altered[at] == b'7' { b'c' } else { b'7' };
+        let altered = String::from_utf8(altered).expect("digits");
+        let refused = desk.send("GET", &format!("/search?q={lamps}&limit=1&cursor={altered}"), &Value::Null);
+        expect_problem(&refused, 422, "invalid_cursor");
+    }
     for nothing in ["--", "%22%22", "%E2%80%8B"] {
         let found = desk.ask("GET", &format!("/search?q={nothing}"), &Value::Null);
         assert_eq!((&found["total"]["count"], ids(&found["items"]).len()), (&json!(0), 0), "{nothing}: {found}");

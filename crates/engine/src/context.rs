@@ -1,6 +1,6 @@
 //! Compiled collections: the data about a collection that every request needs, made once.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
@@ -9,6 +9,7 @@ use arc_swap::ArcSwap;
 use tokio::sync::Mutex;
 
 use crate::answers::InactiveChannel;
+use crate::dead_sketches::SketchChanges;
 use crate::frequencies::CountedParts;
 use crate::growth::CollectionGrowth;
 use crate::judge::contrasted;
@@ -44,6 +45,8 @@ pub(super) struct Context {
     /// Sketches of records that were registered or verified, under seqs that name one text for ever. The larger a collection, the more
     /// records share a phrase with a new one; a sketch refuses nearly all of those candidates without reading them.
     pub(super) sketches: Arc<Sketches>,
+    /// The changes after which sketches of records that are gone are forgotten.
+    pub(super) sketch_changes: Arc<SketchChanges>,
     /// Stored records that were read for comparisons, under seqs that name one content for ever.
     pub(super) read_records: Arc<ReadRecords>,
     /// The standby generations, in their order.
@@ -151,6 +154,11 @@ impl Context {
         live.chain(others).find(|(other, _)| same_sketches(other, settings)).map(|(_, owner)| owner)
     }
 
+    /// Returns the owners of the sketches of all its generations, each once.
+    pub(super) fn owners(&self) -> BTreeSet<u32> {
+        std::iter::once(self.owner).chain(self.others.iter().map(|other| other.owner)).collect()
+    }
+
     /// True while a generation is built: the rebuilding threads then have enough work.
     pub(super) fn is_indexed_anew(&self) -> bool {
         self.state.others.iter().any(|other| other.phase == Phase::Building)
@@ -193,6 +201,7 @@ impl Context {
             profile: Arc::clone(&standby.profile),
             owner: standby.owner,
             sketches: Arc::clone(&self.sketches),
+            sketch_changes: Arc::default(),
             read_records: Arc::clone(&self.read_records),
             others: Vec::new(),
             used: AtomicU32::new(0),
@@ -226,6 +235,7 @@ impl Context {
             frequencies,
             owner: 0,
             sketches,
+            sketch_changes: Arc::default(),
             read_records,
             others: Vec::new(),
             used: AtomicU32::new(0),
@@ -403,6 +413,8 @@ pub(super) struct ContextCache {
     sketches: Arc<Sketches>,
     read_records: Arc<ReadRecords>,
     next_owner: AtomicU32,
+    /// The owners of sketches when sketches without a collection were last forgotten.
+    owners: parking_lot::Mutex<HashSet<u32>>,
     /// Number of contexts that have been made.
     made: AtomicU32,
     /// The collections that have their own label in metrics.
@@ -422,6 +434,7 @@ impl ContextCache {
             sketches: Arc::new(Sketches::new(sketch_bytes)),
             read_records: Arc::default(),
             next_owner: AtomicU32::new(0),
+            owners: parking_lot::Mutex::default(),
             made: AtomicU32::new(0),
             labels: parking_lot::Mutex::default(),
             inactive: parking_lot::Mutex::default(),
@@ -500,6 +513,7 @@ impl ContextCache {
         let StandbyContext { profile, owner, .. } = live;
         let state = Arc::clone(state);
         let sketches = Arc::clone(&self.sketches);
+        let sketch_changes = before.map_or_else(Arc::default, |before| Arc::clone(&before.sketch_changes));
         let read_records = Arc::clone(&self.read_records);
         let used = AtomicU32::new(self.made.fetch_add(1, Ordering::Relaxed) + 1);
         let verifier = verifier(&state.settings, &frequencies);
@@ -514,6 +528,7 @@ impl ContextCache {
             frequencies,
             owner,
             sketches,
+            sketch_changes,
             read_records,
             others,
             used,
@@ -537,6 +552,7 @@ impl ContextCache {
             forget_unused(&mut contexts);
             contexts
         });
+        self.forget_ownerless_sketches();
         Ok(context)
     }
 
@@ -588,6 +604,21 @@ impl ContextCache {
         }
     }
 
+    /// Forgets the sketches of collections and generations that are not compiled any more, behind the requests. A request that
+    /// began earlier may remember a sketch of such a generation afterwards; the next call forgets that sketch.
+    fn forget_ownerless_sketches(&self) {
+        // An owner that is not published yet has a higher number than those that are looked for.
+        let next = self.next_owner.load(Ordering::Relaxed);
+        let owners: HashSet<u32> = self.by_name.load().values().flat_map(|context| context.owners()).collect();
+        let is_complete = std::mem::replace(&mut *self.owners.lock(), owners.clone()).is_subset(&owners);
+        if !is_complete {
+            let sketches = Arc::clone(&self.sketches);
+            drop(tokio::task::spawn_blocking(move || {
+                sketches.retain_owners(|owner| owner >= next || owners.contains(&owner));
+            }));
+        }
+    }
+
     /// Returns the size of all sketches in memory, in bytes.
     pub(super) fn sketch_bytes(&self) -> u64 {
         self.sketches.memory_usage() as u64
@@ -606,6 +637,7 @@ impl ContextCache {
             contexts.remove(name);
             contexts
         });
+        self.forget_ownerless_sketches();
     }
 }
 

@@ -238,6 +238,7 @@ impl Engine {
         for _ in 0..LOOKS {
             let condition = RemovalCondition { retention, ..RemovalCondition::unchanged(wanted.number, &current) };
             if self.store.remove_if(collection, &current.id, condition).await? {
+                self.record_ended(collection);
                 return Ok(true);
             }
             let Some(now) = self.store.record(collection, &current.id).await? else { return Ok(false) };

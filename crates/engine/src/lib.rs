@@ -13,6 +13,7 @@ pub mod changes;
 mod collections;
 pub mod compare;
 mod context;
+mod dead_sketches;
 pub mod decisions;
 pub mod erase;
 #[cfg(test)]
@@ -399,6 +400,10 @@ impl Engine {
         let judge = Arc::new(self.judge(Arc::clone(&context), subject, rulings).await?);
         uncounted(position.wait()).await;
         let registered = self.store.register(registration, judge).await?;
+        if matches!(registered, Registered::Replaced(_)) {
+            self.record_ended(collection);
+        }
+        self.sketches_used(&context);
         if matches!(registered, Registered::Created(_) | Registered::Replaced(_)) {
             if context.growth.is_first() {
                 warnings.extend(unused_members(&context.state.settings, row));
@@ -529,7 +534,10 @@ impl Engine {
     /// [`Error::UnknownCollection`], [`Error::UnknownRecord`].
     pub async fn remove(&self, collection: &CollectionName, id: &RecordId) -> Result<()> {
         match self.store.remove(collection, id).await? {
-            true => Ok(()),
+            true => {
+                self.record_ended(collection);
+                Ok(())
+            }
             false => Err(Error::UnknownRecord(collection.clone(), id.clone())),
         }
     }

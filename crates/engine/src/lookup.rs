@@ -172,6 +172,7 @@ impl Engine {
         let query = query_of(&context, &subject, except, &rulings);
         let fingerprint = subject.signed.fingerprint();
         let statistics = context.statistics();
+        self.sketches_used(&context);
         let judge = self.judge(context, subject, rulings).await?;
         Ok(LookupQuestion { query, judge, fingerprint, statistics, warnings })
     }

@@ -149,11 +149,15 @@ impl Engine {
             retention: None,
             kept: Some(which.kept.clone()),
         };
-        match self.store.remove_if(collection, &which.id, condition).await {
+        let removed = match self.store.remove_if(collection, &which.id, condition).await {
             // The record was deleted with its collection.
-            Err(StoreError::UnknownCollection(_)) => Ok(false),
-            removed => Ok(removed?),
+            Err(StoreError::UnknownCollection(_)) => false,
+            removed => removed?,
+        };
+        if removed {
+            self.record_ended(collection);
         }
+        Ok(removed)
     }
 
     /// Returns the seqs of records whose digest keys are equal in the live generation, in groups of at least two.

@@ -36,7 +36,7 @@ const MEAN_EXCESS: usize = 768 << 10;
 const MAX_CONTENT: usize = 4 << 20;
 /// Largest length in bytes that a chunk may state; a larger one counts as damage. Only a chunk with a single large pair exceeds
 /// [`MAX_CONTENT`], and no value of a store is nearly as long as this.
-const MAX_STATED_BYTES: u64 = 1 << 30;
+pub const MAX_STATED_BYTES: u64 = 1 << 30;
 
 /// The name of a chunk: the SHA-256 of its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

@@ -33,9 +33,9 @@ use std::path::{Path, PathBuf};
 use doppel_store::StoreError;
 use doppel_store::snapshot::{Moment, Piece};
 
-pub use self::chunk::ChunkId;
+pub use self::chunk::{ChunkId, MAX_STATED_BYTES};
 pub use self::manifest::{ChunkEntry, Manifest, SnapshotId, SpaceEntry};
-pub use self::repository::{ListedSnapshot, PruneSummary, Repository, RepositoryWriter};
+pub use self::repository::{ListedSnapshot, MOST_MANIFEST, PruneSummary, Repository, RepositoryWriter};
 pub use self::stream::{StreamReader, StreamWriter};
 pub use self::take::{SnapshotLabel, SnapshotProgress, SnapshotSink, TakenSnapshot, take};
 pub use self::verify::{VerifiedTotals, verify, verify_all};

@@ -41,7 +41,7 @@ const PART_PREFIX: &str = ".part-";
 /// Largest size in bytes of the file that marks a directory as a repository.
 const MOST_MARK: u64 = 4 << 10;
 /// Largest size in bytes of a manifest: some 1.7 million chunks, which hold more than a terabyte.
-pub(crate) const MOST_MANIFEST: u64 = 256 << 20;
+pub const MOST_MANIFEST: u64 = 256 << 20;
 /// Attempts to find a free name for a snapshot. An attempt fails only if another writer takes the name at the same moment.
 const MAX_NAME_ATTEMPTS: u32 = 1_000;
 

@@ -359,6 +359,11 @@ impl Disk {
         found.map(|bytes| layout::decode_record(seq, &bytes, with_verdict)).transpose()
     }
 
+    /// True if a record has `seq`.
+    pub(super) fn has_record(&self, view: &Snapshot, number: CollectionNumber, seq: Seq) -> Result<bool> {
+        view.contains_key(self.keyspace(Space::Records), layout::record_key(number, seq)).map_err(io)
+    }
+
     /// The index entry of the record with `seq`, if it is there and can be read.
     pub(super) fn entry(
         &self,

@@ -132,6 +132,21 @@ impl SharedState {
         if seqs.len() > 1 { blocking(read) } else { read() }
     }
 
+    /// Those of these seqs that published records have, ascending. Decodes no record.
+    pub(super) fn stored_seqs(&self, collection: &Collection, seqs: &[Seq]) -> Result<Vec<Seq>> {
+        let seqs: BTreeSet<Seq> = seqs.iter().copied().collect();
+        let view = self.disk.view();
+        blocking(|| {
+            let mut stored = Vec::with_capacity(seqs.len());
+            for seq in seqs {
+                if self.disk.has_record(&view, collection.number, seq)? {
+                    stored.push(seq);
+                }
+            }
+            Ok(stored)
+        })
+    }
+
     /// Records in `view` with these seqs, in seq order.
     pub(super) fn records_at_in(
         &self,

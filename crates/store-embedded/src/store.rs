@@ -308,6 +308,11 @@ impl Store for EmbeddedStore {
         shared.stored_records_at(&*shared.collection(collection)?, seqs)
     }
 
+    async fn stored_seqs(&self, collection: &CollectionName, seqs: &[Seq]) -> Result<Vec<Seq>> {
+        let shared = self.shared()?;
+        shared.stored_seqs(&*shared.collection(collection)?, seqs)
+    }
+
     async fn ready(&self) -> Result<()> {
         self.writable(Reserve::Whole).map(drop)
     }

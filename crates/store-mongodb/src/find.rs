@@ -145,6 +145,32 @@ impl Shared {
         if seqs.is_empty() { Ok(Vec::new()) } else { self.in_order(name, doc! { "$in": seqs }, 0).await }
     }
 
+    /// Those of these seqs that records have, ascending. The index of seqs answers.
+    pub(super) async fn stored_seqs(&self, name: &CollectionName, seqs: &[Seq]) -> Result<Vec<Seq>> {
+        #[derive(Deserialize)]
+        struct Found {
+            seq: i64,
+        }
+        let seqs: Vec<i64> = seqs.iter().filter_map(|seq| i64::try_from(seq.0).ok()).collect();
+        if seqs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let number = self.known(name).await?.number;
+        let reading = self.read(self.deadline(), || async {
+            let records = self.raw(RECORDS);
+            let asked = records.find(doc! { "_id.c": number, "seq": { "$in": &seqs } }).sort(doc! { "seq": 1 });
+            let mut cursor = asked.projection(doc! { "_id": 0, "seq": 1 }).await?;
+            let mut found = Vec::new();
+            while cursor.advance().await? {
+                let read: Found =
+                    mongodb::bson::deserialize_from_slice(cursor.current().as_bytes()).map_err(damaged)?;
+                found.push(seq_of(read.seq));
+            }
+            Ok(found)
+        });
+        reading.await
+    }
+
     /// Reads nothing of a record but what it answers: a tenth of the record.
     pub(super) async fn arrivals(&self, name: &CollectionName, first: Seq, end: Seq) -> Result<Vec<Arrival>> {
         #[derive(Deserialize)]

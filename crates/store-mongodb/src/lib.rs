@@ -438,6 +438,10 @@ impl Store for MongoStore {
         self.shared.records_at(collection, seqs).await
     }
 
+    async fn stored_seqs(&self, collection: &CollectionName, seqs: &[Seq]) -> Result<Vec<Seq>> {
+        self.shared.stored_seqs(collection, seqs).await
+    }
+
     async fn arrivals(&self, collection: &CollectionName, first: Seq, end: Seq) -> Result<Vec<Arrival>> {
         self.shared.arrivals(collection, first, end).await
     }

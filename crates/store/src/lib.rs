@@ -616,6 +616,14 @@ pub trait Store:
     /// `UnknownCollection`.
     async fn records_at(&self, collection: &CollectionName, seqs: &[Seq]) -> Result<Vec<StoredRecord>>;
 
+    /// Returns those of these seqs under which a record is stored now, ascending, each once. Callers should request some thousand at most.
+    ///
+    /// # Errors
+    /// `UnknownCollection`.
+    async fn stored_seqs(&self, collection: &CollectionName, seqs: &[Seq]) -> Result<Vec<Seq>> {
+        Ok(self.records_at(collection, seqs).await?.into_iter().map(|record| record.seq).collect())
+    }
+
     /// Returns the times and verdicts of the records with a seq from `first` (inclusive) to `end` (exclusive), in seq order.
     ///
     /// # Errors

@@ -47,6 +47,7 @@ Input, fingerprints (--fingerprints):
 Output, JSON lines:
   --pairs      records:       {\"a\":\"7\",\"b\":\"12\",\"via\":[\"shingle\"],\"distance\":9,\"jaccard\":0.51,\"containment\":0.85,
                                \"similarity\":0.51,\"relation\":\"repeat\"}; a is the earlier
+               many records with one text have so many pairs that the command ends beyond --max-pairs; --groups has no such bound
                fingerprints:  {\"a\":\"7\",\"b\":\"12\",\"distance\":2}, and equal ones together: {\"equal\":[\"3\",\"9\"],\"fingerprint\":\"…\"}
   --groups     {\"group\":\"7\",\"members\":[\"7\",\"12\"],\"size\":2,\"pairs\":1,\"density\":1.0,\"bridges\":[[\"7\",\"12\"]],\"cut\":[],
                 \"chained\":false,\"petitioners\":1,\"from\":\"2024-03-01T01:12:00Z\",\"to\":\"2024-03-08T12:31:00Z\"}
@@ -92,6 +93,9 @@ pub struct Args {
     /// Write every pair to FILE
     #[arg(long, value_name = "FILE")]
     pairs: Option<PathBuf>,
+    /// End when there are more pairs than N [default: 1000000, or 20 for each record if that is more]
+    #[arg(long, value_name = "N", requires = "pairs", conflicts_with = "fingerprints")]
+    max_pairs: Option<u64>,
     /// Write every group to FILE
     #[arg(long, value_name = "FILE")]
     groups: Option<PathBuf>,

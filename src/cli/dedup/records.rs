@@ -33,6 +33,10 @@ use doppel_store::{Found, Seq};
 
 /// Records signed and judged together.
 const BATCH: u32 = 4096;
+/// So many pairs are written without being asked for, and so many of each record: more come from texts that repeat by the thousand, and
+/// the groups say the same in fewer bytes.
+const MOST_PAIRS: u64 = 1_000_000;
+const MOST_PAIRS_A_RECORD: u64 = 20;
 /// The note of a pair of exact duplicates.
 const EXACT: u32 = 1;
 
@@ -82,6 +86,7 @@ pub(super) fn run(
     summary.seconds.push(("reading", progress.phase("comparing", Some(summary.records))));
 
     let mut outcome = Outcome::new(&stock, Spill::new(dir, for_pairs));
+    outcome.most_pairs = args.max_pairs.unwrap_or_else(|| most_pairs(summary.records));
     outcome.compare_all(&replay, (&mut stock, BATCH), (&mut files.pairs, back.as_mut()), &progress)?;
     drop(replay);
     summary.seconds.push(("comparing", progress.phase("grouping", None)));
@@ -93,6 +98,11 @@ pub(super) fn run(
     }
     progress.finish();
     Ok(summary)
+}
+
+/// The most pairs that are written of so many records, unless the user says how many.
+fn most_pairs(records: u64) -> u64 {
+    MOST_PAIRS.max(records.saturating_mul(MOST_PAIRS_A_RECORD))
 }
 
 fn input(args: &Args, config: &Config) -> anyhow::Result<Input> {
@@ -194,12 +204,14 @@ struct Outcome {
     equal: Components,
     exact: u64,
     truncated: u64,
+    /// The most pairs that are written.
+    most_pairs: u64,
 }
 
 impl Outcome {
     fn new(stock: &Stock, pairs: Spill) -> Self {
         let alone = Components::new(stock.len());
-        Self { pairs, equal: alone.clone(), all: alone, exact: 0, truncated: 0 }
+        Self { pairs, equal: alone.clone(), all: alone, exact: 0, truncated: 0, most_pairs: u64::MAX }
     }
 
     /// Compares all records with those before them, `batch` of them at a time.
@@ -283,6 +295,15 @@ impl Outcome {
             }
             self.pairs.push([earlier, position, if found.is_exact() { EXACT } else { 0 }])?;
             out.put(&PairLine::new(found, &id))?;
+        }
+        if out.wanted() && self.pairs.len() > self.most_pairs {
+            anyhow::bail!(
+                "--pairs: there are more than {} pairs, and the first {} of {} records are compared; write --groups instead, \
+                 where many records with one text are one line, or give --max-pairs with a higher number",
+                self.most_pairs,
+                position + 1,
+                stock.len()
+            );
         }
         Ok(())
     }
@@ -406,6 +427,11 @@ mod tests {
         outcome.pairs.each(&mut push).expect("read back");
         pairs.sort_unstable();
         pairs
+    }
+
+    #[test]
+    fn as_many_pairs_are_written_unasked_as_files_without_mass_letters_have() {
+        assert_eq!([0, 40_000, 50_000, 10_000_000].map(most_pairs), [1_000_000, 1_000_000, 1_000_000, 200_000_000]);
     }
 
     #[test]

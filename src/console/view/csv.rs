@@ -4,8 +4,8 @@
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 
-/// What a cell that a spreadsheet might calculate begins with; the wide ones are taken for the narrow ones in some languages.
-const FORMULA: [char; 10] = ['=', '+', '-', '@', '\t', '\r', '＝', '＋', '－', '＠'];
+/// The first signs of a formula. Spreadsheets of some languages take the wide signs for the narrow ones.
+const FORMULA: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
 
 /// A table.
 #[derive(Debug)]
@@ -43,7 +43,22 @@ impl Csv {
 
 /// A cell as it is written.
 pub fn written(cell: &str) -> String {
-    quoted(if cell.starts_with(FORMULA) { "'" } else { "" }, cell)
+    quoted(if may_be_formula(cell) { "'" } else { "" }, cell)
+}
+
+/// True if a spreadsheet may calculate a cell: its first sign that is seen begins a formula. Some programs leave out the spaces, the
+/// control characters and the signs without a width that come before it.
+pub fn may_be_formula(cell: &str) -> bool {
+    cell.starts_with(['\t', '\r']) || cell.trim_start_matches(is_unseen).starts_with(FORMULA)
+}
+
+/// True for white space, for control characters and for signs without a width.
+fn is_unseen(sign: char) -> bool {
+    let is_without_width = matches!(sign,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
+        | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}');
+    is_without_width || sign.is_whitespace() || sign.is_control()
 }
 
 /// A cell as it is written into a file of somebody else's, whose own it is: it stays what it was.
@@ -74,6 +89,14 @@ mod tests {
             ("\t=1", "'\t=1"),
             ("\r=1", "\"'\r=1\""),
             ("＝1", "'＝1"),
+            (" =1+1", "' =1+1"),
+            ("\u{3000}\u{a0}+1", "'\u{3000}\u{a0}+1"),
+            ("\u{feff}=1", "'\u{feff}=1"),
+            ("\u{200b}\t @a", "'\u{200b}\t @a"),
+            ("\u{0}\n=1", "\"'\u{0}\n=1\""),
+            ("\u{2066}\u{ad}－1", "'\u{2066}\u{ad}－1"),
+            (" 路灯 = 1", " 路灯 = 1"),
+            ("\u{200b}", "\u{200b}"),
             ("=HYPERLINK(\"a\",\"b\")", "\"'=HYPERLINK(\"\"a\"\",\"\"b\"\")\""),
             ("一,二\n三", "\"一,二\n三\""),
             ("a=b", "a=b"),

@@ -26,10 +26,10 @@ use crate::http::problem::Problem;
 /// Largest number of bytes of a piece.
 const PIECE_BYTES: usize = 64 << 10;
 /// A body may always expand to this many bytes. Only a stream may have so many.
-const FREE_BYTES: u64 = 16 << 20;
+pub const FREE_BYTES: u64 = 16 << 20;
 /// Beyond [`FREE_BYTES`], a body may expand to this many times its compressed size. Letters expand five to twenty times, and one letter that
 /// is repeated expands about a hundred times.
-const MOST_EXPANSION: u64 = 200;
+pub const MOST_EXPANSION: u64 = 200;
 /// This many compressed bytes may give no content. A block of zstd has at most 128 KiB.
 const MOST_EMPTY_BYTES: u64 = 1 << 20;
 /// A byte of content allows this many compressed bytes without content. A gzip member with a line of two letters has about ten bytes for

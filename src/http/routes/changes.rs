@@ -24,7 +24,7 @@ use doppel_store::Seq;
 /// The default and the largest number of changes in one answer.
 const LIST_LIMITS: (u64, u64) = (100, 1000);
 /// Longest wait for a change, in seconds. It is less than the default time limit of a request.
-const LONGEST_WAIT_S: u64 = 25;
+pub const LONGEST_WAIT_S: u64 = 25;
 
 /// The part of the feed to read.
 #[derive(Clone, Copy, Debug, IntoParams)]

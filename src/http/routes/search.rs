@@ -275,19 +275,23 @@ impl Parameters for SearchParams {
             cursor: None,
         };
         let question = read.question();
-        let own = |[of, rank, seq]: [u64; 3]| (of == question).then_some((rank, seq));
+        let own = |[rank, seq, seal]: [u64; 3]| (cursor_seal(&question, rank, seq) == seal).then_some((rank, seq));
         read.cursor = query.cursor(|text| cursor::decode_numbers(text).and_then(own));
         read
     }
 }
 
 impl SearchParams {
-    /// Returns a hash of the question with its filters and its order. A cursor is valid only for the same question.
-    fn question(&self) -> u64 {
+    /// Returns the question with its filters and its order. A cursor is valid only for the same question.
+    fn question(&self) -> String {
         let Self { q, from, to, identity, category, verdict, order, limit: _, cursor: _ } = self;
-        let said = format!("{:?}", (q, from, to, identity, category, verdict, order));
-        city64_bytes(said.as_bytes())
+        format!("{:?}", (q, from, to, identity, category, verdict, order))
     }
+}
+
+/// Returns the checksum of a cursor. A cursor that was altered, or that belongs to another question, has another checksum.
+fn cursor_seal(question: &str, rank: u64, seq: u64) -> u64 {
+    city64_bytes(format!("{question}\n{rank} {seq}").as_bytes())
 }
 
 /// A range of a text, in Unicode characters.
@@ -417,7 +421,9 @@ pub async fn find(
         HitTotal::Exactly(count) => (count, true),
         HitTotal::AtLeast(count) => (count, false),
     };
-    let next = hits.next.map(|HitCursor { rank, seq }| cursor::encode_numbers([question, rank, seq.0]));
+    let next = hits
+        .next
+        .map(|HitCursor { rank, seq }| cursor::encode_numbers([rank, seq.0, cursor_seal(&question, rank, seq.0)]));
     Ok(FoundList { items, total: FoundTotal { count, exact }, next, ignored: hits.ignored, as_of })
 }
 

@@ -14,7 +14,7 @@ use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::config::auth::Scope;
-use crate::http::auth::{AdministratorIn, ReaderIn, ShownKey};
+use crate::http::auth::{AdministratorIn, Reach, ReaderIn, ShownKey};
 use crate::http::cursor;
 use crate::http::extract::InTask;
 use crate::http::observe::watcher_place;
@@ -105,9 +105,16 @@ pub async fn get(
     InTask(task): InTask,
     _: Params<Nothing>,
 ) -> Result<Json<Task>, Problem> {
-    let task = app.engine.task(&task).await?;
-    reader.reach().check(&task.collection)?;
-    Ok(Json(task))
+    Ok(Json(task_within(&app, reader.reach(), &task).await?))
+}
+
+/// Reads a task of a collection in `reach`. A task of another collection is answered like a task that does not exist.
+///
+/// # Errors
+/// 404 `unknown_task`.
+async fn task_within(app: &App, reach: &Reach, id: &str) -> Result<Task, Problem> {
+    let task = app.engine.task(id).await?;
+    if reach.includes(&task.collection) { Ok(task) } else { Err(doppel_engine::Error::UnknownTask.into()) }
 }
 
 /// Tell a task to stop
@@ -124,7 +131,7 @@ pub async fn cancel(
     _: Params<Nothing>,
 ) -> Result<Json<Task>, Problem> {
     if !administrator.reach().is_everything() {
-        administrator.reach().check(&app.engine.task(&task).await?.collection)?;
+        task_within(&app, administrator.reach(), &task).await?;
     }
     let engine = app.engine.clone();
     Ok(Json(app.detached(async move { engine.cancel_task(&task).await }).await?))
@@ -143,8 +150,7 @@ pub async fn events(
     InTask(id): InTask,
     _: Params<Nothing>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
-    let first = app.engine.task(&id).await?;
-    reader.reach().check(&first.collection)?;
+    let first = task_within(&app, reader.reach(), &id).await?;
     let place = watcher_place(&app, &reader.0);
     let (caller, held) = (reader.0.key, place.clone().drop_guard());
     let stream = stream::unfold(Some((app, first, None, (place, held), caller)), |state| async move {

@@ -32,7 +32,7 @@ use crate::verdict::Fingerprint;
 const BLOCKS: u8 = 4;
 const STRIPE_SIZE: usize = 64;
 const STRIPE_COUNT: usize = (1 << 16) / STRIPE_SIZE;
-const TWIN_SHARDS: usize = 64;
+const TWIN_SHARDS: usize = 16;
 /// Number of buckets that a search reads together.
 const PROBE_GROUP: usize = 4;
 

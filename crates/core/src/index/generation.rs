@@ -71,7 +71,8 @@ impl Default for GenerationIndex {
 }
 
 impl GenerationIndex {
-    /// Makes an empty index of about twenty kilobytes. The first records allocate up to half a megabyte more, in pieces.
+    /// Makes an empty index of about twenty kilobytes. A record allocates up to ten kilobytes and half a kilobyte for each key while
+    /// the index is small.
     pub fn new() -> Self {
         Self::with_tuning(BlockTuning::DEFAULT)
     }

@@ -401,6 +401,14 @@ fn an_empty_index_needs_less_than_20_kilobytes() {
     assert!(empty.total() < 20_000, "{empty:?}");
 }
 
+#[test]
+fn an_index_of_one_record_needs_less_than_48_kilobytes() {
+    let index = GenerationIndex::new();
+    let keys: Vec<PostingKey> = keys(20, 1).collect();
+    index.insert(Seq(1), 1, Some(Fingerprint(0x0123_4567_89ab_cdef)), &keys).unwrap();
+    assert!(index.memory_usage().total() < 48_000, "{:?}", index.memory_usage());
+}
+
 /// Returns entry number `n` of a sequence with few fingerprints and keys, so that twins, split buckets and lists come and go all the time.
 fn numbered_entry(n: u64) -> Entry {
     entry(n + 1, n, Some(0xfeed_0000_0000_0000 | ((n % 97) << 20) | (n % 3)), &[n % 41, 100 + n])

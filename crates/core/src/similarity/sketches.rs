@@ -3,6 +3,9 @@
 //! A sketch is found by its owner and number. Sixty-four shards, each a ring of words under a lock of its own and a table of
 //! where in the ring an entry begins: 30 bytes an entry besides the sketch. A lookup holds a lock for reading while it compares,
 //! well below a microsecond. An entry: owner and words of the whole entry, number, sketch.
+//!
+//! A sketch that is forgotten or replaced leaves a gap. A shard is copied without its gaps when they are a quarter of its ring, so
+//! that the memory follows the sketches that are remembered, and a gap drives out no sketch.
 
 use hashbrown::HashTable;
 use parking_lot::RwLock;
@@ -18,6 +21,8 @@ const LARGEST: usize = 16;
 const LINE: usize = 8;
 /// By which part of its length a ring grows.
 const GROWTH: usize = 4;
+/// The gaps of a ring are at most this part of it when it needs room.
+const MOST_GAPS: usize = 4;
 
 /// See the module.
 #[derive(Debug)]
@@ -34,11 +39,18 @@ struct Shard {
     ring: Vec<u64>,
     /// Where the next entry goes once the ring has its full length: entries from here on are the oldest.
     next: usize,
+    /// Words of `ring` that belong to no entry.
+    gaps: usize,
 }
 
 fn hash(owner: u32, number: u64) -> u64 {
     let product = u128::from(number ^ u64::from(owner) << 40) * 0x9e37_79b9_7f4a_7c15;
     (product >> 64) as u64 ^ product as u64
+}
+
+/// The hash of the entry that begins at `at`.
+fn hash_in(ring: &[u64], at: usize) -> u64 {
+    hash((ring[at] >> 32) as u32, ring[at + 1])
 }
 
 fn shard_of(hash: u64) -> usize {
@@ -106,6 +118,44 @@ impl Sketches {
         }
     }
 
+    /// Returns the numbers under which sketches of `owner` are remembered, in no order. O(all entries), 8 bytes a number.
+    pub fn numbers(&self, owner: u32) -> Vec<u64> {
+        let mut numbers = Vec::new();
+        for shard in &self.shards {
+            let shard = shard.read();
+            let entries = shard.places.iter().map(|&at| at as usize);
+            numbers.extend(entries.filter(|&at| shard.owner(at) == owner).map(|at| shard.ring[at + 1]));
+        }
+        numbers
+    }
+
+    /// Forgets the sketches of `owner` under `numbers`, and gives their memory back. O(numbers) and the copying of shards that have
+    /// many gaps afterwards; a lookup waits for the copying of one shard.
+    pub fn forget(&self, owner: u32, numbers: &[u64]) {
+        for &number in numbers {
+            let hash = hash(owner, number);
+            let mut shard = self.shard(hash).write();
+            if let Some(at) = shard.find(hash, owner, number) {
+                shard.remove(hash, at);
+            }
+        }
+        self.shards.iter().for_each(|shard| shard.write().close_gaps());
+    }
+
+    /// Forgets the sketches of the owners that `keeps` refuses, and gives their memory back. O(all entries).
+    pub fn retain_owners(&self, keeps: impl Fn(u32) -> bool) {
+        for shard in &self.shards {
+            let mut shard = shard.write();
+            let places = shard.places.iter().map(|&at| at as usize);
+            let forgotten: Vec<usize> = places.filter(|&at| !keeps(shard.owner(at))).collect();
+            for at in forgotten {
+                let hash = hash_in(&shard.ring, at);
+                shard.remove(hash, at);
+            }
+            shard.close_gaps();
+        }
+    }
+
     /// Whether a sketch is no larger than one may be.
     fn has_room(&self, sketch: &[u64]) -> bool {
         (sketch.len() + HEAD) * LARGEST <= self.most
@@ -142,14 +192,14 @@ impl Shard {
         self.ring[at + 1] = number;
         self.ring[at + HEAD..at + length].copy_from_slice(sketch);
         let ring = &self.ring;
-        self.places.insert_unique(hash, at as u32, |&at| {
-            let at = at as usize;
-            self::hash((ring[at] >> 32) as u32, ring[at + 1])
-        });
+        self.places.insert_unique(hash, at as u32, |&at| hash_in(ring, at as usize));
     }
 
     /// Where `length` words may be written: at the end while the ring grows, then in the place of the oldest entries.
     fn room(&mut self, length: usize, most: usize) -> usize {
+        if self.next != 0 || self.ring.len() + length > self.ring.capacity() {
+            self.close_gaps();
+        }
         let end = self.ring.len();
         if self.next == 0 && end + length <= most {
             if end + length > self.ring.capacity() {
@@ -164,6 +214,7 @@ impl Shard {
         }
         let at = self.next;
         self.clear(at, at + length);
+        self.gaps -= length;
         // Not 0, which means that the ring has not been filled yet.
         self.next = at + length;
         at
@@ -176,11 +227,11 @@ impl Shard {
         }
         let mut at = from;
         while at < to {
-            let (owner, length) = (self.owner(at), self.length(at));
-            if owner != NOBODY {
-                self.remove(hash(owner, self.ring[at + 1]), at);
+            let end = at + self.length(at);
+            if self.owner(at) != NOBODY {
+                self.remove(hash_in(&self.ring, at), at);
             }
-            at += length;
+            at = end;
         }
         if at > to {
             self.leave_gap(to, at - to);
@@ -193,7 +244,31 @@ impl Shard {
         if let Ok(entry) = self.places.find_entry(hash, |&place| place as usize == at) {
             entry.remove();
         }
+        self.gaps += self.length(at);
         self.leave_gap(at, self.length(at));
+    }
+
+    /// Copies the entries without the gaps between them, in the order of their age, if there are many gaps. O(entries).
+    fn close_gaps(&mut self) {
+        if self.gaps == 0 || self.gaps * MOST_GAPS < self.ring.len() {
+            return;
+        }
+        let kept = self.ring.len() - self.gaps;
+        let mut ring = Vec::with_capacity(kept + kept / GROWTH);
+        let mut places = HashTable::with_capacity(self.places.len());
+        // From `next` on are the oldest. A ring that has not been filled yet begins with them, and its `next` is 0.
+        for (from, to) in [(self.next, self.ring.len()), (0, self.next)] {
+            let mut at = from;
+            while at < to {
+                let end = at + self.length(at);
+                if self.owner(at) != NOBODY {
+                    places.insert_unique(hash_in(&self.ring, at), ring.len() as u32, |&at| hash_in(&ring, at as usize));
+                    ring.extend_from_slice(&self.ring[at..end]);
+                }
+                at = end;
+            }
+        }
+        *self = Self { places, ring, next: 0, gaps: 0 };
     }
 
     fn leave_gap(&mut self, at: usize, length: usize) {
@@ -268,8 +343,96 @@ mod tests {
         );
     }
 
+    #[test]
+    fn what_is_forgotten_drives_out_nothing() {
+        let most = 256 << 10;
+        let sketches = Sketches::new(most);
+        // A shard has room for about 50 of these entries.
+        (0..1_000).for_each(|number| sketches.remember(1, number, || words(8)));
+        for number in 1_000..100_000 {
+            sketches.remember(1, number, || words(8));
+            if number % 100 == 99 {
+                sketches.forget(1, &(number - 99..=number).collect::<Vec<_>>());
+            }
+        }
+        let kept = (0..1_000).filter(|&number| sketches.compare(1, number, <[u64]>::to_vec) == Some(words(8))).count();
+        assert_eq!(kept, 1_000);
+    }
+
+    #[test]
+    fn owners_are_forgotten_and_their_memory_is_given_back() {
+        let sketches = Sketches::new(1 << 30);
+        let empty = sketches.memory_usage();
+        (0..100_000).for_each(|number| sketches.remember((number % 4) as u32, number, || words(number)));
+        let full = sketches.memory_usage();
+        sketches.retain_owners(|owner| owner == 2);
+        assert_eq!((sketches.numbers(2).len(), sketches.numbers(1).len()), (25_000, 0));
+        assert!((2..100_000).step_by(4).all(|n| sketches.compare(2, n, <[u64]>::to_vec) == Some(words(n))));
+        assert!(sketches.memory_usage() - empty < (full - empty) * 2 / 5, "{}", sketches.memory_usage());
+        sketches.retain_owners(|_| false);
+        assert!(sketches.memory_usage() - empty < 64 << 10, "{}", sketches.memory_usage());
+    }
+
+    /// One step of the property of forgetting.
+    #[derive(Clone, Debug)]
+    enum SketchStep {
+        Remember(u64),
+        Change(u64),
+        Forget(Vec<u64>),
+    }
+
+    fn step() -> impl Strategy<Value = SketchStep> {
+        prop_oneof![
+            10 => (0u64..20_000).prop_map(SketchStep::Remember),
+            4 => (0u64..20_000).prop_map(SketchStep::Change),
+            1 => prop::collection::vec(0u64..20_000, 0..200).prop_map(SketchStep::Forget),
+        ]
+    }
+
+    /// Bytes that are used for a number of entries at most: twice an entry with its place in a table that has just grown.
+    fn most_bytes(words: usize, entries: usize) -> usize {
+        2 * words * size_of::<u64>() + 16 * entries + (64 << 10)
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(50))]
+        #[test]
+        fn memory_follows_what_is_remembered(
+            steps in prop::collection::vec(step(), 0..4000), rounds in 1u64..20,
+        ) {
+            let sketches = Sketches::new(1 << 30);
+            let mut expected = std::collections::HashMap::new();
+            for round in 0..rounds {
+                for step in &steps {
+                    match step {
+                        SketchStep::Remember(number) => {
+                            sketches.remember(1, *number, || words(*number));
+                            expected.entry(*number).or_insert_with(|| words(*number));
+                        }
+                        SketchStep::Change(number) => {
+                            sketches.change(1, *number, |_| Some(words(number + round + 1)));
+                            if let Some(known) = expected.get_mut(number) {
+                                *known = words(number + round + 1);
+                            }
+                        }
+                        SketchStep::Forget(numbers) => {
+                            sketches.forget(1, numbers);
+                            numbers.iter().for_each(|number| drop(expected.remove(number)));
+                        }
+                    }
+                }
+                let used: usize = expected.values().map(|sketch| sketch.len() + HEAD).sum();
+                let most = most_bytes(used, expected.len());
+                prop_assert!(sketches.memory_usage() <= most, "{} of {most}", sketches.memory_usage());
+            }
+            let mut numbers = sketches.numbers(1);
+            numbers.sort_unstable();
+            prop_assert!(numbers.iter().eq(expected.keys().collect::<std::collections::BTreeSet<_>>()));
+            for (number, sketch) in expected {
+                prop_assert_eq!(sketches.compare(1, number, <[u64]>::to_vec), Some(sketch));
+            }
+        }
+
         #[test]
         fn what_is_found_is_what_was_remembered_last(
             numbers in prop::collection::vec((0u32..3, 0u64..1000, any::<bool>()), 0..6000),

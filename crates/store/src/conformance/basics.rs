@@ -173,6 +173,8 @@ pub(super) async fn records_are_read_by_their_seqs(store: Shared) {
         found.iter().map(|record| (record.seq, record.id.as_str(), record.content.bytes() > 2)).collect();
     assert_eq!(found, [(seqs[0], "r0", true), (seqs[4], "r4", true)]);
     assert!(store.records_at(&desk.name, &[]).await.expect("an answer").is_empty());
+    assert_eq!(store.stored_seqs(&desk.name, &asked).await.expect("an answer"), [seqs[0], seqs[4]]);
+    assert!(store.stored_seqs(&desk.name, &[]).await.expect("an answer").is_empty());
     let arrivals = store.arrivals(&desk.name, seqs[1], seqs[5]).await.expect("an answer");
     let expected = desk.all().await.into_iter().filter(|record| record.seq > seqs[0] && record.seq < seqs[5]);
     let expected: Vec<_> = expected.map(|record| (record.seq, record.stored_at, record.verdict.kind)).collect();
