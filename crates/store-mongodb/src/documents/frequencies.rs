@@ -1,16 +1,17 @@
-//! Document frequencies as stored.
+//! Encoding of document frequencies.
 
 use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Binary, Document, doc};
 
 use super::Number;
 
-/// `_id` of a version of a collection's document frequencies.
+/// Returns the `_id` of a version of the document frequencies of a collection.
 pub(in super::super) fn frequencies_key(number: Number, version: u32) -> Document {
     doc! { "c": number, "f": version as i32 }
 }
 
-/// The filter of all versions but one. A range of numbers: a wider one would take in what generations have.
+/// Returns the filter of all versions except one. It is a range of version numbers, because a wider range would contain documents
+/// of generations.
 pub(in super::super) fn frequencies_except(number: Number, version: u32) -> Document {
     let last = doc! { "c": number, "f": i32::MAX };
     let range = doc! { "$gte": frequencies_key(number, 0), "$lte": last, "$ne": frequencies_key(number, version) };
