@@ -1,7 +1,8 @@
-//! Collections: made, changed, dropped, counted; and the cache of their states.
+//! Creates, changes and counts collections, and caches their states.
 //!
-//! A profile may only change while there is no record. Registrations write the collection's document (see `latch`), so that a change
-//! of it sees all that were committed before, and those after it see the change.
+//! The profile of a collection may change only while the collection has no records. Registrations also write the document of the
+//! collection (see `latch`). A change of the document therefore sees all earlier registrations, and all later registrations see the
+//! change.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use mongodb::ClientSession;
-use mongodb::bson::doc;
+use mongodb::bson::{Document, doc};
 use mongodb::options::ReturnDocument;
 use parking_lot::RwLock;
 
@@ -19,7 +20,7 @@ use super::{Shared, records_of, server, sweep};
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_store::{CollectionNumber, CollectionSpec, CollectionState, GenerationId, Result, Seq, StoreError, Usage};
 
-/// A collection as this instance knows it.
+/// The state of a collection in the cache.
 pub(super) struct Known {
     pub(super) number: Number,
     pub(super) state: Arc<CollectionState>,
@@ -29,14 +30,15 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// All generations with their settings, the live one first.
+    /// Returns all generations with their settings, the live one first.
     pub(super) fn generations(&self) -> impl Iterator<Item = (GenerationId, &Settings)> {
         let others = self.state.others.iter().map(|other| (other.id, &other.settings));
         std::iter::once((self.state.generation, &self.state.settings)).chain(others)
     }
 }
 
-/// Collections by name, each good for [`super::Options::staleness`]. Absence is never remembered.
+/// The states of collections by name. Each state is valid for [`super::Options::staleness`]. The cache does not remember that a
+/// collection does not exist.
 #[derive(Default)]
 pub(super) struct Cache {
     known: RwLock<HashMap<CollectionName, Arc<Known>>>,
@@ -47,7 +49,7 @@ impl Cache {
         let CollectionDocument { number, state, decided, .. } = document;
         let mut known = self.known.write();
         let before = known.get(&state.name);
-        // The same state stays the same allocation: whoever compiled it need not do so again.
+        // An unchanged state keeps its allocation, so that callers can reuse what they compiled from it.
         let state = match before {
             Some(before) if before.number == number && *before.state == state => Arc::clone(&before.state),
             _ => Arc::new(state),
@@ -57,7 +59,7 @@ impl Cache {
         entry
     }
 
-    /// The next question goes to the database.
+    /// Removes a collection, so that its next use reads the database.
     pub(super) fn forget(&self, name: &CollectionName) {
         self.known.write().remove(name);
     }
@@ -68,7 +70,7 @@ impl Cache {
 }
 
 impl Shared {
-    /// The collection, from memory if that is fresh enough.
+    /// Returns the collection, from the cache if its entry is recent.
     pub(super) async fn cached(&self, name: &CollectionName) -> Result<Option<Arc<Known>>> {
         if let Some(known) = self.cache.get(name, self.options.staleness) {
             return Ok(Some(known));
@@ -82,7 +84,10 @@ impl Shared {
         }
     }
 
-    /// The collection, or [`StoreError::UnknownCollection`].
+    /// Returns the collection.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownCollection`] if the collection does not exist.
     pub(super) async fn known(&self, name: &CollectionName) -> Result<Arc<Known>> {
         self.cached(name).await?.ok_or_else(|| StoreError::UnknownCollection(name.clone()))
     }
@@ -123,16 +128,18 @@ impl Shared {
         Ok(Arc::clone(&self.cache.put(document).state))
     }
 
-    /// Inserts the document of a new collection, again and again while that fails for a reason that passes.
+    /// Inserts the document of a new collection, and tries again after transient errors.
     async fn insert_collection(&self, document: &CollectionDocument) -> Result<()> {
-        let (deadline, collections, encoded) = (self.deadline(), self.documents(COLLECTIONS), document.encode()?);
+        let deadline = self.deadline();
+        let collections = self.documents(COLLECTIONS);
+        let encoded = document.encode()?;
         let mut outcome_unknown = false;
         for attempt in 0.. {
             match within(deadline, collections.insert_one(&encoded).into_future()).await? {
                 Ok(_) => return Ok(()),
                 Err(error) if retry::is_duplicate_key(&error) => {
                     let name = document.state.name.clone();
-                    // An earlier attempt may have inserted it. No other collection has its number.
+                    // An earlier attempt may have inserted it. No other collection has this number.
                     let stored = if outcome_unknown { self.stored_collection(&name).await? } else { None };
                     let is_own = stored.is_some_and(|stored| stored.number == document.number);
                     return if is_own { Ok(()) } else { Err(StoreError::CollectionExists(name)) };
@@ -147,7 +154,7 @@ impl Shared {
         Err(StoreError::Unknown("the database did not confirm the write in time".into()))
     }
 
-    /// A number never given before; gaps do not matter.
+    /// Returns a number that no collection ever had. Numbers may be skipped.
     async fn next_number(&self) -> Result<Number> {
         let meta = self.documents(META);
         let document = self.read(self.deadline(), || async {
@@ -155,7 +162,7 @@ impl Shared {
                 .find_one_and_update(doc! { "_id": "next_collection" }, doc! { "$inc": { "n": 1 } })
                 .upsert(true)
                 .return_document(ReturnDocument::After);
-            // Two upserts at once: the second one finds the document of the first.
+            // If two upserts run at the same time, the second one finds the document of the first.
             match raised.await {
                 Err(error) if retry::is_duplicate_key(&error) => Err(TxnError::Conflict),
                 done => Ok(done?),
@@ -179,23 +186,27 @@ impl Shared {
         let stats =
             self.read(self.deadline(), || async { Ok(self.database.run_command(doc! { "dbStats": 1 }).await?) });
         let stats = stats.await?;
-        let bytes = |key: &str| server::whole(&stats, key).unwrap_or(0) as u64;
         Ok(Usage {
             records,
             index_bytes: (self.posting_caches.memory_bytes() + self.full_lists.memory_bytes()) as u64,
-            disk_bytes: bytes("totalSize").max(bytes("storageSize") + bytes("indexSize")),
-            free_bytes: bytes("fsTotalSize").saturating_sub(bytes("fsUsedSize")),
+            disk_bytes: bytes_of(&stats, "totalSize")
+                .max(bytes_of(&stats, "storageSize") + bytes_of(&stats, "indexSize")),
+            free_bytes: bytes_of(&stats, "fsTotalSize").saturating_sub(bytes_of(&stats, "fsUsedSize")),
         })
     }
 }
 
-/// Waits for a single write, which the driver itself repeats once if the primary changes.
+/// Returns a number of bytes in the reply to `dbStats`; 0 if it is missing.
+fn bytes_of(stats: &Document, key: &str) -> u64 {
+    server::whole(stats, key).unwrap_or(0) as u64
+}
+/// Waits for a single write. The driver itself repeats the write once if the primary changes.
 pub(super) async fn within<T>(deadline: Deadline, write: impl Future<Output = T>) -> Result<T> {
     let waited = tokio::time::timeout_at(deadline.at(), write).await;
     waited.map_err(|_| StoreError::Unknown("the database did not confirm the write in time".into()))
 }
 
-/// Gives a collection new settings.
+/// The transaction that gives a collection new settings.
 struct Update<'a> {
     shared: &'a Shared,
     spec: &'a CollectionSpec,

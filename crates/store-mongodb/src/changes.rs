@@ -1,7 +1,7 @@
-//! The change feed: records by their seqs, and what is logged beside them by the transaction that changed it.
+//! The change feed: the records by their seqs, and the changes that each transaction logs.
 //!
-//! Waiting for changes costs one small query every [`LOOK_EVERY`], for all waiters and collections of an instance together, and none
-//! while nobody waits. What the instance itself commits is known at once.
+//! Waiting for changes costs one small query every [`LOOK_EVERY`] for all waiters and collections of an instance together, and none
+//! while nobody waits. An instance learns of its own commits at once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,10 +23,10 @@ use doppel_store::changes::{ChangePage, Changes, LoggedChange};
 use doppel_store::rules::feed;
 use doppel_store::{Result, Seq, StoreError, StoredRecord};
 
-/// How often the database is asked what other instances have committed, while somebody waits for that.
+/// Time between two queries for the commits of other instances, while a caller waits for them.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// The last commits of all collections, when they were last looked up.
+/// The last commits of all collections at the last query.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LastCommits {
     asked: Option<Instant>,
@@ -34,17 +34,17 @@ pub(super) struct LastCommits {
 }
 
 impl LastCommits {
-    /// Whether there may be a commit above `after` of a collection that was there at `since`.
+    /// True if the collection may have a commit above `after`. `since` is a time at which the collection existed.
     fn may_be_above(&self, number: Number, after: Seq, since: Instant) -> bool {
         match self.commits.get(&number) {
             Some(last) => *last > after,
-            // Dropped meanwhile: whoever waits is to read and be told so.
+            // The collection was dropped meanwhile. The waiter continues, and reads the error.
             None => self.asked.is_some_and(|asked| asked > since),
         }
     }
 }
 
-/// What a collection's document says of its changes.
+/// The range of the log of a collection.
 struct Ends {
     number: Number,
     last: Seq,
@@ -79,9 +79,10 @@ impl Shared {
         if after == last {
             return Ok(ChangePage { next: last, ..ChangePage::default() });
         }
-        let (from, most) = (seq_value(after), i64::try_from(limit).unwrap_or(i64::MAX));
+        let from = seq_value(after);
+        let most = i64::try_from(limit).unwrap_or(i64::MAX);
         let records = self.records_in(session, number, doc! { "$gt": from }, most).await?;
-        let logged = self.logged(session, number, (after, last), most).await?;
+        let logged = self.logged(session, number, after, last, most).await?;
         let seqs = feed::updated(&logged);
         let updated = match seqs.is_empty() {
             true => Vec::new(),
@@ -103,12 +104,12 @@ impl Shared {
         let Ends { number, last, forgotten } = self.ends(&mut session, name).await?;
         feed::check_after(name, after, forgotten, last)?;
         let most = i64::try_from(limit).unwrap_or(i64::MAX);
-        let logged = self.logged(&mut session, number, (after, last), most).await?;
+        let logged = self.logged(&mut session, number, after, last, most).await?;
         let next = feed::after_logged(&logged, limit, last);
         Ok((logged, next))
     }
 
-    /// What the collection's document says in the snapshot. One round trip.
+    /// Reads the range of the log in the snapshot. One round trip.
     async fn ends(&self, session: &mut ClientSession, name: &CollectionName) -> std::result::Result<Ends, TxnError> {
         let collections = self.in_session(COLLECTIONS);
         let asked = collections.find_one(doc! { "_id": name.as_str() }).projection(Ends::projection());
@@ -117,7 +118,7 @@ impl Shared {
         Ok(Ends::decode(&found)?)
     }
 
-    /// The number of a collection and of its last commit, in the snapshot. One round trip.
+    /// Reads the number of a collection and its last commit in the snapshot. One round trip.
     pub(super) async fn last_commit_in(
         &self,
         session: &mut ClientSession,
@@ -127,7 +128,7 @@ impl Shared {
         Ok((number, last))
     }
 
-    /// Records whose seq is as `which` says, in seq order; at most `limit`, unless that is 0. One round trip.
+    /// Reads records whose seq matches `which`, in the order of seqs; at most `limit` records, unless `limit` is 0. One round trip.
     async fn records_in(
         &self,
         session: &mut ClientSession,
@@ -145,12 +146,13 @@ impl Shared {
         Ok(found)
     }
 
-    /// What is logged, in order. One round trip.
+    /// Reads the logged changes above `after` up to `last`, in order. One round trip.
     async fn logged(
         &self,
         session: &mut ClientSession,
         number: Number,
-        (after, last): (Seq, Seq),
+        after: Seq,
+        last: Seq,
         limit: i64,
     ) -> std::result::Result<Vec<LoggedChange>, TxnError> {
         let changes = self.in_session(CHANGES);
@@ -168,8 +170,9 @@ impl Shared {
     async fn changed(&self, name: &CollectionName, after: Seq) -> Result<()> {
         let since = Instant::now();
         let number = self.known(name).await?.number;
-        let (mut own, mut all) = (self.latch_queues.of(number).confirmations(), self.last_commits.subscribe());
-        // One of the two has gone only with the store itself.
+        let mut own = self.latch_queues.of(number).confirmations();
+        let mut all = self.last_commits.subscribe();
+        // The senders exist as long as the store.
         tokio::select! {
             _ = own.wait_for(|confirmed| *confirmed > after) => {}
             _ = all.wait_for(|last| last.may_be_above(number, after, since)) => {}
@@ -177,7 +180,7 @@ impl Shared {
         self.check_open()
     }
 
-    /// Looks up the last commits of all collections.
+    /// Reads the last commits of all collections.
     async fn look_up_commits(&self) -> std::result::Result<LastCommits, TxnError> {
         let asked = Some(Instant::now());
         let mut cursor = self.raw(COLLECTIONS).find(doc! {}).projection(Ends::projection()).await?;
@@ -200,7 +203,7 @@ impl Shared {
             let gone = changes_between(number, Seq(0), last.before(keep));
             let highest = changes.find_one(gone.clone()).sort(doc! { "_id": -1 }).await?;
             let Some(highest) = highest.map(decode_change).transpose()? else { return Ok(()) };
-            // First: whoever would miss one is told so before it is gone.
+            // `forgotten` is set before the changes are deleted, so that a reader that would miss a change gets an error.
             let noted = doc! { "$max": { "forgotten": seq_value(highest.number) } };
             let mut own = own;
             own.insert("number", number);
@@ -213,7 +216,7 @@ impl Shared {
     }
 }
 
-/// Asks the database for the last commits as long as somebody waits for them, until the store is closed or dropped.
+/// Reads the last commits from the database while a caller waits for them, until the store is closed or dropped.
 pub(super) async fn watch_commits(shared: std::sync::Weak<Shared>) {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
@@ -221,7 +224,7 @@ pub(super) async fn watch_commits(shared: std::sync::Weak<Shared>) {
         if shared.last_commits.receiver_count() == 0 {
             continue;
         }
-        // Where it fails, waiters go on waiting: a reading would fail, too.
+        // After an error, the waiters wait on, because reading changes would also fail.
         let looking = tokio::time::timeout(shared.options.deadline, shared.look_up_commits());
         if let Ok(Ok(found)) = looking.await {
             shared.last_commits.send_replace(found);
@@ -255,10 +258,11 @@ impl Changes for MongoStore {
     }
 
     async fn forget_changes(&self, name: &CollectionName, keep: u64) -> Result<()> {
-        let (shared, name) = (Arc::clone(&self.shared), name.clone());
+        let shared = Arc::clone(&self.shared);
+        let name = name.clone();
         self.detached(async move { shared.forget_changes(&name, keep).await }).await
     }
 }
 
-/// Where [`LastCommits`] are shown.
+/// The sender of new [`LastCommits`] to the waiters.
 pub(super) type LastCommitsSender = watch::Sender<LastCommits>;

@@ -1,8 +1,8 @@
-//! Whether the schema is the one that this version needs, whether records, signatures and pages belong together, and how to mend what
-//! does not.
+//! Examines and repairs a database: whether the schema is the one that this version needs, and whether records, signatures and
+//! pages agree.
 //!
-//! Each collection is read once, in no particular instant; what looks wrong is looked at again in one snapshot, so that writes
-//! going on meanwhile are not reported. Memory: about 150 bytes a record of the largest collection.
+//! The examination reads each collection once, without a snapshot. It then reads each suspect record again in a snapshot, so that
+//! writes during the examination cause no reports. Memory: about 150 bytes for each record of the largest collection.
 
 use futures_util::future::BoxFuture;
 use std::collections::{BTreeSet, HashMap};
@@ -23,16 +23,16 @@ use doppel_core::schemes::profile::Profile;
 use doppel_store::generations::Phase;
 use doppel_store::{ExaminationReport, Result, Seq, StoredRecord};
 
-/// What the pages and signatures say of one record.
+/// The signature and entries that were found of one record.
 #[derive(Default)]
 struct Seen {
     signature: Option<Signed4>,
-    /// Entries on their right pages, one bit each.
+    /// The entries that are on the right pages, one bit for each page.
     found: u8,
     has_record: bool,
 }
 
-/// The part of a signature that is compared.
+/// The part of a signature that is compared with records and pages.
 struct Signed4 {
     seq: Seq,
     digest: doppel_core::schemes::profile::Digest,
@@ -40,29 +40,29 @@ struct Signed4 {
     places: Vec<Page>,
 }
 
-/// Records that looked wrong, with every page that holds an entry of theirs in the wrong place.
+/// Suspect records, each with the pages that contain wrong entries of the record.
 type Suspects = HashMap<String, BTreeSet<Page>>;
 
-/// A generation under examination.
+/// A generation that is examined.
 pub(super) struct Examined<'a> {
     pub(super) place: GenerationKey,
     pub(super) settings: &'a Settings,
-    /// Not all records are filed in it yet.
+    /// True if the reindex has not added all records yet.
     pub(super) is_building: bool,
-    /// To compare posting keys with.
+    /// The profile with which posting keys are compared.
     profile: Option<Profile>,
-    /// Put before what is found.
+    /// Text before each reported fault.
     prefix: String,
 }
 
 impl Examined<'_> {
-    /// Whether posting keys are compared with what the profile makes of the signatures.
+    /// True if posting keys are compared with the keys that the profile computes.
     pub(super) fn checks_keys(&self) -> bool {
         self.profile.is_some()
     }
 }
 
-/// All generations of a collection, the live one first.
+/// Returns all generations of a collection, the live one first.
 async fn examined_generations<'a>(
     shared: &Shared,
     collection: &'a CollectionDocument,
@@ -84,18 +84,20 @@ async fn examined_generations<'a>(
 }
 
 impl MongoStore {
-    /// Examines the schema and all collections. With `repair`, mends what it finds: the schema as [`MongoStore::migrate`] does; a record
-    /// that is there is filed anew under its signatures; what belongs to no record is removed. `keys` also compares posting keys with what the profile makes of the signatures.
+    /// Examines the schema and all collections. With `repair`, it also repairs them: it repairs the schema as
+    /// [`MongoStore::migrate`] does, stores the signature and entries of each faulty record again, and removes signatures and
+    /// entries without a record. With `keys`, it also compares posting keys with those that the profile computes from the
+    /// signatures.
     ///
     /// # Errors
-    /// When the database cannot be read.
+    /// If the database cannot be read.
     pub fn examine(&self, repair: bool, keys: bool) -> BoxFuture<'_, Result<ExaminationReport>> {
         Box::pin(async move {
             let shared = &self.shared;
             let mut report = ExaminationReport::default();
             let differences = shared.migrator().differences().await?;
             let faults = differences.iter().map(|(name, difference)| {
-                // No name of a collection of records: these have none of its own in the database.
+                // `*` is not an id of a record.
                 ("database".to_owned(), "*".to_owned(), difference.describe(name))
             });
             report.faults.extend(faults);
@@ -126,7 +128,7 @@ impl Shared {
         let before = report.records;
         let suspects = self.suspects(examined, report).await?;
         if !examined.prefix.is_empty() {
-            // They were counted with the live generation.
+            // The records were counted with the live generation.
             report.records = before;
         }
         for (id, pages) in suspects {
@@ -146,20 +148,17 @@ impl Shared {
         Ok(())
     }
 
-    /// One pass over signatures, pages and records.
+    /// Reads all signatures, pages and records once, and returns the suspect records.
     async fn suspects(&self, examined: &Examined<'_>, report: &mut ExaminationReport) -> Result<Suspects> {
         let place = examined.place;
         let mut seen: HashMap<String, Seen> = HashMap::new();
         let mut suspects = Suspects::new();
-        let mut suspect = |id: &str, page: Option<Page>| {
-            suspects.entry(id.to_owned()).or_default().extend(page);
-        };
         let filter = signatures_of(place.number, place.generation);
         let mut cursor = self.raw(SIGNATURES).find(filter).await.map_err(|error| super::retry::fatal(&error))?;
         while cursor.advance().await.map_err(|error| super::retry::fatal(&error))? {
             let signature = SignatureDocument::decode(cursor.current())?;
             if !keys_agree(&signature, examined.profile.as_ref()) {
-                suspect(signature.id.as_str(), None);
+                add_suspect(&mut suspects, signature.id.as_str(), None);
             }
             let places = signature.places();
             let SignatureDocument { id, seq, digest, fingerprint, .. } = signature;
@@ -177,7 +176,7 @@ impl Shared {
                 let known = seen.get_mut(entry.id);
                 let at = (place.generation, page.bucket, page.page);
                 if !known.is_some_and(|seen| seen.tick(at, entry.fingerprint)) {
-                    suspect(entry.id, Some(at));
+                    add_suspect(&mut suspects, entry.id, Some(at));
                 }
             })?;
         }
@@ -189,7 +188,7 @@ impl Shared {
             let raw = cursor.current();
             let id = raw.get_document("_id").and_then(|key| key.get_str("id")).map_err(documents::damaged)?;
             let seq = documents::seq_of(raw.get_i64("seq").map_err(documents::damaged)?);
-            // A digest that another profile made says nothing here.
+            // The digest of another generation cannot be compared.
             let own = raw.get_i32("g").is_ok_and(|generation| generation == place.generation.0 as i32);
             let digest = own.then(|| documents::digest_of(raw)).transpose()?;
             if examined.is_building && !seen.contains_key(id) {
@@ -202,18 +201,18 @@ impl Shared {
                 .as_ref()
                 .is_some_and(|signature| signature.seq == seq && digest.is_none_or(|digest| digest == signature.digest))
             {
-                suspect(id, None);
+                add_suspect(&mut suspects, id, None);
             }
         }
         for (id, seen) in &seen {
             if !seen.has_record || !seen.is_whole() {
-                suspect(id, None);
+                add_suspect(&mut suspects, id, None);
             }
         }
         Ok(suspects)
     }
 
-    /// What is wrong with one record, all read in one snapshot; in words.
+    /// Reads one record again in a snapshot, and describes its faults.
     async fn look_again(
         &self,
         examined: &Examined<'_>,
@@ -296,8 +295,11 @@ impl Shared {
     }
 }
 
+fn add_suspect(suspects: &mut Suspects, id: &str, page: Option<Page>) {
+    suspects.entry(id.to_owned()).or_default().extend(page);
+}
 impl Seen {
-    /// Whether an entry stands where the signature says, for the first time.
+    /// True if the entry is on a page of the signature and is the first one there. Marks the page as found.
     fn tick(&mut self, page: Page, fingerprint: doppel_core::verdict::Fingerprint) -> bool {
         let Some(signature) = &self.signature else { return false };
         let at = signature.places.iter().position(|place| *place == page);
@@ -314,10 +316,10 @@ impl Seen {
     }
 }
 
-/// Whether a signature is of this version of a record.
+/// True if the signature belongs to this version of the record.
 pub(super) fn is_of(signature: &SignatureDocument, record: &RecordDocument) -> bool {
     let StoredRecord { seq, digest, digest_generation, .. } = &record.record;
-    // A digest that another profile made says nothing here.
+    // The digest of another generation cannot be compared.
     *seq == signature.seq && (*digest_generation != signature.generation || *digest == signature.digest)
 }
 

@@ -1,4 +1,4 @@
-//! Lookups that store nothing. Each reads in one snapshot: the index and the texts are of the same instant.
+//! Lookups that store nothing. Each lookup reads the index and the texts in one snapshot.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use super::Shared;
 use super::documents::{RECORDS, RecordDocument, damaged, seq_of, seq_value};
 use super::full_lists::Known;
 use super::postings::{Filed, PostingQuery};
-use super::propose::{Hits, Seqs, Signatures, Texts, dismiss};
+use super::propose::{Hits, JudgeContext, Seqs, Signatures, Texts, dismiss};
 use super::read::{BucketQuery, Buckets, GenerationKey, Pointer};
 use super::retry::TxnError;
 use doppel_core::collection::{ChannelPosition, CollectionName, SimhashChannel};
@@ -21,9 +21,17 @@ use doppel_store::rules::plan::check_live;
 use doppel_store::stages::{Span, Stage};
 use doppel_store::{Arrival, Found, Judge, Query, Result, Seq, StoreError, StoredRecord, Until};
 
-/// How many texts are fetched at a time when any one match will do.
+/// Number of texts that are read at once if any one match is enough.
 const FIRST_TEXTS: usize = 16;
 
+/// A lookup whose candidates are judged.
+#[derive(Clone, Copy)]
+struct JudgedLookup<'a> {
+    place: GenerationKey,
+    query: &'a Query,
+    judge: &'a dyn Judge,
+    until: Until,
+}
 impl Shared {
     pub(super) async fn find(&self, query: &Query, judge: &dyn Judge, until: Until) -> Result<Found> {
         let known = self.known(&query.collection).await?;
@@ -61,7 +69,7 @@ impl Shared {
         finds.push(Pointer::find(&query.collection));
         finds.extend(known.as_ref().map(|known| known.find(place.number)));
         if until != Until::FirstMatch {
-            // Content that was seen before needs no look at the blocks.
+            // Content that is already stored needs no blocks.
             finds.extend(around.find(place));
         }
         let mut found = self.find_all(session, finds).await?;
@@ -74,14 +82,15 @@ impl Shared {
         check_live(place.generation, pointer.generation)?;
         answer.extend(self.filed(session, place, &question, found).await?);
         if let (Some(known), Some(taken)) = (&known, taken) {
-            self.check_known(session, place, (known, &pointer, &taken), &mut answer).await?;
+            self.check_known(session, place, known, &pointer, &taken, &mut answer).await?;
         }
-        self.full_lists.keep(place, (known.as_ref(), pointer.commits), answer.lists());
+        self.full_lists.keep(place, known.as_ref(), pointer.commits, answer.lists());
+        let lookup = JudgedLookup { place, query, judge, until };
         let filed = answer.of(query.digest.as_ref(), keys);
         if until == Until::FirstMatch && !filed.digest.is_empty() {
             let exact = Filed { digest: filed.digest, ..Filed::default() };
             let hits = Hits::gather(exact, &[], Buckets::default(), ChannelPosition::default());
-            let found = self.judge_hits(session, place, query, (hits, &[]), judge, (until, began)).await?;
+            let found = self.judge_hits(session, lookup, hits, &[], began).await?;
             if !found.matches.is_empty() {
                 return Ok(found);
             }
@@ -89,31 +98,33 @@ impl Shared {
         let began = if until == Until::FirstMatch { Instant::now() } else { began };
         let buckets = self.buckets(session, place, &around, pages).await?.pop().unwrap_or_default();
         let hits = Hits::gather(filed, keys, buckets, position);
-        self.judge_hits(session, place, query, (hits, &query.confirmed), judge, (until, began)).await
+        self.judge_hits(session, lookup, hits, &query.confirmed, began).await
     }
 
+    /// Reads and judges the candidates `hits`. `began` is the time at which the search for them began.
     async fn judge_hits(
         &self,
         session: &mut ClientSession,
-        place: GenerationKey,
-        query: &Query,
-        (mut hits, confirmed): (Hits, &[RecordId]),
-        judge: &dyn Judge,
-        (until, began): (Until, Instant),
+        lookup: JudgedLookup<'_>,
+        mut hits: Hits,
+        confirmed: &[RecordId],
+        began: Instant,
     ) -> std::result::Result<Found, TxnError> {
+        let JudgedLookup { place, query, judge, until } = lookup;
         let mut texts = Texts::new();
-        self.learn(session, place, std::slice::from_mut(&mut hits), (&mut texts, &mut Seqs::new())).await?;
-        // What a majority has is never rolled back.
+        self.learn(session, place, std::slice::from_mut(&mut hits), &mut texts, &mut Seqs::new()).await?;
+        // A majority has confirmed all records of the snapshot, so that no seq changes its content.
         let mut ranked = hits.ranked(confirmed, query.except.as_ref());
-        dismiss(&mut ranked.items, (judge, Seq::MAX));
+        let context = JudgeContext { judge, immutable: Seq::MAX };
+        dismiss(&mut ranked.items, context);
         let proposed = Span::since(began);
         judge.took(Stage::Propose, proposed);
         let mut signatures = Signatures::new();
         let mut found = Found { matches: Vec::new(), truncated: ranked.truncated };
         let at_once = if until == Until::FirstMatch { FIRST_TEXTS } else { ranked.items.len().max(1) };
         for items in ranked.items.chunks(at_once) {
-            let read = (&mut texts, &mut signatures);
-            found.matches.extend(self.judged(session, place, items, read, (judge, Seq::MAX)).await?);
+            let judged = self.judged(session, place, items, &mut texts, &mut signatures, context).await?;
+            found.matches.extend(judged);
             if until == Until::FirstMatch && !found.matches.is_empty() {
                 found.matches.truncate(1);
                 break;
@@ -123,7 +134,7 @@ impl Shared {
         Ok(found)
     }
 
-    /// A session whose reads all show the same instant.
+    /// Starts a session whose reads all show the same moment.
     pub(super) async fn snapshot(&self) -> std::result::Result<ClientSession, TxnError> {
         let options = SessionOptions::builder().snapshot(true).build();
         Ok(self.client.start_session().with_options(options).await?)
@@ -145,7 +156,7 @@ impl Shared {
         if seqs.is_empty() { Ok(Vec::new()) } else { self.in_order(name, doc! { "$in": seqs }, 0).await }
     }
 
-    /// Reads nothing of a record but what it answers: a tenth of the record.
+    /// Reads only the fields of an arrival: a tenth of the record.
     pub(super) async fn arrivals(&self, name: &CollectionName, first: Seq, end: Seq) -> Result<Vec<Arrival>> {
         #[derive(Deserialize)]
         struct Found {
@@ -176,7 +187,7 @@ impl Shared {
         reading.await
     }
 
-    /// Records whose seq is as `which` says, in seq order. At most `limit`, unless that is 0.
+    /// Reads records whose seq matches `which`, in the order of seqs; at most `limit` records, unless `limit` is 0.
     async fn in_order(&self, name: &CollectionName, which: Document, limit: i64) -> Result<Vec<StoredRecord>> {
         let number = self.known(name).await?.number;
         let reading = self.read(self.deadline(), || async {

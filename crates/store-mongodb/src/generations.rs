@@ -1,9 +1,9 @@
-//! Generations beside the live one: the collection's document lists them, and every transaction that changes the index reads
-//! that list.
+//! The generations of a collection besides the live one. The document of the collection lists them, and every transaction that
+//! changes the index reads this list.
 //!
-//! Both write the collection's document, so that they have an order: what is committed before a generation is announced has a lower
-//! seq than [`GenerationState::scan_end`] and is filed by the reindex, what is committed after it files itself. The list may be stale
-//! in an instance's memory, never in a transaction.
+//! Announcing a generation and changing the index both write the document of the collection, and are therefore ordered: a record
+//! that is committed before the announcement has a seq below [`GenerationState::scan_end`] and is added by the reindex; a record
+//! that is committed later adds itself. The list may be outdated in the memory of an instance, but never in a transaction.
 
 use std::sync::Arc;
 
@@ -18,21 +18,22 @@ use super::documents::{
     signatures_of,
 };
 use super::retry::{End, TxnError, Work, check_reply};
-use super::{MongoStore, Shared, server, sweep};
+use super::sweep::{self, SweepTarget};
+use super::{MongoStore, Shared, server};
 use doppel_core::collection::CollectionName;
 use doppel_core::index::Entry;
 use doppel_store::generations::{Filing, GenerationSpec, GenerationState, Generations, Pairs};
 use doppel_store::{CollectionState, GenerationId, Result, Seq, StoreError};
 
-/// Pairs written by one command.
+/// Number of pairs in one command.
 const PAIRS_AT_ONCE: usize = 1000;
-/// Bytes of statistics in one document, well below what the server takes.
+/// Size of the statistics in one document in bytes, much less than the limit of the server.
 const STATISTICS_BYTES: usize = 4 << 20;
 
 #[async_trait]
 impl Generations for MongoStore {
     async fn wait_until_settled(&self, _: &CollectionName) -> Result<()> {
-        // What is committed later was judged by what is committed now: the latch sees to that.
+        // The latch guarantees that later commits were judged after all commits until now.
         Ok(())
     }
 
@@ -42,12 +43,14 @@ impl Generations for MongoStore {
     }
 
     async fn file(&self, name: &CollectionName, generation: GenerationId, batch: Vec<Filing>) -> Result<u64> {
-        let (shared, name) = (Arc::clone(&self.shared), name.clone());
+        let shared = Arc::clone(&self.shared);
+        let name = name.clone();
         self.detached(async move { shared.file(&name, generation, &batch).await }).await
     }
 
     async fn complete_generation(&self, name: &CollectionName, generation: GenerationId) -> Result<()> {
-        let (shared, name) = (Arc::clone(&self.shared), name.clone());
+        let shared = Arc::clone(&self.shared);
+        let name = name.clone();
         self.detached(async move { shared.complete_generation(&name, generation).await }).await
     }
 
@@ -56,23 +59,26 @@ impl Generations for MongoStore {
         name: &CollectionName,
         generation: GenerationId,
     ) -> Result<Arc<CollectionState>> {
-        let (shared, name) = (Arc::clone(&self.shared), name.clone());
+        let shared = Arc::clone(&self.shared);
+        let name = name.clone();
         self.detached(async move { shared.activate_generation(&name, generation).await }).await
     }
 
     async fn complete_pairs(&self, name: &CollectionName, generation: GenerationId) -> Result<()> {
-        let (shared, name) = (Arc::clone(&self.shared), name.clone());
+        let shared = Arc::clone(&self.shared);
+        let name = name.clone();
         self.detached(async move { shared.complete_pairs(&name, generation).await }).await
     }
 
     async fn drop_generation(&self, name: &CollectionName, generation: GenerationId) -> Result<bool> {
-        let (shared, name) = (Arc::clone(&self.shared), name.clone());
+        let shared = Arc::clone(&self.shared);
+        let name = name.clone();
         self.detached(async move { drop_generation(shared, &name, generation).await }).await
     }
 
     async fn statistics(&self, name: &CollectionName, generation: GenerationId) -> Result<Option<Vec<u8>>> {
         let known = self.shared.known(name).await?;
-        // Those of a dropped one are swept a little later.
+        // The statistics of a dropped generation are deleted a little later.
         match known.generations().any(|(there, _)| there == generation) {
             true => self.shared.statistics(known.number, generation).await,
             false => Ok(None),
@@ -86,12 +92,13 @@ impl Generations for MongoStore {
         after: Seq,
         limit: usize,
     ) -> Result<Vec<Entry>> {
-        let asked = (documents::filed_projection(), doc! {}, "order");
-        self.shared.listed(name, generation, (after, limit), asked, documents::filed_of).await
+        let scan = SignatureScan { projection: documents::filed_projection(), filter: doc! {}, index: "order" };
+        self.shared.listed(name, generation, after, limit, scan, documents::filed_of).await
     }
 
     async fn put_pairs(&self, name: &CollectionName, generation: GenerationId, pairs: Vec<Pairs>) -> Result<()> {
-        let (shared, name) = (Arc::clone(&self.shared), name.clone());
+        let shared = Arc::clone(&self.shared);
+        let name = name.clone();
         self.detached(async move { shared.put_pairs(&name, generation, &pairs).await }).await
     }
 
@@ -102,9 +109,9 @@ impl Generations for MongoStore {
         after: Seq,
         limit: usize,
     ) -> Result<Vec<Pairs>> {
-        let any = doc! { "pairs": { "$exists": true } };
-        let asked = (doc! { "_id": 0, "seq": 1, "pairs": 1 }, any, "pairs");
-        self.shared.listed(name, generation, (after, limit), asked, documents::pairs_of).await
+        let filter = doc! { "pairs": { "$exists": true } };
+        let scan = SignatureScan { projection: doc! { "_id": 0, "seq": 1, "pairs": 1 }, filter, index: "pairs" };
+        self.shared.listed(name, generation, after, limit, scan, documents::pairs_of).await
     }
 }
 
@@ -113,7 +120,7 @@ impl Shared {
         let begun = self.change(&spec.collection, |document| {
             let id = document.last_generation.next();
             document.last_generation = id;
-            // Whatever is committed later is filed in it by its own transaction.
+            // The transactions of later registrations add their records to the generation.
             let (begun, state) = document.state.begin(id, &spec, document.commits.next())?;
             document.state = state;
             let chunks = spec.statistics.chunks(STATISTICS_BYTES).enumerate();
@@ -126,13 +133,13 @@ impl Shared {
         Ok(begun)
     }
 
-    /// The number of a collection that has `generation` beside the live one.
+    /// Returns the number of the collection if `generation` is one of its generations besides the live one.
     pub(super) async fn beside(&self, name: &CollectionName, generation: GenerationId) -> Result<Number> {
         let known = self.known(name).await?;
         if known.state.standby(generation).is_ok() {
             return Ok(known.number);
         }
-        // Announced by another instance a moment ago?
+        // Another instance may have announced the generation a moment ago.
         self.cache.forget(name);
         let known = self.known(name).await?;
         known.state.standby(generation).map(|_| known.number)
@@ -169,7 +176,8 @@ impl Shared {
 
     pub(super) async fn statistics(&self, number: Number, generation: GenerationId) -> Result<Option<Vec<u8>>> {
         let reading = self.read(self.deadline(), || async {
-            let (from, to) = (generation_key(number, generation), generation_key(number, generation.next()));
+            let from = generation_key(number, generation);
+            let to = generation_key(number, generation.next());
             let chunks = self.documents(STATISTICS);
             let mut cursor = chunks.find(doc! { "_id": { "$gte": from, "$lt": to } }).sort(doc! { "_id": 1 }).await?;
             let mut found = Vec::new();
@@ -183,18 +191,20 @@ impl Shared {
         Ok((!found.is_empty()).then_some(found))
     }
 
-    /// Signatures of a generation in seq order, through one of its indexes. None of a generation that is not there.
+    /// Reads signatures of a generation in the order of seqs, with one of the indexes. Empty if the generation does not exist.
     async fn listed<T: Send>(
         &self,
         name: &CollectionName,
         generation: GenerationId,
-        (after, limit): (Seq, usize),
-        (projection, more, index): (Document, Document, &str),
+        after: Seq,
+        limit: usize,
+        scan: SignatureScan,
         decode: fn(&mongodb::bson::RawDocument) -> Result<T>,
     ) -> Result<Vec<T>> {
         let known = self.known(name).await?;
         let there = known.generations().any(|(known, _)| known == generation);
         let (Ok(after), true) = (i64::try_from(after.0), there && limit > 0) else { return Ok(Vec::new()) };
+        let SignatureScan { projection, filter: more, index } = scan;
         let mut filter = signatures_of(known.number, generation);
         filter.insert("seq", doc! { "$gt": after });
         filter.extend(more);
@@ -225,21 +235,21 @@ impl Shared {
                     true => doc! { "$unset": { "pairs": "" } },
                     false => doc! { "$set": { "pairs": documents::seqs_value(earlier) } },
                 };
-                // Clusters update by what is no shard key only where several are meant.
+                // A cluster updates by another field than the shard key only with `multi`.
                 doc! { "q": filter, "u": change, "multi": true, "hint": "order" }
             });
             let command = doc! {
                 "update": SIGNATURES, "updates": updates.collect::<Vec<_>>(), "ordered": false,
                 "writeConcern": server::durable_document(),
             };
-            // Said twice is said once: so it is said again until a majority has it.
+            // The command is idempotent, so that it is repeated until a majority has confirmed it.
             self.read(self.deadline(), || async { check_reply(&self.database.run_command(command.clone()).await?) })
                 .await?;
         }
         Ok(())
     }
 
-    /// Changes a collection's document in one transaction.
+    /// Changes the document of a collection in one transaction.
     pub(super) async fn change<T, F>(&self, name: &CollectionName, change: F) -> Result<T>
     where
         T: Send,
@@ -248,7 +258,7 @@ impl Shared {
         let number = self.known(name).await?.number;
         let mut work = Changing { shared: self, name, change };
         let changed = self.transact_queued(number, &mut work).await;
-        // Even if it failed: it may have been made.
+        // Also after an error, because the change may have been committed.
         self.cache.forget(name);
         changed
     }
@@ -262,7 +272,7 @@ async fn drop_generation(shared: Arc<Shared>, name: &CollectionName, generation:
     });
     let dropped = dropped.await?;
     if let Some(number) = dropped {
-        tokio::spawn(sweep::sweep(Arc::clone(&shared), (number, Some(generation))));
+        tokio::spawn(sweep::sweep(Arc::clone(&shared), SweepTarget { number, generation: Some(generation) }));
     }
     Ok(dropped.is_some())
 }
@@ -273,14 +283,20 @@ fn statistics_chunk(number: Number, generation: GenerationId, n: i32, bytes: &[u
     doc! { "_id": key, "data": Binary { subtype: BinarySubtype::Generic, bytes: bytes.to_vec() } }
 }
 
-/// What became of a collection's document.
+/// The fields, the filter and the index of a scan over signatures.
+struct SignatureScan {
+    projection: Document,
+    filter: Document,
+    index: &'static str,
+}
+/// A change of the document of a collection.
 pub(super) struct Change<T> {
     pub(super) answer: T,
-    /// Whether it differs.
+    /// True if the document must be replaced.
     pub(super) put: bool,
-    /// Filters of documents to be deleted with it.
+    /// Filters of documents that the transaction deletes.
     pub(super) gone: Vec<(&'static str, Document)>,
-    /// Documents to be inserted with it, after that.
+    /// Documents that the transaction inserts after the deletions.
     pub(super) also: Vec<(&'static str, Document)>,
 }
 

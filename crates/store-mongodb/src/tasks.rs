@@ -1,5 +1,5 @@
-//! Tasks: one document each. A partial unique index holds at most one unfinished task per collection; a change names the
-//! version it replaces.
+//! Tasks: one document for each. A partial unique index allows only one unfinished task of each collection. A change contains the
+//! version that it replaces.
 
 use std::sync::Arc;
 
@@ -40,12 +40,12 @@ impl Tasks for MongoStore {
     }
 }
 
-/// How one attempt to write ended.
+/// The outcome of one attempt to write a task.
 enum Written {
     Yes,
     /// Another version is stored, or none.
     Otherwise,
-    /// Its collection has an unfinished task, or had until now.
+    /// The collection has another unfinished task, or had one until now.
     Busy,
 }
 
@@ -77,7 +77,7 @@ impl Shared {
                 }
                 Ok(Written::Otherwise) => {
                     let stored = self.tasks(doc! { "_id": &next.id }).await?.pop();
-                    // Lost on the way back from the attempt before?
+                    // An earlier attempt may have succeeded without an answer.
                     let own = outcome_unknown && stored.as_ref() == Some(&next);
                     return Ok(if own { TaskPut::Stored(next) } else { TaskPut::Changed });
                 }
@@ -113,7 +113,7 @@ impl Shared {
         match tasks.insert_one(document).await {
             Ok(_) => Ok(Written::Yes),
             Err(error) if retry::is_duplicate_key(&error) => {
-                // Which of the two unique indexes refused? Its own id counts first.
+                // One of two unique indexes refused the task. The index of the id decides first.
                 let own = tasks.find_one(doc! { "_id": &task.id }).await?;
                 Ok(if own.is_some() { Written::Otherwise } else { Written::Busy })
             }

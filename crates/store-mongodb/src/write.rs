@@ -1,4 +1,4 @@
-//! The commands by which a transaction changes the index.
+//! The commands with which a transaction changes the index.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use doppel_core::schemes::profile::Signed;
 use doppel_core::verdict::Fingerprint;
 use doppel_store::{GenerationId, Seq};
 
-/// What is to be filed of records: their signatures, and entries on pages.
+/// The signatures and page entries that a transaction adds.
 #[derive(Default)]
 pub(super) struct IndexWrites {
     pub(super) signatures: Vec<SignatureDocument>,
@@ -22,10 +22,12 @@ pub(super) struct IndexWrites {
 }
 
 impl IndexWrites {
-    /// Files a record in a generation, on the pages after those of `highest`, which is kept up to date.
+    /// Adds a record to a generation, on the next pages after `highest`, and updates `highest`.
     pub(super) fn file(
         &mut self,
-        (id, seq, signed): (&RecordId, Seq, &Signed),
+        id: &RecordId,
+        seq: Seq,
+        signed: &Signed,
         generation: GenerationId,
         pairs: Vec<Seq>,
         highest: &mut Highest,
@@ -42,7 +44,7 @@ impl IndexWrites {
 }
 
 impl Shared {
-    /// Takes entries of records off pages. One command.
+    /// Removes entries of records from pages. One command.
     pub(super) async fn take_entries(
         &self,
         session: &mut ClientSession,
@@ -53,8 +55,8 @@ impl Shared {
         self.update(session, BLOCKS, pulls.collect()).await
     }
 
-    /// Removes those of the pages that hold nothing any more. One command. A page after a removed one keeps its number; where the
-    /// highest goes, its number is given again.
+    /// Removes those of the pages that are empty. One command. The pages after a removed page keep their numbers; if the highest
+    /// page is removed, its number is used again.
     pub(super) async fn remove_empty_pages(
         &self,
         session: &mut ClientSession,
@@ -73,7 +75,7 @@ impl Shared {
         check_reply(&self.database.run_command(command).session(&mut *session).await?)
     }
 
-    /// Files entries on pages, several on one page at once. One command.
+    /// Adds entries to pages, all entries of a page at once. One command.
     pub(super) async fn push_entries(
         &self,
         session: &mut ClientSession,
@@ -85,7 +87,7 @@ impl Shared {
         self.update(session, BLOCKS, statements.collect()).await
     }
 
-    /// The signatures of a record, one for each generation, in place of earlier ones if there are any. One command.
+    /// Stores the signatures of a record, one for each generation. Replaces earlier signatures if `replace` is true. One command.
     pub(super) async fn put_signatures(
         &self,
         session: &mut ClientSession,
@@ -104,7 +106,7 @@ impl Shared {
         self.insert(session, SIGNATURES, &documents.collect::<Vec<_>>()).await
     }
 
-    /// Inserts documents; a duplicate key is a conflict. One command.
+    /// Inserts documents. A duplicate key is a conflict. One command.
     pub(super) async fn insert(
         &self,
         session: &mut ClientSession,
@@ -118,7 +120,7 @@ impl Shared {
         }
     }
 
-    /// Deletes documents by their keys. One command, if there are any.
+    /// Deletes documents by their keys. One command if there are keys, otherwise none.
     pub(super) async fn delete(
         &self,
         session: &mut ClientSession,
@@ -132,7 +134,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Updates documents, in order; a duplicate key is a conflict. One command.
+    /// Updates documents in order. A duplicate key is a conflict. One command.
     pub(super) async fn update(
         &self,
         session: &mut ClientSession,
@@ -147,11 +149,11 @@ impl Shared {
     }
 }
 
-/// The highest page of each bucket that has one, and how often it was pushed to.
+/// The highest page of each bucket that has pages, and the number of entries that were added to it.
 pub(super) type Highest = HashMap<BucketNumber, (i32, i32)>;
 
-/// The page that the next entry of a bucket goes to: the highest, or the one after it when that has been pushed to often enough.
-/// An older page is never reopened, whatever room it has.
+/// Returns the page for the next entry of a bucket: the highest page, or a new page if [`PAGE_ENTRIES`] entries were added to the
+/// highest. An older page gets no more entries, even if it has room.
 fn next_page(highest: Option<&(i32, i32)>) -> i32 {
     match highest {
         None => 0,
@@ -160,7 +162,8 @@ fn next_page(highest: Option<&(i32, i32)>) -> i32 {
     }
 }
 
-/// The pages that a fingerprint's entries go to, see [`next_page`]; counts them as pushed, for several records in one transaction.
+/// Returns the pages for the entries of a fingerprint (see [`next_page`]) and counts the entries in `highest`, so that one
+/// transaction can add several records.
 pub(super) fn take_pages(fingerprint: Fingerprint, highest: &mut Highest) -> [i32; 4] {
     documents::buckets(fingerprint).map(|bucket| {
         let page = next_page(highest.get(&bucket));
@@ -175,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_page_gives_way_to_the_next_and_no_older_one_is_used_again() {
+    fn entries_go_to_the_highest_page_or_to_a_new_page_if_it_is_full() {
         let fingerprint = Fingerprint(0x0001_0002_0003_0004);
         let [first, second, third, fourth] = documents::buckets(fingerprint);
         let mut highest = Highest::from([(first, (0, 1)), (second, (4, PAGE_ENTRIES - 1)), (third, (4, PAGE_ENTRIES))]);

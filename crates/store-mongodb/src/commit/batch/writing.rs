@@ -1,4 +1,4 @@
-//! What a batch writes, each document once: laid out member by member, written when all are judged.
+//! The writes of a batch. Each member adds its documents; after all members are judged, each document is written once.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use doppel_store::changes::{LoggedChange, LoggedKind};
 use doppel_store::rules::conclude::Conclusion;
 use doppel_store::{GenerationId, Registered, Registration, Result as StoreResult, Seq, StoredRecord};
 
-/// What is to be written.
+/// The documents to be written.
 #[derive(Default)]
 pub(super) struct Writes {
     new_records: Vec<Document>,
@@ -28,22 +28,22 @@ pub(super) struct Writes {
     removed_records: Vec<Document>,
     layout: IndexWrites,
     removed_signatures: Vec<Bson>,
-    /// Lists that a record leaves.
+    /// Keys of the lists that lose a record.
     pub(super) taken_from: Vec<ListKey>,
-    /// Pages that entries of a record leave.
+    /// Pages that lose entries of a record.
     taken_entries: Vec<(Page, RecordId)>,
     removed: Vec<RecordId>,
     logged: Vec<LoggedChange>,
 }
 
-/// A record that is filed in standby generations, too.
+/// A record that must also be added to standby generations.
 pub(super) struct Standby<'a> {
     pub(super) registration: &'a Registration,
     pub(super) seq: Seq,
     pub(super) generations: Vec<GenerationId>,
 }
 
-/// A record to be put.
+/// A record to be stored.
 pub(super) struct Put<'a> {
     pub(super) registration: &'a Registration,
     pub(super) old: Option<StoredVersion>,
@@ -51,7 +51,7 @@ pub(super) struct Put<'a> {
 }
 
 impl Put<'_> {
-    /// Adds to `writes` what is to be written, and says the outcome.
+    /// Adds the documents of the record to `writes` and returns the outcome.
     pub(super) fn put(
         self,
         conclusion: Conclusion,
@@ -78,14 +78,14 @@ impl Put<'_> {
         } else {
             writes.new_records.push(document);
         }
-        writes.layout.file((id, seq, signed), place.generation, pairs, &mut earlier.highest);
+        writes.layout.file(id, seq, signed, place.generation, pairs, &mut earlier.highest);
         let record = registration.record(seq, verdict, duplicate_of_seq);
         earlier.put(registration, record.clone());
         Ok(if old.is_some() { Registered::Replaced(record) } else { Registered::Created(record) })
     }
 }
 
-/// Adds to `writes` the new content of a record that reads as before; the record with it.
+/// Adds the new content of a record whose text is unchanged to `writes`. Returns the record with this content.
 pub(super) fn update(
     place: GenerationKey,
     registration: &Registration,
@@ -107,7 +107,7 @@ pub(super) fn update(
 }
 
 impl Writes {
-    /// Takes away what is filed of a record, in every generation.
+    /// Removes the signatures and entries of a record in every generation.
     fn take_away(&mut self, place: GenerationKey, id: &RecordId, old: &StoredVersion) {
         for filed in &old.signatures {
             if filed.generation == place.generation {
@@ -118,7 +118,7 @@ impl Writes {
         }
     }
 
-    /// Logs a change that the records do not show by themselves.
+    /// Logs a change that the records themselves do not show.
     pub(super) fn log(&mut self, number: Seq, id: &RecordId, kind: LoggedKind) {
         self.logged.push(LoggedChange { number, id: id.clone(), kind });
     }
@@ -131,7 +131,7 @@ impl Writes {
 }
 
 impl Batch<'_> {
-    /// Lays out what is filed in standby generations. One round trip for each.
+    /// Adds the records to standby generations. One round trip for each generation.
     pub(super) async fn file_standby(
         &self,
         session: &mut ClientSession,
@@ -149,8 +149,8 @@ impl Batch<'_> {
             let fingerprints = filings.iter().filter_map(|(_, _, signed)| signed.fingerprint());
             let mut highest =
                 self.shared.highest_pages(session, GenerationKey { generation, ..place }, fingerprints).await?;
-            for filing in filings {
-                writes.layout.file(filing, generation, Vec::new(), &mut highest);
+            for (id, seq, signed) in filings {
+                writes.layout.file(id, seq, signed, generation, Vec::new(), &mut highest);
             }
         }
         Ok(())
@@ -177,7 +177,7 @@ impl Batch<'_> {
         if !signatures.is_empty() {
             shared.insert(session, SIGNATURES, &signatures).await?;
         }
-        // Before the new ones: an entry may return to its page.
+        // Old entries are removed before new ones are added, because an entry may return to its page.
         shared.take_entries(session, place.number, &writes.taken_entries).await?;
         shared.push_entries(session, place.number, &writes.layout).await?;
         shared.remove_empty_pages(session, place.number, &writes.taken_entries).await?;
@@ -187,7 +187,7 @@ impl Batch<'_> {
             shared.insert(session, CHANGES, &logged).await?;
         }
         if !writes.removed.is_empty() && pointer.decided > Seq(0) {
-            shared.forget_decisions(session, (self.name, place.number), &writes.removed, pointer.commits).await?;
+            shared.forget_decisions(session, self.name, place.number, &writes.removed, pointer.commits).await?;
         }
         Ok(())
     }
