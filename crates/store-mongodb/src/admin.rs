@@ -14,22 +14,22 @@ use mongodb::bson::{Document, doc};
 use mongodb::options::ReturnDocument;
 use parking_lot::RwLock;
 
-use super::documents::{self, COLLECTIONS, CollectionDocument, DROPPED, META, Number, RECORDS};
-use super::retry::{self, Deadline, End, TxnError, Work};
-use super::{Shared, records_of, server, sweep};
+use super::documents::{self, COLLECTIONS, CollectionDocument, DROPPED, META, RECORDS, StoredNumber};
+use super::retry::{self, CallDeadline, TransactionEnd, TransactionWork, TxnError};
+use super::{SharedStore, records_of, server, sweep};
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_store::{CollectionNumber, CollectionSpec, CollectionState, GenerationId, Result, Seq, StoreError, Usage};
 
 /// The state of a collection in the cache.
-pub(super) struct Known {
-    pub(super) number: Number,
+pub(super) struct CachedCollection {
+    pub(super) number: StoredNumber,
     pub(super) state: Arc<CollectionState>,
     /// See [`CollectionDocument`].
     pub(super) decided: Seq,
     read: Instant,
 }
 
-impl Known {
+impl CachedCollection {
     /// Returns all generations with their settings, the live one first.
     pub(super) fn generations(&self) -> impl Iterator<Item = (GenerationId, &Settings)> {
         let others = self.state.others.iter().map(|other| (other.id, &other.settings));
@@ -40,12 +40,12 @@ impl Known {
 /// The states of collections by name. Each state is valid for [`super::Options::staleness`]. The cache does not remember that a
 /// collection does not exist.
 #[derive(Default)]
-pub(super) struct Cache {
-    known: RwLock<HashMap<CollectionName, Arc<Known>>>,
+pub(super) struct CollectionCache {
+    known: RwLock<HashMap<CollectionName, Arc<CachedCollection>>>,
 }
 
-impl Cache {
-    pub(super) fn put(&self, document: CollectionDocument) -> Arc<Known> {
+impl CollectionCache {
+    pub(super) fn put(&self, document: CollectionDocument) -> Arc<CachedCollection> {
         let CollectionDocument { number, state, decided, .. } = document;
         let mut known = self.known.write();
         let before = known.get(&state.name);
@@ -54,7 +54,7 @@ impl Cache {
             Some(before) if before.number == number && *before.state == state => Arc::clone(&before.state),
             _ => Arc::new(state),
         };
-        let entry = Arc::new(Known { number, state, decided, read: Instant::now() });
+        let entry = Arc::new(CachedCollection { number, state, decided, read: Instant::now() });
         known.insert(entry.state.name.clone(), Arc::clone(&entry));
         entry
     }
@@ -64,14 +64,14 @@ impl Cache {
         self.known.write().remove(name);
     }
 
-    fn get(&self, name: &CollectionName, staleness: Duration) -> Option<Arc<Known>> {
+    fn get(&self, name: &CollectionName, staleness: Duration) -> Option<Arc<CachedCollection>> {
         self.known.read().get(name).filter(|known| known.read.elapsed() < staleness).cloned()
     }
 }
 
-impl Shared {
+impl SharedStore {
     /// Returns the collection, from the cache if its entry is recent.
-    pub(super) async fn cached(&self, name: &CollectionName) -> Result<Option<Arc<Known>>> {
+    pub(super) async fn cached(&self, name: &CollectionName) -> Result<Option<Arc<CachedCollection>>> {
         if let Some(known) = self.cache.get(name, self.options.staleness) {
             return Ok(Some(known));
         }
@@ -88,7 +88,7 @@ impl Shared {
     ///
     /// # Errors
     /// [`StoreError::UnknownCollection`] if the collection does not exist.
-    pub(super) async fn known(&self, name: &CollectionName) -> Result<Arc<Known>> {
+    pub(super) async fn known(&self, name: &CollectionName) -> Result<Arc<CachedCollection>> {
         self.cached(name).await?.ok_or_else(|| StoreError::UnknownCollection(name.clone()))
     }
 
@@ -155,7 +155,7 @@ impl Shared {
     }
 
     /// Returns a number that no collection ever had. Numbers may be skipped.
-    async fn next_number(&self) -> Result<Number> {
+    async fn next_number(&self) -> Result<StoredNumber> {
         let meta = self.documents(META);
         let document = self.read(self.deadline(), || async {
             let raised = meta
@@ -174,7 +174,7 @@ impl Shared {
 
     pub(super) async fn update_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>> {
         let number = self.known(&spec.name).await?.number;
-        let mut work = Update { shared: self, spec: &spec };
+        let mut work = SettingsTransaction { shared: self, spec: &spec };
         let document = self.transact_queued(number, &mut work).await?;
         Ok(Arc::clone(&self.cache.put(document).state))
     }
@@ -201,22 +201,25 @@ fn bytes_of(stats: &Document, key: &str) -> u64 {
     server::whole(stats, key).unwrap_or(0) as u64
 }
 /// Waits for a single write. The driver itself repeats the write once if the primary changes.
-pub(super) async fn within<T>(deadline: Deadline, write: impl Future<Output = T>) -> Result<T> {
+pub(super) async fn within<T>(deadline: CallDeadline, write: impl Future<Output = T>) -> Result<T> {
     let waited = tokio::time::timeout_at(deadline.at(), write).await;
     waited.map_err(|_| StoreError::Unknown("the database did not confirm the write in time".into()))
 }
 
 /// The transaction that gives a collection new settings.
-struct Update<'a> {
-    shared: &'a Shared,
+struct SettingsTransaction<'a> {
+    shared: &'a SharedStore,
     spec: &'a CollectionSpec,
 }
 
 #[async_trait]
-impl Work for Update<'_> {
+impl TransactionWork for SettingsTransaction<'_> {
     type Answer = CollectionDocument;
 
-    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<CollectionDocument>, TxnError> {
+    async fn attempt(
+        &mut self,
+        session: &mut ClientSession,
+    ) -> std::result::Result<TransactionEnd<CollectionDocument>, TxnError> {
         let Self { shared, spec } = self;
         let collections = shared.documents(COLLECTIONS);
         let filter = doc! { "_id": spec.name.as_str() };
@@ -239,6 +242,6 @@ impl Work for Update<'_> {
         document.commits = document.commits.next();
         document.state = state;
         collections.replace_one(filter, document.encode()?).session(&mut *session).await?;
-        Ok(End::Commit(document))
+        Ok(TransactionEnd::Commit(document))
     }
 }

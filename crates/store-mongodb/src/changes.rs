@@ -13,11 +13,11 @@ use mongodb::bson::{Document, RawDocument, doc};
 use tokio::sync::watch;
 
 use super::documents::{
-    CHANGES, COLLECTIONS, Number, RECORDS, RecordDocument, changes_between, damaged, decode_change, optional_i64,
+    CHANGES, COLLECTIONS, RECORDS, RecordDocument, StoredNumber, changes_between, damaged, decode_change, optional_i64,
     seq_of, seq_value,
 };
 use super::retry::TxnError;
-use super::{MongoStore, Shared};
+use super::{MongoStore, SharedStore};
 use doppel_core::collection::CollectionName;
 use doppel_store::changes::{ChangePage, Changes, LoggedChange};
 use doppel_store::rules::feed;
@@ -30,12 +30,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 #[derive(Clone, Debug, Default)]
 pub(super) struct LastCommits {
     asked: Option<Instant>,
-    commits: HashMap<Number, Seq>,
+    commits: HashMap<StoredNumber, Seq>,
 }
 
 impl LastCommits {
     /// True if the collection may have a commit above `after`. `since` is a time at which the collection existed.
-    fn may_be_above(&self, number: Number, after: Seq, since: Instant) -> bool {
+    fn may_be_above(&self, number: StoredNumber, after: Seq, since: Instant) -> bool {
         match self.commits.get(&number) {
             Some(last) => *last > after,
             // The collection was dropped meanwhile. The waiter continues, and reads the error.
@@ -45,13 +45,13 @@ impl LastCommits {
 }
 
 /// The range of the log of a collection.
-struct Ends {
-    number: Number,
+struct LogRange {
+    number: StoredNumber,
     last: Seq,
     forgotten: Seq,
 }
 
-impl Ends {
+impl LogRange {
     fn decode(document: &RawDocument) -> Result<Self> {
         Ok(Self {
             number: document.get_i32("number").map_err(damaged)?,
@@ -65,7 +65,7 @@ impl Ends {
     }
 }
 
-impl Shared {
+impl SharedStore {
     async fn changes(
         &self,
         name: &CollectionName,
@@ -74,7 +74,7 @@ impl Shared {
     ) -> std::result::Result<ChangePage, TxnError> {
         let mut session = self.snapshot().await?;
         let session = &mut session;
-        let Ends { number, last, forgotten } = self.ends(session, name).await?;
+        let LogRange { number, last, forgotten } = self.ends(session, name).await?;
         feed::check_after(name, after, forgotten, last)?;
         if after == last {
             return Ok(ChangePage { next: last, ..ChangePage::default() });
@@ -101,7 +101,7 @@ impl Shared {
         limit: usize,
     ) -> std::result::Result<(Vec<LoggedChange>, Seq), TxnError> {
         let mut session = self.snapshot().await?;
-        let Ends { number, last, forgotten } = self.ends(&mut session, name).await?;
+        let LogRange { number, last, forgotten } = self.ends(&mut session, name).await?;
         feed::check_after(name, after, forgotten, last)?;
         let most = i64::try_from(limit).unwrap_or(i64::MAX);
         let logged = self.logged(&mut session, number, after, last, most).await?;
@@ -110,12 +110,16 @@ impl Shared {
     }
 
     /// Reads the range of the log in the snapshot. One round trip.
-    async fn ends(&self, session: &mut ClientSession, name: &CollectionName) -> std::result::Result<Ends, TxnError> {
+    async fn ends(
+        &self,
+        session: &mut ClientSession,
+        name: &CollectionName,
+    ) -> std::result::Result<LogRange, TxnError> {
         let collections = self.in_session(COLLECTIONS);
-        let asked = collections.find_one(doc! { "_id": name.as_str() }).projection(Ends::projection());
+        let asked = collections.find_one(doc! { "_id": name.as_str() }).projection(LogRange::projection());
         let found = asked.session(&mut *session).await?;
         let found = found.ok_or_else(|| StoreError::UnknownCollection(name.clone()))?;
-        Ok(Ends::decode(&found)?)
+        Ok(LogRange::decode(&found)?)
     }
 
     /// Reads the number of a collection and its last commit in the snapshot. One round trip.
@@ -123,8 +127,8 @@ impl Shared {
         &self,
         session: &mut ClientSession,
         name: &CollectionName,
-    ) -> std::result::Result<(Number, Seq), TxnError> {
-        let Ends { number, last, .. } = self.ends(session, name).await?;
+    ) -> std::result::Result<(StoredNumber, Seq), TxnError> {
+        let LogRange { number, last, .. } = self.ends(session, name).await?;
         Ok((number, last))
     }
 
@@ -132,7 +136,7 @@ impl Shared {
     async fn records_in(
         &self,
         session: &mut ClientSession,
-        number: Number,
+        number: StoredNumber,
         which: Document,
         limit: i64,
     ) -> std::result::Result<Vec<StoredRecord>, TxnError> {
@@ -150,7 +154,7 @@ impl Shared {
     async fn logged(
         &self,
         session: &mut ClientSession,
-        number: Number,
+        number: StoredNumber,
         after: Seq,
         last: Seq,
         limit: i64,
@@ -183,10 +187,10 @@ impl Shared {
     /// Reads the last commits of all collections.
     async fn look_up_commits(&self) -> std::result::Result<LastCommits, TxnError> {
         let asked = Some(Instant::now());
-        let mut cursor = self.raw(COLLECTIONS).find(doc! {}).projection(Ends::projection()).await?;
+        let mut cursor = self.raw(COLLECTIONS).find(doc! {}).projection(LogRange::projection()).await?;
         let mut commits = HashMap::new();
         while cursor.advance().await? {
-            let ends = Ends::decode(cursor.current())?;
+            let ends = LogRange::decode(cursor.current())?;
             commits.insert(ends.number, ends.last);
         }
         Ok(LastCommits { asked, commits })
@@ -196,9 +200,9 @@ impl Shared {
         self.read(self.deadline(), || async {
             let collections = self.raw(COLLECTIONS);
             let own = doc! { "_id": name.as_str() };
-            let found = collections.find_one(own.clone()).projection(Ends::projection()).await?;
+            let found = collections.find_one(own.clone()).projection(LogRange::projection()).await?;
             let found = found.ok_or_else(|| StoreError::UnknownCollection(name.clone()))?;
-            let Ends { number, last, .. } = Ends::decode(&found)?;
+            let LogRange { number, last, .. } = LogRange::decode(&found)?;
             let changes = self.documents(CHANGES);
             let gone = changes_between(number, Seq(0), last.before(keep));
             let highest = changes.find_one(gone.clone()).sort(doc! { "_id": -1 }).await?;
@@ -217,7 +221,7 @@ impl Shared {
 }
 
 /// Reads the last commits from the database while a caller waits for them, until the store is closed or dropped.
-pub(super) async fn watch_commits(shared: std::sync::Weak<Shared>) {
+pub(super) async fn watch_commits(shared: std::sync::Weak<SharedStore>) {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
         let Some(shared) = shared.upgrade().filter(|shared| shared.check_open().is_ok()) else { return };

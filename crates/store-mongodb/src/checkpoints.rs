@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use mongodb::bson::{Document, doc};
 
-use super::documents::{CHECKPOINTS, Number, damaged};
-use super::{MongoStore, Shared, retry};
+use super::documents::{CHECKPOINTS, StoredNumber, damaged};
+use super::{MongoStore, SharedStore, retry};
 use doppel_core::collection::CollectionName;
 use doppel_store::checkpoints::{Checkpoint, Checkpoints};
 use doppel_store::{Result, StoreError};
@@ -26,7 +26,7 @@ impl Checkpoints for MongoStore {
     }
 }
 
-fn key(number: Number, name: &str) -> Document {
+fn key(number: StoredNumber, name: &str) -> Document {
     doc! { "c": number, "name": name }
 }
 
@@ -35,15 +35,15 @@ fn decode_checkpoint(document: &Document) -> Result<Checkpoint> {
     let value = serde_json::from_str(document.get_str("value").map_err(damaged)?).map_err(damaged)?;
     Ok(Checkpoint { version: document.get_i64("version").map_err(damaged)? as u64, value })
 }
-impl Shared {
-    async fn checkpoint(&self, number: Number, name: &str) -> Result<Option<Checkpoint>> {
+impl SharedStore {
+    async fn checkpoint(&self, number: StoredNumber, name: &str) -> Result<Option<Checkpoint>> {
         let found = self.read(self.deadline(), || async {
             Ok(self.documents(CHECKPOINTS).find_one(doc! { "_id": key(number, name) }).await?)
         });
         found.await?.as_ref().map(decode_checkpoint).transpose()
     }
 
-    async fn put_checkpoint(&self, number: Number, name: &str, checkpoint: Checkpoint) -> Result<bool> {
+    async fn put_checkpoint(&self, number: StoredNumber, name: &str, checkpoint: Checkpoint) -> Result<bool> {
         let deadline = self.deadline();
         let next = Checkpoint { version: checkpoint.version + 1, ..checkpoint };
         let mut outcome_unknown = false;
@@ -63,7 +63,12 @@ impl Shared {
         Err(StoreError::Unknown("the database did not confirm the write in time".into()))
     }
 
-    async fn write_checkpoint(&self, number: Number, name: &str, next: &Checkpoint) -> mongodb::error::Result<bool> {
+    async fn write_checkpoint(
+        &self,
+        number: StoredNumber,
+        name: &str,
+        next: &Checkpoint,
+    ) -> mongodb::error::Result<bool> {
         let checkpoints = self.documents(CHECKPOINTS);
         let value = serde_json::to_string(&next.value).map_err(mongodb::error::Error::custom)?;
         let document = doc! { "_id": key(number, name), "version": next.version as i64, "value": value };

@@ -9,8 +9,8 @@ use std::collections::{HashMap, VecDeque};
 
 use parking_lot::Mutex;
 
-use super::documents::{Number, RECORDS};
-use super::{Shared, records_of};
+use super::documents::{RECORDS, StoredNumber};
+use super::{SharedStore, records_of};
 use doppel_core::collection::CollectionName;
 use doppel_store::{Result, Seq};
 
@@ -19,7 +19,7 @@ const REMEMBERED_COMMITS: usize = 1024;
 
 /// A commit of this instance.
 #[derive(Clone, Copy, Debug)]
-struct Commit {
+struct CountedCommit {
     /// The last number before the numbers that the commit drew.
     before: Seq,
     /// The last number that the commit drew.
@@ -30,14 +30,14 @@ struct Commit {
 
 /// The remembered count and commits of a collection: at most 24 kB.
 #[derive(Default)]
-struct Counted {
+struct CollectionCount {
     /// A commit, and the number of records after this commit.
     known: Option<(Seq, u64)>,
     /// The commits of this instance, in order.
-    own: VecDeque<Commit>,
+    own: VecDeque<CountedCommit>,
 }
 
-impl Commit {
+impl CountedCommit {
     /// Returns the count after this commit if `counted` is the count directly before this commit; otherwise `counted`.
     fn carry_on(self, counted: (Seq, u64)) -> (Seq, u64) {
         let (after, records) = counted;
@@ -50,17 +50,17 @@ impl Commit {
 
 /// The counts of all collections.
 #[derive(Default)]
-pub(super) struct Counts(Mutex<HashMap<Number, Counted>>);
+pub(super) struct RecordCounts(Mutex<HashMap<StoredNumber, CollectionCount>>);
 
-impl Counts {
+impl RecordCounts {
     /// Returns the number of records after the commit `last`, if it is known.
-    fn at(&self, number: Number, last: Seq) -> Option<u64> {
+    fn at(&self, number: StoredNumber, last: Seq) -> Option<u64> {
         let known = self.0.lock().get(&number)?.known?;
         (known.0 == last).then_some(known.1)
     }
 
     /// Stores the number of records after the commit `after`.
-    fn put(&self, number: Number, after: Seq, records: u64) {
+    fn put(&self, number: StoredNumber, after: Seq, records: u64) {
         let mut all = self.0.lock();
         let counted = all.entry(number).or_default();
         if counted.known.is_none_or(|(known, _)| known < after) {
@@ -70,24 +70,24 @@ impl Counts {
 
     /// Notes a commit of this instance that a majority has confirmed. It drew `drawn` numbers up to `last` and changed the number
     /// of records by `gained`.
-    pub(super) fn committed(&self, number: Number, last: Seq, drawn: u64, gained: i64) {
+    pub(super) fn committed(&self, number: StoredNumber, last: Seq, drawn: u64, gained: i64) {
         let mut all = self.0.lock();
         let counted = all.entry(number).or_default();
         if counted.own.len() == REMEMBERED_COMMITS {
             counted.own.pop_front();
         }
-        let commit = Commit { before: last.before(drawn), last, gained };
+        let commit = CountedCommit { before: last.before(drawn), last, gained };
         counted.own.push_back(commit);
         counted.known = counted.known.map(|known| commit.carry_on(known));
     }
 
     /// Removes a dropped collection.
-    pub(super) fn forget(&self, number: Number) {
+    pub(super) fn forget(&self, number: StoredNumber) {
         self.0.lock().remove(&number);
     }
 }
 
-impl Shared {
+impl SharedStore {
     /// Returns the number of records. One round trip, and a second one to count if another instance changed the collection.
     pub(super) async fn count(&self, name: &CollectionName) -> Result<u64> {
         self.read(self.deadline(), || async {
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn commits_without_a_gap_update_a_count_and_others_make_it_invalid() {
-        let counts = Counts::default();
+        let counts = RecordCounts::default();
         counts.committed(1, Seq(5), 5, 5);
         assert_eq!(counts.at(1, Seq(5)), None, "nothing was counted yet");
         counts.put(1, Seq(5), 40);
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn commits_during_the_counting_are_added() {
-        let counts = Counts::default();
+        let counts = RecordCounts::default();
         counts.put(1, Seq(10), 10);
         counts.committed(1, Seq(12), 1, 1);
         for last in 13..=20 {

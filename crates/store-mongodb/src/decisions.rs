@@ -10,12 +10,12 @@ use mongodb::ClientSession;
 use mongodb::bson::{Document, doc};
 
 use super::documents::{
-    CHANGES, COLLECTIONS, DECISIONS, Number, RECORDS, RecordDocument, damaged, decision_key, decode_decision,
+    CHANGES, COLLECTIONS, DECISIONS, RECORDS, RecordDocument, StoredNumber, damaged, decision_key, decode_decision,
     encode_change, encode_ruling, naming_first, naming_second, record_key, seq_value,
 };
 use super::read::among;
-use super::retry::{End, TxnError, Work, check_reply};
-use super::{MongoStore, Shared, server};
+use super::retry::{TransactionEnd, TransactionWork, TxnError, check_reply};
+use super::{MongoStore, SharedStore, server};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_store::changes::{LoggedChange, LoggedKind};
@@ -36,7 +36,7 @@ impl Decisions for MongoStore {
         let name = name.clone();
         let deciding = async move {
             let number = shared.known(&name).await?.number;
-            let mut work = Deciding { shared: &shared, name: &name, number, pair: &pair, ruling, seen };
+            let mut work = DecisionTransaction { shared: &shared, name: &name, number, pair: &pair, ruling, seen };
             let done = shared.transact_queued(number, &mut work).await;
             shared.cache.forget(&name);
             let (ruled, last) = done?;
@@ -102,7 +102,7 @@ impl Decisions for MongoStore {
         let name = name.clone();
         let putting = async move {
             let number = shared.known(&name).await?.number;
-            let mut work = Putting { shared: &shared, name: &name, number, decision: &decision };
+            let mut work = PutTransaction { shared: &shared, name: &name, number, decision: &decision };
             let done = shared.transact_queued(number, &mut work).await;
             shared.cache.forget(&name);
             shared.counts.committed(number, done?, 1, 0);
@@ -112,7 +112,7 @@ impl Decisions for MongoStore {
     }
 }
 
-impl Shared {
+impl SharedStore {
     /// Reads decisions in the order of pairs.
     async fn decisions(&self, filter: Document, limit: Option<i64>) -> Result<Vec<Decision>> {
         let reading = self.read(self.deadline(), || async {
@@ -135,7 +135,7 @@ impl Shared {
     pub(super) async fn overruled(
         &self,
         session: &mut ClientSession,
-        number: Number,
+        number: StoredNumber,
         registrations: &[&Registration],
     ) -> std::result::Result<HashSet<RecordId>, TxnError> {
         let about = registrations.iter().flat_map(|it| [naming_first(number, &it.id), naming_second(number, &it.id)]);
@@ -166,7 +166,7 @@ impl Shared {
     pub(super) async fn is_kept(
         &self,
         session: &mut ClientSession,
-        number: Number,
+        number: StoredNumber,
         id: &RecordId,
         kept: &KeptDuplicate,
     ) -> std::result::Result<bool, TxnError> {
@@ -187,7 +187,7 @@ impl Shared {
     async fn ruled(
         &self,
         session: &mut ClientSession,
-        number: Number,
+        number: StoredNumber,
         pair: &RecordPair,
     ) -> std::result::Result<(Vec<Ruling>, Option<RecordId>), TxnError> {
         let key = doc! { "_id": decision_key(number, pair) };
@@ -212,7 +212,7 @@ impl Shared {
         &self,
         session: &mut ClientSession,
         name: &CollectionName,
-        number: Number,
+        number: StoredNumber,
         pair: &RecordPair,
         judgement: Judgement,
         last: Seq,
@@ -239,7 +239,7 @@ impl Shared {
         &self,
         session: &mut ClientSession,
         name: &CollectionName,
-        number: Number,
+        number: StoredNumber,
         ids: &[RecordId],
         last: Seq,
     ) -> std::result::Result<(), TxnError> {
@@ -256,10 +256,10 @@ impl Shared {
 }
 
 /// The transaction that adds a ruling.
-struct Deciding<'a> {
-    shared: &'a Shared,
+struct DecisionTransaction<'a> {
+    shared: &'a SharedStore,
     name: &'a CollectionName,
-    number: Number,
+    number: StoredNumber,
     pair: &'a RecordPair,
     ruling: Ruling,
     /// The number of rulings that the caller had read.
@@ -267,11 +267,14 @@ struct Deciding<'a> {
 }
 
 #[async_trait]
-impl Work for Deciding<'_> {
+impl TransactionWork for DecisionTransaction<'_> {
     /// The result, and the number of the commit.
     type Answer = (Ruled, Seq);
 
-    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<(Ruled, Seq)>, TxnError> {
+    async fn attempt(
+        &mut self,
+        session: &mut ClientSession,
+    ) -> std::result::Result<TransactionEnd<(Ruled, Seq)>, TxnError> {
         let Self { shared, name, number, pair, ruling, seen } = self;
         // The latch is taken first, so that no other change of the collection is committed between the reads and this commit.
         let last = shared.latch(session, name, *number).await?.commits;
@@ -289,24 +292,27 @@ impl Work for Deciding<'_> {
         let decision = Decision { pair: pair.clone(), rulings };
         // It commits even if nothing was added, because the results of the reads are certain only after a majority has confirmed a
         // later commit.
-        Ok(End::Commit((planned.answer(decision), last)))
+        Ok(TransactionEnd::Commit((planned.answer(decision), last)))
     }
 }
 
 /// The transaction that deletes a decision if one of its records does not exist.
 struct DroppingOrphan<'a> {
-    shared: &'a Shared,
+    shared: &'a SharedStore,
     name: &'a CollectionName,
-    number: Number,
+    number: StoredNumber,
     pair: &'a RecordPair,
 }
 
 #[async_trait]
-impl Work for DroppingOrphan<'_> {
+impl TransactionWork for DroppingOrphan<'_> {
     /// True if a decision was deleted; and the number of the commit.
     type Answer = (bool, Seq);
 
-    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<(bool, Seq)>, TxnError> {
+    async fn attempt(
+        &mut self,
+        session: &mut ClientSession,
+    ) -> std::result::Result<TransactionEnd<(bool, Seq)>, TxnError> {
         let Self { shared, name, number, pair } = self;
         let last = shared.latch(session, name, *number).await?.commits;
         let (rulings, missing) = shared.ruled(session, *number, pair).await?;
@@ -316,24 +322,24 @@ impl Work for DroppingOrphan<'_> {
             let key = doc! { "_id": decision_key(*number, pair) };
             shared.documents(DECISIONS).delete_one(key).session(&mut *session).await?;
         }
-        Ok(End::Commit((is_orphaned, last)))
+        Ok(TransactionEnd::Commit((is_orphaned, last)))
     }
 }
 
 /// The transaction that stores a whole decision.
-struct Putting<'a> {
-    shared: &'a Shared,
+struct PutTransaction<'a> {
+    shared: &'a SharedStore,
     name: &'a CollectionName,
-    number: Number,
+    number: StoredNumber,
     decision: &'a Decision,
 }
 
 #[async_trait]
-impl Work for Putting<'_> {
+impl TransactionWork for PutTransaction<'_> {
     /// The number of the commit.
     type Answer = Seq;
 
-    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<Seq>, TxnError> {
+    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<TransactionEnd<Seq>, TxnError> {
         let Self { shared, name, number, decision: Decision { pair, rulings } } = self;
         let judgement = rulings.last().map_or(Judgement::Withdrawn, |ruling| ruling.judgement);
         let last = shared.latch(session, name, *number).await?.commits;
@@ -343,7 +349,7 @@ impl Work for Putting<'_> {
         let rulings: Vec<Document> = rulings.iter().map(encode_ruling).collect();
         let put = decisions.update_one(key, doc! { "$set": { "rulings": rulings } }).upsert(true);
         match put.session(&mut *session).await {
-            Ok(_) => Ok(End::Commit(last)),
+            Ok(_) => Ok(TransactionEnd::Commit(last)),
             Err(error) => Err(error.into()),
         }
     }

@@ -11,12 +11,12 @@ use mongodb::ClientSession;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
 
 use super::documents::{
-    self, BLOCKS, COLLECTIONS, CollectionDocument, Page, PageDocument, RECORDS, RecordDocument, SIGNATURES,
+    self, BLOCKS, COLLECTIONS, CollectionDocument, PageDocument, PageKey, RECORDS, RecordDocument, SIGNATURES,
     SignatureDocument, page_key, record_key, signature_key, signatures_of,
 };
 use super::read::GenerationKey;
 use super::retry::TxnError;
-use super::{MongoStore, Shared, records_of};
+use super::{MongoStore, SharedStore, records_of};
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::record::RecordId;
 use doppel_core::schemes::profile::Profile;
@@ -25,26 +25,26 @@ use doppel_store::{ExaminationReport, Result, Seq, StoredRecord};
 
 /// The signature and entries that were found of one record.
 #[derive(Default)]
-struct Seen {
-    signature: Option<Signed4>,
+struct SeenRecord {
+    signature: Option<SignatureParts>,
     /// The entries that are on the right pages, one bit for each page.
     found: u8,
     has_record: bool,
 }
 
 /// The part of a signature that is compared with records and pages.
-struct Signed4 {
+struct SignatureParts {
     seq: Seq,
     digest: doppel_core::schemes::profile::Digest,
     fingerprint: Option<doppel_core::verdict::Fingerprint>,
-    places: Vec<Page>,
+    places: Vec<PageKey>,
 }
 
 /// Suspect records, each with the pages that contain wrong entries of the record.
-type Suspects = HashMap<String, BTreeSet<Page>>;
+type SuspectRecords = HashMap<String, BTreeSet<PageKey>>;
 
 /// A generation that is examined.
-pub(super) struct Examined<'a> {
+pub(super) struct ExaminedGeneration<'a> {
     pub(super) place: GenerationKey,
     pub(super) settings: &'a Settings,
     /// True if the reindex has not added all records yet.
@@ -55,7 +55,7 @@ pub(super) struct Examined<'a> {
     prefix: String,
 }
 
-impl Examined<'_> {
+impl ExaminedGeneration<'_> {
     /// True if posting keys are compared with the keys that the profile computes.
     pub(super) fn checks_keys(&self) -> bool {
         self.profile.is_some()
@@ -64,10 +64,10 @@ impl Examined<'_> {
 
 /// Returns all generations of a collection, the live one first.
 async fn examined_generations<'a>(
-    shared: &Shared,
+    shared: &SharedStore,
     collection: &'a CollectionDocument,
     keys: bool,
-) -> Result<Vec<Examined<'a>>> {
+) -> Result<Vec<ExaminedGeneration<'a>>> {
     let CollectionDocument { number, state, .. } = collection;
     let live = (state.generation, &state.settings, false, String::new());
     let others = state
@@ -78,7 +78,7 @@ async fn examined_generations<'a>(
     for (generation, settings, is_building, prefix) in std::iter::once(live).chain(others) {
         let place = GenerationKey { number: *number, generation };
         let profile = if keys { Some(shared.profile(place, settings).await?) } else { None };
-        examined_generations.push(Examined { place, settings, is_building, profile, prefix });
+        examined_generations.push(ExaminedGeneration { place, settings, is_building, profile, prefix });
     }
     Ok(examined_generations)
 }
@@ -86,7 +86,7 @@ async fn examined_generations<'a>(
 impl MongoStore {
     /// Examines the schema and all collections. With `repair`, it also repairs them: it repairs the schema as
     /// [`MongoStore::migrate`] does, stores the signature and entries of each faulty record again, and removes signatures and
-    /// entries without a record. With `keys`, it also compares posting keys with those that the profile computes from the
+    /// entries without a record. With `keys`, it also compares posting keys with the keys that the profile computes from the
     /// signatures.
     ///
     /// # Errors
@@ -117,11 +117,11 @@ impl MongoStore {
     }
 }
 
-impl Shared {
+impl SharedStore {
     async fn examine(
         &self,
         name: &CollectionName,
-        examined: &Examined<'_>,
+        examined: &ExaminedGeneration<'_>,
         repair: bool,
         report: &mut ExaminationReport,
     ) -> Result<()> {
@@ -149,10 +149,14 @@ impl Shared {
     }
 
     /// Reads all signatures, pages and records once, and returns the suspect records.
-    async fn suspects(&self, examined: &Examined<'_>, report: &mut ExaminationReport) -> Result<Suspects> {
+    async fn suspects(
+        &self,
+        examined: &ExaminedGeneration<'_>,
+        report: &mut ExaminationReport,
+    ) -> Result<SuspectRecords> {
         let place = examined.place;
-        let mut seen: HashMap<String, Seen> = HashMap::new();
-        let mut suspects = Suspects::new();
+        let mut seen: HashMap<String, SeenRecord> = HashMap::new();
+        let mut suspects = SuspectRecords::new();
         let filter = signatures_of(place.number, place.generation);
         let mut cursor = self.raw(SIGNATURES).find(filter).await.map_err(|error| super::retry::fatal(&error))?;
         while cursor.advance().await.map_err(|error| super::retry::fatal(&error))? {
@@ -162,8 +166,8 @@ impl Shared {
             }
             let places = signature.places();
             let SignatureDocument { id, seq, digest, fingerprint, .. } = signature;
-            let signature = Some(Signed4 { seq, digest, fingerprint, places });
-            seen.insert(id.as_str().to_owned(), Seen { signature, ..Seen::default() });
+            let signature = Some(SignatureParts { seq, digest, fingerprint, places });
+            seen.insert(id.as_str().to_owned(), SeenRecord { signature, ..SeenRecord::default() });
         }
         let filter = doc! { "c": place.number, "g": place.generation.0 as i32 };
         let pages = self.raw(BLOCKS);
@@ -215,9 +219,9 @@ impl Shared {
     /// Reads one record again in a snapshot, and describes its faults.
     async fn look_again(
         &self,
-        examined: &Examined<'_>,
+        examined: &ExaminedGeneration<'_>,
         id: &RecordId,
-        pages: &BTreeSet<Page>,
+        pages: &BTreeSet<PageKey>,
     ) -> std::result::Result<Vec<String>, TxnError> {
         let place = examined.place;
         let mut session = self.snapshot().await?;
@@ -274,7 +278,7 @@ impl Shared {
         &self,
         session: &mut ClientSession,
         place: GenerationKey,
-        at: Page,
+        at: PageKey,
         id: &RecordId,
     ) -> std::result::Result<Vec<doppel_core::verdict::Fingerprint>, TxnError> {
         let asked = self.in_session(BLOCKS);
@@ -295,12 +299,12 @@ impl Shared {
     }
 }
 
-fn add_suspect(suspects: &mut Suspects, id: &str, page: Option<Page>) {
+fn add_suspect(suspects: &mut SuspectRecords, id: &str, page: Option<PageKey>) {
     suspects.entry(id.to_owned()).or_default().extend(page);
 }
-impl Seen {
+impl SeenRecord {
     /// True if the entry is on a page of the signature and is the first one there. Marks the page as found.
-    fn tick(&mut self, page: Page, fingerprint: doppel_core::verdict::Fingerprint) -> bool {
+    fn tick(&mut self, page: PageKey, fingerprint: doppel_core::verdict::Fingerprint) -> bool {
         let Some(signature) = &self.signature else { return false };
         let at = signature.places.iter().position(|place| *place == page);
         let bit = at.map_or(0, |at| 1_u8 << at);
@@ -329,7 +333,7 @@ fn keys_agree(signature: &SignatureDocument, profile: Option<&Profile>) -> bool 
     signature.keys == made
 }
 
-async fn all(shared: &Shared, name: &str, filter: Document, projection: Document) -> Result<Vec<RawDocumentBuf>> {
+async fn all(shared: &SharedStore, name: &str, filter: Document, projection: Document) -> Result<Vec<RawDocumentBuf>> {
     let reading = shared.read(shared.deadline(), || async {
         let collection = shared.raw(name);
         let mut cursor = collection.find(filter.clone()).projection(projection.clone()).await?;

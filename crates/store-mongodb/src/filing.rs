@@ -10,10 +10,10 @@ use async_trait::async_trait;
 use mongodb::ClientSession;
 use mongodb::bson::doc;
 
-use super::Shared;
+use super::SharedStore;
 use super::documents::{self, SIGNATURES};
 use super::read::{GenerationKey, next, signatures_among};
-use super::retry::{End, TxnError, Work};
+use super::retry::{TransactionEnd, TransactionWork, TxnError};
 use super::write::IndexWrites;
 use doppel_core::collection::CollectionName;
 use doppel_store::generations::Filing;
@@ -22,7 +22,7 @@ use doppel_store::{GenerationId, Result, StoreError};
 /// Number of records in one transaction.
 const AT_ONCE: usize = 128;
 
-impl Shared {
+impl SharedStore {
     pub(super) async fn file(&self, name: &CollectionName, generation: GenerationId, batch: &[Filing]) -> Result<u64> {
         let number = self.beside(name, generation).await?;
         let place = GenerationKey { number, generation };
@@ -36,17 +36,17 @@ impl Shared {
 }
 
 struct FilingBatch<'a> {
-    shared: &'a Shared,
+    shared: &'a SharedStore,
     name: &'a CollectionName,
     place: GenerationKey,
     batch: &'a [Filing],
 }
 
 #[async_trait]
-impl Work for FilingBatch<'_> {
+impl TransactionWork for FilingBatch<'_> {
     type Answer = u64;
 
-    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<u64>, TxnError> {
+    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<TransactionEnd<u64>, TxnError> {
         let Self { shared, name, place, .. } = *self;
         let pointer = shared.latch(session, name, place.number).await?;
         if !pointer.others.contains(&place.generation) {
@@ -57,7 +57,7 @@ impl Work for FilingBatch<'_> {
         let batch = self.missing(session).await?;
         if batch.is_empty() {
             // The result that nothing must be added depends on the reads. It is certain after a majority has confirmed this commit.
-            return Ok(End::Commit(0));
+            return Ok(TransactionEnd::Commit(0));
         }
         let fingerprints = batch.iter().filter_map(|filing| filing.signed.fingerprint());
         let mut highest = shared.highest_pages(session, place, fingerprints).await?;
@@ -67,12 +67,12 @@ impl Work for FilingBatch<'_> {
         }
         shared.put_signatures(session, place.number, &layout.signatures, false).await?;
         shared.push_entries(session, place.number, &layout).await?;
-        Ok(End::Commit(batch.len() as u64))
+        Ok(TransactionEnd::Commit(batch.len() as u64))
     }
 }
 
 impl<'a> FilingBatch<'a> {
-    /// Returns the records to be added, each once: those that are stored with the seq that was signed, and that the generation does
+    /// Returns the records to be added, each once: records that are stored with the signed seq, and that the generation does
     /// not contain yet.
     async fn missing(&self, session: &mut ClientSession) -> std::result::Result<Vec<&'a Filing>, TxnError> {
         let ids: Vec<&str> = self.batch.iter().map(|filing| filing.id.as_str()).collect();

@@ -7,12 +7,12 @@ use mongodb::bson::{Document, doc};
 use mongodb::options::SessionOptions;
 use serde::Deserialize;
 
-use super::Shared;
+use super::SharedStore;
 use super::documents::{RECORDS, RecordDocument, damaged, seq_of, seq_value};
-use super::full_lists::Known;
-use super::postings::{Filed, PostingQuery};
-use super::propose::{Hits, JudgeContext, Seqs, Signatures, Texts, dismiss};
-use super::read::{BucketQuery, Buckets, GenerationKey, Pointer};
+use super::full_lists::KnownLists;
+use super::postings::{FiledPostings, PostingQuery};
+use super::propose::{JudgeContext, ProposedHits, RecordSeqs, RecordSignatures, RecordTexts, dismiss};
+use super::read::{BucketContents, BucketQuery, CollectionPointer, GenerationKey};
 use super::retry::TxnError;
 use doppel_core::collection::{ChannelPosition, CollectionName, SimhashChannel};
 use doppel_core::record::RecordId;
@@ -32,7 +32,7 @@ struct JudgedLookup<'a> {
     judge: &'a dyn Judge,
     until: Until,
 }
-impl Shared {
+impl SharedStore {
     pub(super) async fn find(&self, query: &Query, judge: &dyn Judge, until: Until) -> Result<Found> {
         let known = self.known(&query.collection).await?;
         let place = GenerationKey { number: known.number, generation: query.generation };
@@ -60,13 +60,13 @@ impl Shared {
         let mut question = PostingQuery::default();
         question.add(query.digest.as_ref(), keys);
         let known = self.full_lists.known(place, question.keys());
-        let mut answer = Known::answer(known.as_ref(), &mut question);
+        let mut answer = KnownLists::answer(known.as_ref(), &mut question);
         let (centre, within) = query.ball.map(|ball| (ball.centre, ball.within)).unzip();
         let SimhashChannel { position, radius } = within.unwrap_or_default();
         let around = BucketQuery::around(&[centre], radius);
         let mut finds = question.finds(place);
         let lists = finds.len();
-        finds.push(Pointer::find(&query.collection));
+        finds.push(CollectionPointer::find(&query.collection));
         finds.extend(known.as_ref().map(|known| known.find(place.number)));
         if until != Until::FirstMatch {
             // Content that is already stored needs no blocks.
@@ -74,7 +74,7 @@ impl Shared {
         }
         let mut found = self.find_all(session, finds).await?;
         let mut others = found.split_off(lists).into_iter();
-        let pointer = Pointer::found(&others.next().unwrap_or_default())?;
+        let pointer = CollectionPointer::found(&others.next().unwrap_or_default())?;
         let taken = if known.is_some() { others.next() } else { None };
         let pages = others.next();
         let pointer = pointer.filter(|pointer| pointer.number == place.number);
@@ -88,8 +88,8 @@ impl Shared {
         let lookup = JudgedLookup { place, query, judge, until };
         let filed = answer.of(query.digest.as_ref(), keys);
         if until == Until::FirstMatch && !filed.digest.is_empty() {
-            let exact = Filed { digest: filed.digest, ..Filed::default() };
-            let hits = Hits::gather(exact, &[], Buckets::default(), ChannelPosition::default());
+            let exact = FiledPostings { digest: filed.digest, ..FiledPostings::default() };
+            let hits = ProposedHits::gather(exact, &[], BucketContents::default(), ChannelPosition::default());
             let found = self.judge_hits(session, lookup, hits, &[], began).await?;
             if !found.matches.is_empty() {
                 return Ok(found);
@@ -97,7 +97,7 @@ impl Shared {
         }
         let began = if until == Until::FirstMatch { Instant::now() } else { began };
         let buckets = self.buckets(session, place, &around, pages).await?.pop().unwrap_or_default();
-        let hits = Hits::gather(filed, keys, buckets, position);
+        let hits = ProposedHits::gather(filed, keys, buckets, position);
         self.judge_hits(session, lookup, hits, &query.confirmed, began).await
     }
 
@@ -106,20 +106,20 @@ impl Shared {
         &self,
         session: &mut ClientSession,
         lookup: JudgedLookup<'_>,
-        mut hits: Hits,
+        mut hits: ProposedHits,
         confirmed: &[RecordId],
         began: Instant,
     ) -> std::result::Result<Found, TxnError> {
         let JudgedLookup { place, query, judge, until } = lookup;
-        let mut texts = Texts::new();
-        self.learn(session, place, std::slice::from_mut(&mut hits), &mut texts, &mut Seqs::new()).await?;
+        let mut texts = RecordTexts::new();
+        self.learn(session, place, std::slice::from_mut(&mut hits), &mut texts, &mut RecordSeqs::new()).await?;
         // A majority has confirmed all records of the snapshot, so that no seq changes its content.
         let mut ranked = hits.ranked(confirmed, query.except.as_ref());
         let context = JudgeContext { judge, immutable: Seq::MAX };
         dismiss(&mut ranked.items, context);
         let proposed = Span::since(began);
         judge.took(Stage::Propose, proposed);
-        let mut signatures = Signatures::new();
+        let mut signatures = RecordSignatures::new();
         let mut found = Found { matches: Vec::new(), truncated: ranked.truncated };
         let at_once = if until == Until::FirstMatch { FIRST_TEXTS } else { ranked.items.len().max(1) };
         for items in ranked.items.chunks(at_once) {
@@ -159,13 +159,13 @@ impl Shared {
     /// Reads only the fields of an arrival: a tenth of the record.
     pub(super) async fn arrivals(&self, name: &CollectionName, first: Seq, end: Seq) -> Result<Vec<Arrival>> {
         #[derive(Deserialize)]
-        struct Found {
+        struct ReadArrival {
             seq: i64,
             stored_at: String,
-            verdict: Kind,
+            verdict: ReadVerdict,
         }
         #[derive(Deserialize)]
-        struct Kind {
+        struct ReadVerdict {
             #[serde(rename = "verdict")]
             kind: VerdictKind,
         }
@@ -178,7 +178,7 @@ impl Shared {
             let mut cursor = asked.projection(wanted).await?;
             let mut found = Vec::new();
             while cursor.advance().await? {
-                let read: Found =
+                let read: ReadArrival =
                     mongodb::bson::deserialize_from_slice(cursor.current().as_bytes()).map_err(damaged)?;
                 found.push(Arrival { seq: seq_of(read.seq), stored_at: read.stored_at, verdict: read.verdict.kind });
             }

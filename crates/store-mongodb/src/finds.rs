@@ -9,10 +9,10 @@ use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
 use mongodb::options::Hint;
 
-use super::Shared;
+use super::SharedStore;
 use super::documents::{COLLECTIONS, damaged};
 use super::retry::TxnError;
-use super::server::Topology;
+use super::server::ServerTopology;
 
 /// Largest number of documents in one reply of a find. A reply has at most 16 MB in any case.
 const BATCH: u32 = 10_000;
@@ -23,7 +23,7 @@ const MOST_FINDS: usize = 128;
 
 /// A find whose result has a bounded size.
 #[derive(Clone, Debug)]
-pub(super) struct Find {
+pub(super) struct BoundedFind {
     collection: &'static str,
     filter: Document,
     projection: Document,
@@ -38,7 +38,7 @@ pub(super) struct Find {
     index: Option<&'static str>,
 }
 
-impl Find {
+impl BoundedFind {
     /// Returns a find of at most `limit` documents in `collection` that match `filter`, each of at most `bytes` bytes, with the
     /// fields of `projection`.
     pub(super) fn new(
@@ -93,7 +93,7 @@ impl Find {
 
 /// Documents of a result in one buffer, because there may be thousands.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Rows {
+pub(super) struct FoundRows {
     bytes: Vec<u8>,
     /// The offset of the end of each document.
     ends: Vec<usize>,
@@ -101,7 +101,7 @@ pub(super) struct Rows {
     by_index: bool,
 }
 
-impl Rows {
+impl FoundRows {
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }
@@ -134,11 +134,15 @@ impl Rows {
     }
 }
 
-impl Shared {
+impl SharedStore {
     /// Returns the results of `finds` in their order. One round trip, or more if all results together may be larger than a
     /// document; on a cluster, one round trip for each find; none without finds.
-    pub(super) async fn find_all(&self, session: &mut ClientSession, finds: Vec<Find>) -> Result<Vec<Rows>, TxnError> {
-        if self.topology != Topology::ReplicaSet || !self.options.joins {
+    pub(super) async fn find_all(
+        &self,
+        session: &mut ClientSession,
+        finds: Vec<BoundedFind>,
+    ) -> Result<Vec<FoundRows>, TxnError> {
+        if self.topology != ServerTopology::ReplicaSet || !self.options.joins {
             return self.find_apart(session, finds).await;
         }
         let mut all = Vec::with_capacity(finds.len());
@@ -149,7 +153,11 @@ impl Shared {
     }
 
     /// Returns the results of `finds` with one command.
-    async fn find_joined(&self, session: &mut ClientSession, finds: Vec<Find>) -> Result<Vec<Rows>, TxnError> {
+    async fn find_joined(
+        &self,
+        session: &mut ClientSession,
+        finds: Vec<BoundedFind>,
+    ) -> Result<Vec<FoundRows>, TxnError> {
         let number = finds.len();
         if number == 1 {
             return self.find_apart(session, finds).await;
@@ -162,14 +170,14 @@ impl Shared {
         let mut cursor = asked.with_type::<RawDocumentBuf>().await?;
         // Without any collection, there is no document to join to, and nothing to find.
         if !cursor.advance(session).await? {
-            return Ok(vec![Rows::default(); number]);
+            return Ok(vec![FoundRows::default(); number]);
         }
         let joined = cursor.current();
         let mut all = Vec::with_capacity(number);
         for at in 0..number {
             let found = joined.get(join_name(at)).map_err(damaged)?.and_then(|found| found.as_array());
             let found = found.ok_or_else(|| damaged("a join lacks the result of a find"))?;
-            let mut rows = Rows::default();
+            let mut rows = FoundRows::default();
             for row in found {
                 let row = row.map_err(damaged)?.as_document();
                 rows.push(row.ok_or_else(|| damaged("a joined value is not a document"))?);
@@ -179,12 +187,12 @@ impl Shared {
         Ok(all)
     }
 
-    /// Returns the results of `finds` with a round trip for each; see [`Shared::find_all`].
+    /// Returns the results of `finds` with a round trip for each; see [`SharedStore::find_all`].
     pub(super) async fn find_apart(
         &self,
         session: &mut ClientSession,
-        finds: Vec<Find>,
-    ) -> Result<Vec<Rows>, TxnError> {
+        finds: Vec<BoundedFind>,
+    ) -> Result<Vec<FoundRows>, TxnError> {
         let mut all = Vec::with_capacity(finds.len());
         for find in finds {
             all.push(self.find_one(session, find).await?);
@@ -193,15 +201,15 @@ impl Shared {
     }
 
     /// Returns the result of one find.
-    pub(super) async fn find_one(&self, session: &mut ClientSession, find: Find) -> Result<Rows, TxnError> {
-        let Find { collection, filter, projection, sort, limit, index, .. } = find;
-        let by_index = index.is_some() && sort.is_empty() && self.topology == Topology::ReplicaSet;
+    pub(super) async fn find_one(&self, session: &mut ClientSession, find: BoundedFind) -> Result<FoundRows, TxnError> {
+        let BoundedFind { collection, filter, projection, sort, limit, index, .. } = find;
+        let by_index = index.is_some() && sort.is_empty() && self.topology == ServerTopology::ReplicaSet;
         let documents = self.in_session(collection);
         let asked = documents.find(filter).projection(projection).limit(limit).batch_size(BATCH);
         let asked = if sort.is_empty() { asked } else { asked.sort(sort) };
         let asked = if let Some(index) = index { asked.hint(Hint::Name(index.into())) } else { asked };
         let mut cursor = asked.session(&mut *session).await?;
-        let mut rows = Rows { by_index, ..Rows::default() };
+        let mut rows = FoundRows { by_index, ..FoundRows::default() };
         while cursor.advance(session).await? {
             rows.push(cursor.current());
         }
@@ -214,8 +222,8 @@ fn join_name(at: usize) -> String {
     format!("f{at}")
 }
 /// Groups finds into commands, in their order. Each command has as many finds as one document certainly holds, at least one.
-fn commands(finds: Vec<Find>) -> Vec<Vec<Find>> {
-    let mut commands: Vec<Vec<Find>> = Vec::new();
+fn commands(finds: Vec<BoundedFind>) -> Vec<Vec<BoundedFind>> {
+    let mut commands: Vec<Vec<BoundedFind>> = Vec::new();
     let mut bytes = 0;
     for find in finds {
         bytes += find.most_bytes();
@@ -242,11 +250,11 @@ mod tests {
         assert!(sizes(Vec::new()).is_empty());
     }
 
-    fn find(limit: usize, bytes: usize) -> Find {
-        Find::new("records", doc! {}, doc! { "_id": 1 }, limit, bytes)
+    fn find(limit: usize, bytes: usize) -> BoundedFind {
+        BoundedFind::new("records", doc! {}, doc! { "_id": 1 }, limit, bytes)
     }
 
-    fn sizes(finds: Vec<Find>) -> Vec<usize> {
+    fn sizes(finds: Vec<BoundedFind>) -> Vec<usize> {
         commands(finds).iter().map(Vec::len).collect()
     }
 }

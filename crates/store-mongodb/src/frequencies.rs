@@ -11,10 +11,10 @@ use mongodb::bson::{Document, doc};
 use mongodb::options::Hint;
 
 use super::documents::{self, SIGNATURES, STATISTICS, damaged, seq_of, signatures_of};
-use super::generations::Change;
-use super::read::Pointer;
+use super::generations::DocumentChange;
+use super::read::CollectionPointer;
 use super::retry::TxnError;
-use super::{MongoStore, Shared};
+use super::{MongoStore, SharedStore};
 use doppel_core::collection::CollectionName;
 use doppel_core::schemes::profile::Digest;
 use doppel_store::frequencies::{Frequencies, check_size, sample_start};
@@ -43,16 +43,16 @@ impl Frequencies for MongoStore {
     }
 }
 
-impl Shared {
+impl SharedStore {
     async fn put_frequencies(&self, name: &CollectionName, version: u32, bytes: &[u8]) -> Result<bool> {
         let put = self.change(name, |document| {
             if version.checked_sub(1) != Some(document.state.frequencies) {
-                return Ok(Change { answer: false, put: false, gone: Vec::new(), also: Vec::new() });
+                return Ok(DocumentChange { answer: false, put: false, gone: Vec::new(), also: Vec::new() });
             }
             document.state.frequencies = version;
             let gone = vec![(STATISTICS, documents::frequencies_except(document.number, version - 1))];
             let also = vec![(STATISTICS, documents::encode_frequencies(document.number, version, bytes))];
-            Ok(Change { answer: true, put: true, gone, also })
+            Ok(DocumentChange { answer: true, put: true, gone, also })
         });
         put.await
     }
@@ -76,8 +76,8 @@ impl Shared {
         start: u64,
     ) -> std::result::Result<Vec<Seq>, TxnError> {
         let mut session = self.snapshot().await?;
-        let found = self.find_all(&mut session, vec![Pointer::find(name)]).await?;
-        let pointer = found.first().map(Pointer::found).transpose()?.flatten();
+        let found = self.find_all(&mut session, vec![CollectionPointer::find(name)]).await?;
+        let pointer = found.first().map(CollectionPointer::found).transpose()?.flatten();
         let pointer = pointer.ok_or_else(|| StoreError::UnknownCollection(name.clone()))?;
         let mut first = Digest([0; 32]);
         first.0[..8].copy_from_slice(&start.to_be_bytes());
@@ -94,7 +94,7 @@ impl Shared {
     async fn stretch(
         &self,
         session: &mut ClientSession,
-        pointer: &Pointer,
+        pointer: &CollectionPointer,
         which: Document,
         limit: usize,
     ) -> std::result::Result<Vec<Seq>, TxnError> {

@@ -13,12 +13,12 @@ use mongodb::ClientSession;
 use mongodb::bson::doc;
 use parking_lot::Mutex;
 
-use super::Shared;
-use super::documents::{CHANGES, Number, changes_between, took_lists};
-use super::finds::{Find, Rows};
+use super::SharedStore;
+use super::documents::{CHANGES, StoredNumber, changes_between, took_lists};
+use super::finds::{BoundedFind, FoundRows};
 use super::interned::InternedLists;
-use super::postings::{Answer, LIMIT, ListKey, ListsByKey, Posting, PostingQuery};
-use super::read::{GenerationKey, Pointer};
+use super::postings::{LIMIT, ListKey, ListsByKey, PostingAnswer, PostingQuery, RecordPosting};
+use super::read::{CollectionPointer, GenerationKey};
 use super::retry::TxnError;
 use doppel_store::{GenerationId, Seq};
 
@@ -33,12 +33,12 @@ const CHANGE_BYTES: usize = 128;
 #[derive(Debug)]
 pub(super) struct FullLists {
     most_bytes: usize,
-    all: Mutex<HashMap<Number, Kept>>,
+    all: Mutex<HashMap<StoredNumber, CachedFullLists>>,
     epochs: AtomicU64,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct CachedFullLists {
     generation: GenerationId,
     /// Distinguishes these lists from those before the last drop.
     epoch: u64,
@@ -49,15 +49,15 @@ struct Kept {
 
 /// The lists that were cached when a lookup began.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct KnownLists {
     epoch: u64,
     as_of: Seq,
     lists: ListsByKey,
 }
 
-impl Known {
+impl KnownLists {
     /// Removes the cached lists from `question` and returns them.
-    pub(super) fn answer(known: Option<&Self>, question: &mut PostingQuery) -> Answer {
+    pub(super) fn answer(known: Option<&Self>, question: &mut PostingQuery) -> PostingAnswer {
         question.answer_from(|key| known.and_then(|known| known.lists.get(key).cloned()))
     }
 
@@ -67,20 +67,20 @@ impl Known {
     }
 
     /// True if checking the lists in the snapshot of `pointer` costs little.
-    pub(super) fn is_recent(&self, pointer: &Pointer) -> bool {
+    pub(super) fn is_recent(&self, pointer: &CollectionPointer) -> bool {
         pointer.commits.0.saturating_sub(self.as_of.0) <= MOST_BEHIND
     }
 
     /// Returns the find of a change that removed a record from lists since the lists were right.
-    pub(super) fn find(&self, number: Number) -> Find {
+    pub(super) fn find(&self, number: StoredNumber) -> BoundedFind {
         let mut taken = changes_between(number, self.as_of, Seq(i64::MAX as u64));
         taken.insert("$or", took_lists());
-        Find::new(CHANGES, taken, doc! { "_id": 1 }, 1, CHANGE_BYTES)
+        BoundedFind::new(CHANGES, taken, doc! { "_id": 1 }, 1, CHANGE_BYTES)
     }
 
     /// True if the lists are right in the snapshot of `pointer`, or after its latch in a transaction. `taken` is the result of
-    /// [`Known::find`].
-    fn is_right(&self, pointer: &Pointer, taken: &Rows) -> bool {
+    /// [`KnownLists::find`].
+    fn is_right(&self, pointer: &CollectionPointer, taken: &FoundRows) -> bool {
         // Another server may show an earlier moment.
         taken.is_empty() && (pointer.forgotten..=pointer.commits).contains(&self.as_of)
     }
@@ -94,15 +94,19 @@ impl Default for FullLists {
 
 impl FullLists {
     /// Returns the cached lists of `keys`.
-    pub(super) fn known<'k>(&self, place: GenerationKey, keys: impl Iterator<Item = &'k ListKey>) -> Option<Known> {
+    pub(super) fn known<'k>(
+        &self,
+        place: GenerationKey,
+        keys: impl Iterator<Item = &'k ListKey>,
+    ) -> Option<KnownLists> {
         let all = self.all.lock();
         let kept = all.get(&place.number).filter(|kept| kept.generation == place.generation)?;
         let lists = keys.filter_map(|key| Some((*key, Arc::clone(kept.lists.get(key)?))));
-        Some(Known { epoch: kept.epoch, as_of: kept.as_of, lists: lists.collect() })
+        Some(KnownLists { epoch: kept.epoch, as_of: kept.as_of, lists: lists.collect() })
     }
 
     /// Drops all lists of a collection if they are those of `known`.
-    fn forget(&self, number: Number, known: &Known) {
+    fn forget(&self, number: StoredNumber, known: &KnownLists) {
         let mut all = self.all.lock();
         if all.get(&number).is_some_and(|kept| kept.epoch == known.epoch) {
             all.remove(&number);
@@ -110,7 +114,7 @@ impl FullLists {
     }
 
     /// Removes a dropped collection.
-    pub(super) fn forget_all(&self, number: Number) {
+    pub(super) fn forget_all(&self, number: StoredNumber) {
         self.all.lock().remove(&number);
     }
 
@@ -118,9 +122,9 @@ impl FullLists {
     pub(super) fn keep<'l>(
         &self,
         place: GenerationKey,
-        known: Option<&Known>,
+        known: Option<&KnownLists>,
         as_of: Seq,
-        lists: impl Iterator<Item = (&'l ListKey, &'l Arc<Vec<Posting>>)>,
+        lists: impl Iterator<Item = (&'l ListKey, &'l Arc<Vec<RecordPosting>>)>,
     ) {
         let mut all = self.all.lock();
         let kept = match (all.get_mut(&place.number), known) {
@@ -130,7 +134,7 @@ impl FullLists {
             _ => {
                 let epoch = self.epochs.fetch_add(1, Ordering::Relaxed);
                 let lists = InternedLists::default();
-                all.insert(place.number, Kept { generation: place.generation, epoch, as_of, lists });
+                all.insert(place.number, CachedFullLists { generation: place.generation, epoch, as_of, lists });
                 let Some(kept) = all.get_mut(&place.number) else { return };
                 kept
             }
@@ -154,17 +158,17 @@ impl FullLists {
     }
 }
 
-impl Shared {
+impl SharedStore {
     /// Drops the lists `known` if they are not right in the snapshot of `pointer`, and reads them again into `answer`. `taken` is
-    /// the result of [`Known::find`]. No round trip if they are right.
+    /// the result of [`KnownLists::find`]. No round trip if they are right.
     pub(super) async fn check_known(
         &self,
         session: &mut ClientSession,
         place: GenerationKey,
-        known: &Known,
-        pointer: &Pointer,
-        taken: &Rows,
-        answer: &mut Answer,
+        known: &KnownLists,
+        pointer: &CollectionPointer,
+        taken: &FoundRows,
+        answer: &mut PostingAnswer,
     ) -> Result<(), TxnError> {
         if !known.is_right(pointer, taken) {
             self.full_lists.forget(place.number, known);
@@ -181,15 +185,15 @@ mod tests {
     use super::*;
 
     /// Size in bytes of a list without its ids.
-    const LIST_BYTES: usize = LIMIT * size_of::<Posting>() + 96;
+    const LIST_BYTES: usize = LIMIT * size_of::<RecordPosting>() + 96;
 
-    fn place(number: Number) -> GenerationKey {
+    fn place(number: StoredNumber) -> GenerationKey {
         GenerationKey { number, generation: GenerationId(1) }
     }
 
     fn lists(keys: std::ops::Range<i64>, length: usize) -> ListsByKey {
-        let list: Vec<Posting> =
-            (0..length).map(|at| Posting { id: format!("r{at}").into(), seq: Seq(at as u64) }).collect();
+        let list: Vec<RecordPosting> =
+            (0..length).map(|at| RecordPosting { id: format!("r{at}").into(), seq: Seq(at as u64) }).collect();
         let list = Arc::new(list);
         keys.map(|key| (ListKey::Key(key), Arc::clone(&list))).collect()
     }

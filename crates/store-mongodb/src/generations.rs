@@ -14,12 +14,12 @@ use mongodb::bson::{Binary, Document, doc};
 use mongodb::options::Hint;
 
 use super::documents::{
-    self, COLLECTIONS, CollectionDocument, DROPPED, Number, SIGNATURES, STATISTICS, damaged, generation_key, seq_value,
-    signatures_of,
+    self, COLLECTIONS, CollectionDocument, DROPPED, SIGNATURES, STATISTICS, StoredNumber, damaged, generation_key,
+    seq_value, signatures_of,
 };
-use super::retry::{End, TxnError, Work, check_reply};
+use super::retry::{TransactionEnd, TransactionWork, TxnError, check_reply};
 use super::sweep::{self, SweepTarget};
-use super::{MongoStore, Shared, server};
+use super::{MongoStore, SharedStore, server};
 use doppel_core::collection::CollectionName;
 use doppel_core::index::Entry;
 use doppel_store::generations::{Filing, GenerationSpec, GenerationState, Generations, Pairs};
@@ -115,7 +115,7 @@ impl Generations for MongoStore {
     }
 }
 
-impl Shared {
+impl SharedStore {
     async fn begin_generation(self: &Arc<Self>, spec: GenerationSpec) -> Result<GenerationState> {
         let begun = self.change(&spec.collection, |document| {
             let id = document.last_generation.next();
@@ -126,7 +126,7 @@ impl Shared {
             let chunks = spec.statistics.chunks(STATISTICS_BYTES).enumerate();
             let chunks = chunks.map(|(n, bytes)| (STATISTICS, statistics_chunk(document.number, id, n as i32, bytes)));
             let answer = (begun, document.number);
-            Ok(Change { answer, put: true, gone: Vec::new(), also: chunks.collect() })
+            Ok(DocumentChange { answer, put: true, gone: Vec::new(), also: chunks.collect() })
         });
         let (begun, number) = begun.await?;
         self.begin_to_spread(number, begun.id);
@@ -134,7 +134,7 @@ impl Shared {
     }
 
     /// Returns the number of the collection if `generation` is one of its generations besides the live one.
-    pub(super) async fn beside(&self, name: &CollectionName, generation: GenerationId) -> Result<Number> {
+    pub(super) async fn beside(&self, name: &CollectionName, generation: GenerationId) -> Result<StoredNumber> {
         let known = self.known(name).await?;
         if known.state.standby(generation).is_ok() {
             return Ok(known.number);
@@ -149,7 +149,7 @@ impl Shared {
         self.beside(name, generation).await?;
         let completed = self.change(name, |document| {
             let put = document.show(document.state.complete(generation)?);
-            Ok(Change { answer: (), put, gone: Vec::new(), also: Vec::new() })
+            Ok(DocumentChange { answer: (), put, gone: Vec::new(), also: Vec::new() })
         });
         completed.await
     }
@@ -161,7 +161,7 @@ impl Shared {
     ) -> Result<Arc<CollectionState>> {
         let activated = self.change(name, |document| {
             let put = document.show(document.state.activate(generation, document.commits.next())?);
-            Ok(Change { answer: document.clone(), put, gone: Vec::new(), also: Vec::new() })
+            Ok(DocumentChange { answer: document.clone(), put, gone: Vec::new(), also: Vec::new() })
         });
         Ok(Arc::clone(&self.cache.put(activated.await?).state))
     }
@@ -169,12 +169,12 @@ impl Shared {
     async fn complete_pairs(&self, name: &CollectionName, generation: GenerationId) -> Result<()> {
         let completed = self.change(name, |document| {
             let put = document.show(document.state.complete_pairs(generation)?);
-            Ok(Change { answer: (), put, gone: Vec::new(), also: Vec::new() })
+            Ok(DocumentChange { answer: (), put, gone: Vec::new(), also: Vec::new() })
         });
         completed.await
     }
 
-    pub(super) async fn statistics(&self, number: Number, generation: GenerationId) -> Result<Option<Vec<u8>>> {
+    pub(super) async fn statistics(&self, number: StoredNumber, generation: GenerationId) -> Result<Option<Vec<u8>>> {
         let reading = self.read(self.deadline(), || async {
             let from = generation_key(number, generation);
             let to = generation_key(number, generation.next());
@@ -253,10 +253,10 @@ impl Shared {
     pub(super) async fn change<T, F>(&self, name: &CollectionName, change: F) -> Result<T>
     where
         T: Send,
-        F: FnMut(&mut CollectionDocument) -> Result<Change<T>> + Send,
+        F: FnMut(&mut CollectionDocument) -> Result<DocumentChange<T>> + Send,
     {
         let number = self.known(name).await?.number;
-        let mut work = Changing { shared: self, name, change };
+        let mut work = DocumentTransaction { shared: self, name, change };
         let changed = self.transact_queued(number, &mut work).await;
         // Also after an error, because the change may have been committed.
         self.cache.forget(name);
@@ -264,11 +264,16 @@ impl Shared {
     }
 }
 
-async fn drop_generation(shared: Arc<Shared>, name: &CollectionName, generation: GenerationId) -> Result<bool> {
+async fn drop_generation(shared: Arc<SharedStore>, name: &CollectionName, generation: GenerationId) -> Result<bool> {
     let dropped = shared.change(name, |document| {
         let put = document.show(document.state.without(generation)?);
         let note = put.then(|| (DROPPED, sweep::note(document.number, Some(generation))));
-        Ok(Change { answer: put.then_some(document.number), put, gone: Vec::new(), also: note.into_iter().collect() })
+        Ok(DocumentChange {
+            answer: put.then_some(document.number),
+            put,
+            gone: Vec::new(),
+            also: note.into_iter().collect(),
+        })
     });
     let dropped = dropped.await?;
     if let Some(number) = dropped {
@@ -277,7 +282,7 @@ async fn drop_generation(shared: Arc<Shared>, name: &CollectionName, generation:
     Ok(dropped.is_some())
 }
 
-fn statistics_chunk(number: Number, generation: GenerationId, n: i32, bytes: &[u8]) -> Document {
+fn statistics_chunk(number: StoredNumber, generation: GenerationId, n: i32, bytes: &[u8]) -> Document {
     let mut key = generation_key(number, generation);
     key.insert("n", n);
     doc! { "_id": key, "data": Binary { subtype: BinarySubtype::Generic, bytes: bytes.to_vec() } }
@@ -290,7 +295,7 @@ struct SignatureScan {
     index: &'static str,
 }
 /// A change of the document of a collection.
-pub(super) struct Change<T> {
+pub(super) struct DocumentChange<T> {
     pub(super) answer: T,
     /// True if the document must be replaced.
     pub(super) put: bool,
@@ -300,21 +305,21 @@ pub(super) struct Change<T> {
     pub(super) also: Vec<(&'static str, Document)>,
 }
 
-struct Changing<'a, F> {
-    shared: &'a Shared,
+struct DocumentTransaction<'a, F> {
+    shared: &'a SharedStore,
     name: &'a CollectionName,
     change: F,
 }
 
 #[async_trait]
-impl<T, F> Work for Changing<'_, F>
+impl<T, F> TransactionWork for DocumentTransaction<'_, F>
 where
     T: Send,
-    F: FnMut(&mut CollectionDocument) -> Result<Change<T>> + Send,
+    F: FnMut(&mut CollectionDocument) -> Result<DocumentChange<T>> + Send,
 {
     type Answer = T;
 
-    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<T>, TxnError> {
+    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<TransactionEnd<T>, TxnError> {
         let collections = self.shared.documents(COLLECTIONS);
         let filter = doc! { "_id": self.name.as_str() };
         let Some(found) = collections.find_one(filter.clone()).session(&mut *session).await? else {
@@ -322,9 +327,9 @@ where
         };
         let mut document = CollectionDocument::decode(&found)?;
         document.commits = document.commits.next();
-        let Change { answer, put, gone, also } = (self.change)(&mut document)?;
+        let DocumentChange { answer, put, gone, also } = (self.change)(&mut document)?;
         if !put {
-            return Ok(End::Abort(answer));
+            return Ok(TransactionEnd::Abort(answer));
         }
         collections.replace_one(filter, document.encode()?).session(&mut *session).await?;
         for (name, filter) in gone {
@@ -333,6 +338,6 @@ where
         for (name, document) in also {
             self.shared.documents(name).insert_one(document).session(&mut *session).await?;
         }
-        Ok(End::Commit(answer))
+        Ok(TransactionEnd::Commit(answer))
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hashbrown::HashSet;
 
-use super::postings::{LIMIT, ListKey, ListsByKey, Posting, Postings, append};
+use super::postings::{LIMIT, ListKey, ListsByKey, PostingList, RecordPosting, append};
 
 /// Size in bytes of a list without its postings: its key and its place in the map, its header and reference counts, and the
 /// overhead of the allocator.
@@ -24,31 +24,31 @@ pub(super) struct InternedLists {
 }
 
 impl InternedLists {
-    pub(super) fn get(&self, key: &ListKey) -> Option<&Arc<Postings>> {
+    pub(super) fn get(&self, key: &ListKey) -> Option<&Arc<PostingList>> {
         self.lists.get(key)
     }
 
     /// Adds a list unless the key already has one. O(length).
-    pub(super) fn add(&mut self, key: ListKey, list: &[Posting]) {
+    pub(super) fn add(&mut self, key: ListKey, list: &[RecordPosting]) {
         if self.lists.contains_key(&key) {
             return;
         }
-        let own = Arc::new(list.iter().map(|posting| self.interned(posting)).collect::<Postings>());
+        let own = Arc::new(list.iter().map(|posting| self.interned(posting)).collect::<PostingList>());
         self.room += own.capacity();
         self.lists.insert(key, own);
     }
 
     /// Returns the posting with the stored id, and stores the id if it is new.
-    fn interned(&mut self, posting: &Posting) -> Posting {
+    fn interned(&mut self, posting: &RecordPosting) -> RecordPosting {
         let id = self.ids.get_or_insert_with(&*posting.id, |_| {
             self.id_bytes += posting.id.len() + ID_BYTES;
             Arc::clone(&posting.id)
         });
-        Posting { id: Arc::clone(id), seq: posting.seq }
+        RecordPosting { id: Arc::clone(id), seq: posting.seq }
     }
 
     /// Replaces a list by a longer one that begins with the same records. O(number of new records).
-    pub(super) fn put(&mut self, key: ListKey, list: Arc<Postings>) {
+    pub(super) fn put(&mut self, key: ListKey, list: Arc<PostingList>) {
         let before = self.lists.get(&key).map_or(0, |list| list.len());
         self.remove(&key);
         list.iter().skip(before).for_each(|posting| _ = self.interned(posting));
@@ -57,7 +57,7 @@ impl InternedLists {
     }
 
     /// Adds a record that is later than all others, if the list is stored.
-    pub(super) fn append(&mut self, key: &ListKey, posting: &Posting) {
+    pub(super) fn append(&mut self, key: &ListKey, posting: &RecordPosting) {
         if self.lists.get(key).is_none_or(|list| list.len() >= LIMIT) {
             return;
         }
@@ -91,11 +91,11 @@ impl InternedLists {
 
     /// Returns the approximate size in bytes.
     pub(super) fn bytes(&self) -> usize {
-        self.lists.len() * LIST_BYTES + self.room * size_of::<Posting>() + self.id_bytes
+        self.lists.len() * LIST_BYTES + self.room * size_of::<RecordPosting>() + self.id_bytes
     }
 
     #[cfg(test)]
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&ListKey, &Arc<Postings>)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&ListKey, &Arc<PostingList>)> {
         self.lists.iter()
     }
 
@@ -109,7 +109,7 @@ impl InternedLists {
     pub(super) fn counted_bytes(&self) -> usize {
         let room: usize = self.lists.values().map(|list| list.capacity()).sum();
         let ids: usize = self.ids.iter().map(|id| id.len() + ID_BYTES).sum();
-        self.lists.len() * LIST_BYTES + room * size_of::<Posting>() + ids
+        self.lists.len() * LIST_BYTES + room * size_of::<RecordPosting>() + ids
     }
 }
 
@@ -118,8 +118,8 @@ mod tests {
     use super::*;
     use doppel_store::Seq;
 
-    fn list(seqs: std::ops::Range<u64>) -> Postings {
-        seqs.map(|seq| Posting { id: format!("r{seq}").into(), seq: Seq(seq) }).collect()
+    fn list(seqs: std::ops::Range<u64>) -> PostingList {
+        seqs.map(|seq| RecordPosting { id: format!("r{seq}").into(), seq: Seq(seq) }).collect()
     }
 
     #[test]
@@ -137,7 +137,7 @@ mod tests {
         let mut lists = InternedLists::default();
         (0..10).for_each(|key| lists.add(ListKey::Key(key), &list(0..100)));
         let ids: usize = (0..100).map(|seq| format!("r{seq}").len() + ID_BYTES).sum();
-        assert_eq!(lists.bytes(), 10 * LIST_BYTES + 1000 * size_of::<Posting>() + ids);
+        assert_eq!(lists.bytes(), 10 * LIST_BYTES + 1000 * size_of::<RecordPosting>() + ids);
         let [first, last] = [0, 9].map(|key| lists.get(&ListKey::Key(key)).expect("it is kept")[7].id.as_ptr());
         assert_eq!(first, last);
         lists.append(&ListKey::Key(3), &list(100..101)[0]);

@@ -7,7 +7,7 @@ use mongodb::bson::{Document, doc};
 
 use super::documents::{META, damaged};
 use super::retry;
-use super::{MongoStore, Shared};
+use super::{MongoStore, SharedStore};
 use doppel_store::keys::{KeyRing, Keys};
 use doppel_store::{Result, StoreError};
 
@@ -35,7 +35,7 @@ fn decode(document: &Document) -> Result<KeyRing> {
     serde_json::from_str(document.get_str("ring").map_err(damaged)?).map_err(damaged)
 }
 
-impl Shared {
+impl SharedStore {
     async fn key_ring(&self) -> Result<KeyRing> {
         let reading = self.read(self.deadline(), || async {
             let found = self.documents(META).find_one(doc! { "_id": ID }).await?;

@@ -11,7 +11,7 @@
 //! Within a process, transactions of one collection run one at a time, in the order in which they asked ([`LatchQueue::enter`]).
 //! Between instances, the database decides, and the losing instance tries again after a few milliseconds. An instance that lost
 //! repeatedly stores a note that it waits; an instance that finds a note after its commit pauses before its next commit
-//! ([`Shared::others_wait`]).
+//! ([`SharedStore::others_wait`]).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,10 +24,10 @@ use mongodb::options::{Acknowledgment, CollectionOptions, ReadConcern, ReturnDoc
 use parking_lot::Mutex;
 use tokio::sync::{OwnedMutexGuard, watch};
 
-use super::Shared;
-use super::documents::{COLLECTIONS, Number, WAITING};
-use super::read::Pointer;
-use super::retry::{Deadline, TxnError, Work};
+use super::SharedStore;
+use super::documents::{COLLECTIONS, StoredNumber, WAITING};
+use super::read::CollectionPointer;
+use super::retry::{CallDeadline, TransactionWork, TxnError};
 use doppel_core::collection::CollectionName;
 use doppel_store::{Result, Seq, StoreError};
 
@@ -47,7 +47,7 @@ pub(super) struct LatchQueue {
 
 impl LatchQueue {
     /// Waits until all earlier transactions have ended, at most until the deadline. Transactions enter in the order of their calls.
-    pub(super) async fn enter(&self, deadline: Deadline) -> Result<OwnedMutexGuard<()>> {
+    pub(super) async fn enter(&self, deadline: CallDeadline) -> Result<OwnedMutexGuard<()>> {
         let entered = tokio::time::timeout_at(deadline.at(), Arc::clone(&self.entered).lock_owned()).await;
         entered.map_err(|_| busy())
     }
@@ -81,20 +81,20 @@ pub(super) fn busy() -> StoreError {
 
 /// The queues of all collections that were changed.
 #[derive(Default)]
-pub(super) struct LatchQueues(Mutex<HashMap<Number, Arc<LatchQueue>>>);
+pub(super) struct LatchQueues(Mutex<HashMap<StoredNumber, Arc<LatchQueue>>>);
 
 impl LatchQueues {
-    pub(super) fn of(&self, number: Number) -> Arc<LatchQueue> {
+    pub(super) fn of(&self, number: StoredNumber) -> Arc<LatchQueue> {
         Arc::clone(self.0.lock().entry(number).or_default())
     }
 
     /// Removes the queue of a dropped collection.
-    pub(super) fn forget(&self, number: Number) {
+    pub(super) fn forget(&self, number: StoredNumber) {
         self.0.lock().remove(&number);
     }
 }
 
-impl Shared {
+impl SharedStore {
     /// Takes the latch and draws `draw` numbers, at least one. The pointer contains the last number drawn, which is the number of
     /// this commit. Returns `None` if the collection does not exist. One round trip.
     pub(super) async fn take_latch(
@@ -102,16 +102,17 @@ impl Shared {
         session: &mut ClientSession,
         name: &CollectionName,
         draw: usize,
-    ) -> std::result::Result<Option<Pointer>, TxnError> {
+    ) -> std::result::Result<Option<CollectionPointer>, TxnError> {
         let change = doc! { "$inc": { "commits": draw.max(1) as i64 } };
         let collections = self.raw(COLLECTIONS);
-        let taken =
-            collections.find_one_and_update(doc! { "_id": name.as_str() }, change).projection(Pointer::projection());
+        let taken = collections
+            .find_one_and_update(doc! { "_id": name.as_str() }, change)
+            .projection(CollectionPointer::projection());
         let found = taken.return_document(ReturnDocument::After).session(&mut *session).await?;
-        Ok(found.map(|found| Pointer::decode(&found)).transpose()?)
+        Ok(found.map(|found| CollectionPointer::decode(&found)).transpose()?)
     }
 
-    /// Takes the latch for a change that draws no seqs; see [`Shared::take_latch`].
+    /// Takes the latch for a change that draws no seqs; see [`SharedStore::take_latch`].
     ///
     /// # Errors
     /// [`StoreError::UnknownCollection`], also if another collection has the name now.
@@ -119,18 +120,18 @@ impl Shared {
         &self,
         session: &mut ClientSession,
         name: &CollectionName,
-        number: Number,
-    ) -> std::result::Result<Pointer, TxnError> {
+        number: StoredNumber,
+    ) -> std::result::Result<CollectionPointer, TxnError> {
         let latched = self.take_latch(session, name, 1).await?;
         let latched = latched.filter(|latched| latched.number == number);
         latched.ok_or_else(|| StoreError::UnknownCollection(name.clone()).into())
     }
 
     /// Runs a transaction that takes the latch of a collection. It must be its turn in the queue.
-    pub(super) async fn transact_latched<W: Work>(
+    pub(super) async fn transact_latched<W: TransactionWork>(
         &self,
-        number: Number,
-        deadline: Deadline,
+        number: StoredNumber,
+        deadline: CallDeadline,
         work: &mut W,
     ) -> Result<W::Answer> {
         match self.retry.transact_at_most(ATTEMPTS_BEFORE_NOTE, &self.client, deadline, work).await {
@@ -151,7 +152,7 @@ impl Shared {
     }
 
     /// True if another instance has stored a note that it waits to commit to the collection. One round trip.
-    pub(super) async fn others_wait(&self, number: Number) -> bool {
+    pub(super) async fn others_wait(&self, number: StoredNumber) -> bool {
         let others = doc! {
             "_id": { "$gte": { "c": number }, "$lt": { "c": number + 1 } }, "_id.i": { "$ne": &self.instance },
             // A note of a crashed instance remains, and expires.
@@ -169,8 +170,12 @@ impl Shared {
         self.database.collection_with_options(WAITING, options.build())
     }
 
-    /// Waits for its turn, and then runs a transaction that takes the latch, as [`Shared::transact_latched`].
-    pub(super) async fn transact_queued<W: Work>(&self, number: Number, work: &mut W) -> Result<W::Answer> {
+    /// Waits for its turn, and then runs a transaction that takes the latch, as [`SharedStore::transact_latched`].
+    pub(super) async fn transact_queued<W: TransactionWork>(
+        &self,
+        number: StoredNumber,
+        work: &mut W,
+    ) -> Result<W::Answer> {
         let deadline = self.deadline();
         let queue = self.latch_queues.of(number);
         let _entered = queue.enter(deadline).await?;

@@ -72,8 +72,8 @@ use mongodb::bson::{Document, RawDocumentBuf, doc};
 use mongodb::options::{CollectionOptions, ReadConcern};
 use mongodb::{Client, Collection, Database};
 
-use self::retry::{Deadline, Retry};
-use self::server::{ServerClient, Topology};
+use self::retry::{CallDeadline, TransactionRunner};
+use self::server::{ServerClient, ServerTopology};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_store::{
@@ -132,21 +132,21 @@ impl Options {
 /// A store in a MongoDB database. Cloning it is cheap.
 #[derive(Clone)]
 pub struct MongoStore {
-    shared: Arc<Shared>,
+    shared: Arc<SharedStore>,
 }
 
-struct Shared {
+struct SharedStore {
     client: Client,
     database: Database,
-    topology: Topology,
+    topology: ServerTopology,
     options: Options,
-    retry: Retry,
-    cache: admin::Cache,
-    commits: commit::Commits,
+    retry: TransactionRunner,
+    cache: admin::CollectionCache,
+    commits: commit::CommitQueues,
     latch_queues: latch::LatchQueues,
     posting_caches: posting_cache::PostingCaches,
     full_lists: full_lists::FullLists,
-    counts: counts::Counts,
+    counts: counts::RecordCounts,
     last_commits: changes::LastCommitsSender,
     /// The unique name of this instance.
     instance: String,
@@ -168,17 +168,17 @@ impl MongoStore {
             let topology = wait_for_server(&server, &options).await?;
             let database = server.client.database(database);
             let store = Self {
-                shared: Arc::new(Shared {
+                shared: Arc::new(SharedStore {
                     client: server.client,
                     database,
                     topology,
-                    retry: Retry::default(),
-                    cache: admin::Cache::default(),
-                    commits: commit::Commits::default(),
+                    retry: TransactionRunner::default(),
+                    cache: admin::CollectionCache::default(),
+                    commits: commit::CommitQueues::default(),
                     latch_queues: latch::LatchQueues::default(),
                     posting_caches: posting_cache::PostingCaches::default(),
                     full_lists: full_lists::FullLists::default(),
-                    counts: counts::Counts::default(),
+                    counts: counts::RecordCounts::default(),
                     last_commits: changes::LastCommitsSender::default(),
                     instance: (options.clock.unique_id)(),
                     closed: AtomicBool::new(false),
@@ -252,12 +252,12 @@ impl MongoStore {
 pub struct Schema {
     client: Client,
     database: Database,
-    topology: Topology,
+    topology: ServerTopology,
     options: Options,
 }
 
 impl Schema {
-    fn migrator(&self) -> migrate::Migrator<'_> {
+    fn migrator(&self) -> migrate::SchemaMigrator<'_> {
         migrator(&self.client, &self.database, self.topology, &self.options)
     }
 
@@ -298,15 +298,21 @@ impl Schema {
 fn migrator<'a>(
     client: &'a Client,
     database: &'a Database,
-    topology: Topology,
+    topology: ServerTopology,
     options: &Options,
-) -> migrate::Migrator<'a> {
-    let on_cluster = topology == Topology::Cluster;
-    migrate::Migrator { client, database, on_cluster, clock: options.clock, connect_timeout: options.connect_timeout }
+) -> migrate::SchemaMigrator<'a> {
+    let on_cluster = topology == ServerTopology::Cluster;
+    migrate::SchemaMigrator {
+        client,
+        database,
+        on_cluster,
+        clock: options.clock,
+        connect_timeout: options.connect_timeout,
+    }
 }
 
-async fn wait_for_server(server: &ServerClient, options: &Options) -> Result<Topology> {
-    let deadline = Deadline::after(options.connect_timeout);
+async fn wait_for_server(server: &ServerClient, options: &Options) -> Result<ServerTopology> {
+    let deadline = CallDeadline::after(options.connect_timeout);
     for attempt in 0.. {
         match server::inspect(server, options.clock.micros).await {
             Err(StoreError::Unavailable { reason, retry_after_s }) => {
@@ -320,14 +326,14 @@ async fn wait_for_server(server: &ServerClient, options: &Options) -> Result<Top
     Err(StoreError::Internal("waiting for the server ended without a reason".into()))
 }
 
-impl Shared {
-    fn migrator(&self) -> migrate::Migrator<'_> {
+impl SharedStore {
+    fn migrator(&self) -> migrate::SchemaMigrator<'_> {
         migrator(&self.client, &self.database, self.topology, &self.options)
     }
 
     /// Returns the deadline of a call that begins now: the time that remains of its request.
-    fn deadline(&self) -> Deadline {
-        Deadline::of_request(request::began(), self.options.deadline)
+    fn deadline(&self) -> CallDeadline {
+        CallDeadline::of_request(request::began(), self.options.deadline)
     }
 
     fn documents(&self, name: &str) -> Collection<Document> {
@@ -354,7 +360,7 @@ impl Shared {
     }
 
     /// Runs a read, and repeats the read after transient errors until the deadline.
-    async fn read<T, F>(&self, deadline: Deadline, mut read: impl FnMut() -> F + Send) -> Result<T>
+    async fn read<T, F>(&self, deadline: CallDeadline, mut read: impl FnMut() -> F + Send) -> Result<T>
     where
         F: Future<Output = std::result::Result<T, retry::TxnError>> + Send,
     {
@@ -459,8 +465,8 @@ impl Store for MongoStore {
         let checks = async {
             server::check_primary(&shared.database, shared.options.clock.micros).await?;
             match shared.topology {
-                Topology::ReplicaSet => Ok(()),
-                Topology::Cluster => server::check_shards(&shared.database).await,
+                ServerTopology::ReplicaSet => Ok(()),
+                ServerTopology::Cluster => server::check_shards(&shared.database).await,
             }
         };
         tokio::time::timeout_at(shared.deadline().at(), checks).await.unwrap_or_else(|_| Err(retry::no_answer()))
@@ -483,6 +489,6 @@ impl Store for MongoStore {
 }
 
 /// Returns the filter of all records of a collection.
-fn records_of(number: documents::Number) -> Document {
+fn records_of(number: documents::StoredNumber) -> Document {
     doc! { "_id.c": number }
 }

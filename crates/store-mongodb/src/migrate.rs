@@ -11,10 +11,10 @@ use mongodb::bson::{Document, doc};
 use mongodb::{Client, Database};
 
 use super::documents::META;
-use super::retry::{self, Deadline};
+use super::retry::{self, CallDeadline};
 use super::schema::{
-    self, ActualCollection, ActualIndex, Applied, Difference, Migration, RequiredCollection, RequiredIndex, ShardKey,
-    State, Status,
+    self, ActualCollection, ActualIndex, AppliedMigration, RequiredCollection, RequiredIndex, SchemaDifference,
+    SchemaMigration, ShardKey, State, Status,
 };
 use doppel_store::{Result, StoreError};
 
@@ -29,7 +29,7 @@ const INDEX_NOT_FOUND: i32 = 27;
 const INDEX_OPTIONS_CONFLICT: i32 = 85;
 
 /// Applies migrations to one database.
-pub(super) struct Migrator<'a> {
+pub(super) struct SchemaMigrator<'a> {
     pub(super) client: &'a Client,
     pub(super) database: &'a Database,
     pub(super) on_cluster: bool,
@@ -38,7 +38,7 @@ pub(super) struct Migrator<'a> {
     pub(super) connect_timeout: Duration,
 }
 
-impl Migrator<'_> {
+impl SchemaMigrator<'_> {
     /// Returns the states of all migrations.
     pub(super) async fn status(&self) -> Result<Vec<Status>> {
         Ok(schema::plan(&schema::migrations()?, &self.applied().await?, self.on_cluster))
@@ -50,7 +50,8 @@ impl Migrator<'_> {
         schema::check(&plan)?;
         let is_applied = plan.iter().all(|status| matches!(status.state, State::Applied(_)));
         let differences = if is_applied { self.differences().await? } else { Vec::new() };
-        let is_done = differences.iter().all(|(_, difference)| matches!(difference, Difference::OtherShardKey(_)));
+        let is_done =
+            differences.iter().all(|(_, difference)| matches!(difference, SchemaDifference::OtherShardKey(_)));
         if is_applied && is_done {
             return Ok(Vec::new());
         }
@@ -67,7 +68,7 @@ impl Migrator<'_> {
     }
 
     /// Returns the differences between the database and the schema that this version needs, with the names of the collections.
-    pub(super) async fn differences(&self) -> Result<Vec<(String, Difference)>> {
+    pub(super) async fn differences(&self) -> Result<Vec<(String, SchemaDifference)>> {
         let required = schema::required(&schema::migrations()?, self.on_cluster)?;
         let actual = self.actual().await?;
         let all = required.iter().flat_map(|collection| {
@@ -114,10 +115,10 @@ impl Migrator<'_> {
     }
 
     /// Repairs one difference. Returns the name of the repaired part.
-    async fn mend(&self, collection: &RequiredCollection, difference: &Difference) -> Result<Option<String>> {
+    async fn mend(&self, collection: &RequiredCollection, difference: &SchemaDifference) -> Result<Option<String>> {
         let name = &collection.name;
         let mended = match difference {
-            Difference::MissingCollection => {
+            SchemaDifference::MissingCollection => {
                 self.prepare(name, collection.validator.clone()).await?;
                 for index in &collection.indexes {
                     self.create_index(name, index).await?;
@@ -127,28 +128,28 @@ impl Migrator<'_> {
                 }
                 format!("collection {name}")
             }
-            Difference::Validator => {
+            SchemaDifference::Validator => {
                 self.prepare(name, collection.validator.clone()).await?;
                 format!("validator of {name}")
             }
-            Difference::MissingIndex(index) => {
+            SchemaDifference::MissingIndex(index) => {
                 self.create_index(name, index).await?;
                 format!("index {} of {name}", index.name)
             }
-            Difference::OtherIndex(index) => {
+            SchemaDifference::OtherIndex(index) => {
                 self.drop_index(name, &index.name).await?;
                 self.create_index(name, index).await?;
                 format!("index {} of {name}", index.name)
             }
-            Difference::UniqueIndex(index) => {
+            SchemaDifference::UniqueIndex(index) => {
                 self.drop_index(name, index).await?;
                 format!("index {index} of {name}, which was unique")
             }
-            Difference::MissingShardKey(key) => {
+            SchemaDifference::MissingShardKey(key) => {
                 self.shard(name, key.clone()).await?;
                 format!("shard key of {name}")
             }
-            Difference::OtherShardKey(_) => {
+            SchemaDifference::OtherShardKey(_) => {
                 tracing::warn!(difference = difference.describe(name), "the schema needs an administrator");
                 return Ok(None);
             }
@@ -158,7 +159,7 @@ impl Migrator<'_> {
     }
 
     /// Applies a migration without its shard keys.
-    async fn apply_one(&self, migration: &Migration) -> Result<()> {
+    async fn apply_one(&self, migration: &SchemaMigration) -> Result<()> {
         for collection in &migration.content.collections {
             let name = &collection.name;
             if collection.drop {
@@ -282,12 +283,12 @@ impl Migrator<'_> {
         }
     }
 
-    /// Runs a command, and repeats it after transient errors, for at most [`Migrator::connect_timeout`].
+    /// Runs a command, and repeats it after transient errors, for at most [`SchemaMigrator::connect_timeout`].
     async fn patiently<T, F>(&self, mut command: impl FnMut() -> F) -> Result<T>
     where
         F: Future<Output = mongodb::error::Result<T>>,
     {
-        let deadline = Deadline::after(self.connect_timeout);
+        let deadline = CallDeadline::after(self.connect_timeout);
         for attempt in 0.. {
             match command().await {
                 Err(error) if retry::is_transient(&error) && retry::pause(attempt, deadline).await.is_ok() => {}
@@ -308,14 +309,14 @@ impl Migrator<'_> {
         run.await
     }
 
-    async fn applied(&self) -> Result<Vec<Applied>> {
+    async fn applied(&self) -> Result<Vec<AppliedMigration>> {
         let migrations = self.database.collection::<Document>(MIGRATIONS);
         let listing = self.patiently(|| async {
             migrations.find(doc! {}).sort(doc! { "_id": 1 }).await?.try_collect::<Vec<_>>().await
         });
         let mut found = Vec::new();
         for document in listing.await? {
-            found.push(Applied {
+            found.push(AppliedMigration {
                 number: document.get_i32("_id").map_err(super::documents::damaged)?,
                 name: text_of(&document, "name"),
                 checksum: text_of(&document, "checksum"),
@@ -327,7 +328,7 @@ impl Migrator<'_> {
     }
 
     async fn lock(&self, holder: &str) -> Result<()> {
-        let deadline = Deadline::after(self.connect_timeout);
+        let deadline = CallDeadline::after(self.connect_timeout);
         let free = doc! { "_id": LOCK, "holder": "", "until": mongodb::bson::DateTime::from_millis(0) };
         for attempt in 0.. {
             match self.database.collection::<Document>(META).insert_one(&free).await {

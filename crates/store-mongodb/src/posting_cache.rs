@@ -18,12 +18,14 @@ use mongodb::bson::doc;
 use parking_lot::Mutex;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::Shared;
-use super::documents::{self, CHANGES, Number, SIGNATURES, seq_value};
+use super::SharedStore;
+use super::documents::{self, CHANGES, SIGNATURES, StoredNumber, seq_value};
 use super::interned::{InternedLists, LIST_BYTES};
-use super::postings::{Answer, ListKey, ListsByKey, Posting, Postings, append, posting, stored_list_keys};
+use super::postings::{
+    ListKey, ListsByKey, PostingAnswer, PostingList, RecordPosting, append, posting, stored_list_keys,
+};
 use super::read::{GenerationKey, next};
-use super::retry::{Deadline, TxnError};
+use super::retry::{CallDeadline, TxnError};
 use doppel_store::{GenerationId, Seq};
 
 /// Approximate number of bytes of the lists of recent batches in each collection; the lists of earlier batches may have as many. A
@@ -39,7 +41,7 @@ const LONG: usize = 8;
 const MOST_IN_ALL: usize = 256 << 20;
 /// Size in bytes of a posting without the characters of its id: the entry in the list, the reference counts of the id, and the
 /// overhead of the allocator. Each list that was read has separate ids.
-const POSTING_BYTES: usize = size_of::<Posting>() + 32;
+const POSTING_BYTES: usize = size_of::<RecordPosting>() + 32;
 /// Longest wait for lists that are read ahead, because the next batch would begin by reading the same lists. In a large collection
 /// with an empty cache, reading takes some hundred milliseconds.
 const MOST_WAIT: Duration = Duration::from_secs(2);
@@ -53,19 +55,19 @@ pub(super) struct PostingCache {
     generation: GenerationId,
     /// The commit up to which all lists are complete.
     as_of: Seq,
-    recent: Lists,
+    recent: SizedLists,
     /// Lists that were used before the recent ones, and not since.
-    earlier: Lists,
+    earlier: SizedLists,
     /// Long lists that were used before the earlier ones.
     long: InternedLists,
-    bounds: Bounds,
+    bounds: CacheBounds,
     /// An update that is applied when the cache is taken next.
-    pending: Option<Box<Pending>>,
+    pending: Option<Box<PendingUpdate>>,
 }
 
 /// The limits of a cache.
 #[derive(Clone, Copy, Debug)]
-struct Bounds {
+struct CacheBounds {
     /// See [`MOST_RECENT`].
     most_recent: usize,
     /// See [`MOST_LONG`].
@@ -74,7 +76,7 @@ struct Bounds {
     long: usize,
 }
 
-impl Default for Bounds {
+impl Default for CacheBounds {
     fn default() -> Self {
         Self { most_recent: MOST_RECENT, most_long: MOST_LONG, long: LONG }
     }
@@ -82,22 +84,22 @@ impl Default for Bounds {
 
 /// An update of a cache that is applied when the cache is taken next.
 #[derive(Debug)]
-struct Pending {
+struct PendingUpdate {
     update: CacheUpdate,
     /// Size of the lists of the update in bytes.
     bytes: usize,
-    reading: Reading,
+    reading: ReadAheadTask,
 }
 
 /// The task that reads lists ahead. Dropping it stops the task.
-pub(super) type Reading = AbortOnDropHandle<Option<ListsAsOf>>;
+pub(super) type ReadAheadTask = AbortOnDropHandle<Option<ListsAsOf>>;
 
 /// Records that other instances added, by the keys of their lists, in order.
 #[derive(Debug, Default)]
-pub(super) struct FiledByOthers(HashMap<ListKey, Vec<Posting>>);
+pub(super) struct FiledByOthers(HashMap<ListKey, Vec<RecordPosting>>);
 
 impl FiledByOthers {
-    fn add(&mut self, posting: &Posting, keys: BTreeSet<ListKey>) {
+    fn add(&mut self, posting: &RecordPosting, keys: BTreeSet<ListKey>) {
         for key in keys {
             self.0.entry(key).or_default().push(posting.clone());
         }
@@ -106,7 +108,7 @@ impl FiledByOthers {
 
 /// The commits since a cache was up to date.
 #[derive(Debug)]
-pub(super) enum Behind {
+pub(super) enum CommitsBehind {
     /// Other instances added these records, and removed none.
     Filed(FiledByOthers),
     /// The cache must not be used.
@@ -128,32 +130,32 @@ pub(super) struct CacheUpdate {
     /// The number of the previous commit.
     pub(super) before: Seq,
     pub(super) commit: Seq,
-    pub(super) behind: Behind,
+    pub(super) behind: CommitsBehind,
     /// The lists that the batch used, with the records that it added.
-    pub(super) answer: Answer,
+    pub(super) answer: PostingAnswer,
     /// The keys of the lists from which the batch removed records.
     pub(super) taken_from: Vec<ListKey>,
 }
 
 /// Lists, and their approximate size in bytes.
 #[derive(Debug, Default)]
-struct Lists {
+struct SizedLists {
     lists: ListsByKey,
     bytes: usize,
 }
 
 /// Returns the size of a posting of a list in bytes. The ids of a collection have similar lengths, so that the first id of the list
 /// represents all.
-fn posting_bytes(list: &Postings) -> usize {
+fn posting_bytes(list: &PostingList) -> usize {
     POSTING_BYTES + list.first().map_or(0, |posting| posting.id.len())
 }
 
-fn list_bytes(list: &Postings) -> usize {
+fn list_bytes(list: &PostingList) -> usize {
     LIST_BYTES + list.len() * posting_bytes(list)
 }
 
-impl Lists {
-    fn insert(&mut self, key: ListKey, list: Arc<Postings>) {
+impl SizedLists {
+    fn insert(&mut self, key: ListKey, list: Arc<PostingList>) {
         self.remove(&key);
         self.bytes += list_bytes(&list);
         self.lists.insert(key, list);
@@ -166,7 +168,7 @@ impl Lists {
     }
 
     /// Adds a record that is later than all others, if the list is cached.
-    fn add(&mut self, key: &ListKey, posting: &Posting) {
+    fn add(&mut self, key: &ListKey, posting: &RecordPosting) {
         if let Some(list) = self.lists.get_mut(key)
             && append(list, posting)
         {
@@ -177,7 +179,7 @@ impl Lists {
 
 impl PostingCache {
     /// Returns a list with the records of `behind`.
-    pub(super) fn get(&self, key: &ListKey, behind: &FiledByOthers) -> Option<Arc<Postings>> {
+    pub(super) fn get(&self, key: &ListKey, behind: &FiledByOthers) -> Option<Arc<PostingList>> {
         let mut list = Arc::clone(self.kept(key)?);
         for posting in behind.0.get(key).into_iter().flatten() {
             append(&mut list, posting);
@@ -191,20 +193,20 @@ impl PostingCache {
     }
 
     /// Returns a list as it was after the commit `as_of`.
-    fn kept(&self, key: &ListKey) -> Option<&Arc<Postings>> {
+    fn kept(&self, key: &ListKey) -> Option<&Arc<PostingList>> {
         self.recent.lists.get(key).or_else(|| self.earlier.lists.get(key)).or_else(|| self.long.get(key))
     }
 
     /// Schedules an update with lists that are being read. It is applied when the cache is taken next.
-    pub(super) fn update_later(&mut self, update: CacheUpdate, reading: Reading) {
+    pub(super) fn update_later(&mut self, update: CacheUpdate, reading: ReadAheadTask) {
         let bytes = update.answer.lists().map(|(_, list)| list_bytes(list)).sum();
-        self.pending = Some(Box::new(Pending { update, bytes, reading }));
+        self.pending = Some(Box::new(PendingUpdate { update, bytes, reading }));
     }
 
     /// Applies a scheduled update. Waits for the lists that are being read, at most [`MOST_WAIT`] and until the deadline.
-    pub(super) async fn settled(mut self, deadline: Deadline) -> Self {
+    pub(super) async fn settled(mut self, deadline: CallDeadline) -> Self {
         if let Some(pending) = self.pending.take() {
-            let Pending { update, reading, .. } = *pending;
+            let PendingUpdate { update, reading, .. } = *pending;
             let until = deadline.at().min(tokio::time::Instant::now() + MOST_WAIT);
             let read = tokio::time::timeout_at(until, reading).await;
             self.update(update, read.ok().and_then(Result::ok).flatten());
@@ -217,7 +219,7 @@ impl PostingCache {
         let CacheUpdate { generation, before, commit, behind, answer, taken_from } = update;
         let mut read = read.filter(|read| read.generation == generation);
         match behind {
-            Behind::Filed(records) if self.generation == generation => {
+            CommitsBehind::Filed(records) if self.generation == generation => {
                 for (key, postings) in &records.0 {
                     postings.iter().for_each(|posting| self.add(key, posting));
                 }
@@ -250,7 +252,7 @@ impl PostingCache {
     }
 
     /// Keeps the long lists among lists that were not used recently.
-    fn keep_long(&mut self, Lists { lists, .. }: Lists) {
+    fn keep_long(&mut self, SizedLists { lists, .. }: SizedLists) {
         let long = lists.into_iter().filter(|(_, list)| list.len() >= self.bounds.long);
         long.for_each(|(key, list)| self.long.add(key, &list));
     }
@@ -267,7 +269,7 @@ impl PostingCache {
         }
     }
 
-    fn add(&mut self, key: &ListKey, posting: &Posting) {
+    fn add(&mut self, key: &ListKey, posting: &RecordPosting) {
         self.recent.add(key, posting);
         self.earlier.add(key, posting);
         self.long.append(key, posting);
@@ -283,11 +285,11 @@ impl PostingCache {
 
 /// The caches of all collections, the least recently used first.
 #[derive(Debug, Default)]
-pub(super) struct PostingCaches(Mutex<VecDeque<Kept>>);
+pub(super) struct PostingCaches(Mutex<VecDeque<StoredCache>>);
 
 #[derive(Debug)]
-struct Kept {
-    number: Number,
+struct StoredCache {
+    number: StoredNumber,
     /// The size when the cache was returned last.
     bytes: usize,
     /// `None` while a transaction owns it.
@@ -296,7 +298,7 @@ struct Kept {
 
 impl PostingCaches {
     /// Takes the cache of a collection, or an empty one if there is none. Only the transaction whose turn it is may call it.
-    pub(super) fn take(&self, number: Number) -> PostingCache {
+    pub(super) fn take(&self, number: StoredNumber) -> PostingCache {
         let mut all = self.0.lock();
         let Some(kept) = all.iter_mut().find(|kept| kept.number == number) else { return PostingCache::default() };
         // The cache is missing if the batch that owned it failed.
@@ -307,10 +309,10 @@ impl PostingCaches {
     }
 
     /// Returns a cache, and drops caches of other collections if all together are too large.
-    pub(super) fn put(&self, number: Number, cache: PostingCache) {
+    pub(super) fn put(&self, number: StoredNumber, cache: PostingCache) {
         let mut all = self.0.lock();
         all.retain(|kept| kept.number != number);
-        all.push_back(Kept { number, bytes: cache.bytes(), cache: Some(cache) });
+        all.push_back(StoredCache { number, bytes: cache.bytes(), cache: Some(cache) });
         let mut bytes: usize = all.iter().map(|kept| kept.bytes).sum();
         let mut given_up = Vec::new();
         while bytes > MOST_IN_ALL
@@ -326,7 +328,7 @@ impl PostingCaches {
     }
 
     /// Removes a dropped collection.
-    pub(super) fn forget(&self, number: Number) {
+    pub(super) fn forget(&self, number: StoredNumber) {
         self.0.lock().retain(|kept| kept.number != number);
     }
 
@@ -336,7 +338,7 @@ impl PostingCaches {
     }
 }
 
-impl Shared {
+impl SharedStore {
     /// Reads the records that other instances committed up to `last` since the cache was up to date. No round trip or two.
     pub(super) async fn behind(
         &self,
@@ -345,19 +347,19 @@ impl Shared {
         cache: &PostingCache,
         last: Seq,
         forgotten: Seq,
-    ) -> Result<Behind, TxnError> {
+    ) -> Result<CommitsBehind, TxnError> {
         if cache.bytes() == 0 || cache.generation != place.generation || cache.as_of < forgotten || cache.as_of > last {
-            return Ok(Behind::Unknown);
+            return Ok(CommitsBehind::Unknown);
         }
         let mut filed = FiledByOthers::default();
         if cache.as_of == last {
-            return Ok(Behind::Filed(filed));
+            return Ok(CommitsBehind::Filed(filed));
         }
         let mut taken = documents::changes_between(place.number, cache.as_of, last);
         taken.insert("$or", documents::took_lists());
         let changes = self.in_session(CHANGES);
         if changes.find_one(taken).projection(doc! { "_id": 1 }).session(&mut *session).await?.is_some() {
-            return Ok(Behind::Unknown);
+            return Ok(CommitsBehind::Unknown);
         }
         let since = doc! { "$gt": seq_value(cache.as_of), "$lte": seq_value(last) };
         let of_others = doc! { "_id.c": place.number, "_id.g": place.generation.0 as i32, "seq": since };
@@ -370,7 +372,7 @@ impl Shared {
             filed.add(&posting(&found)?, stored_list_keys(&found)?);
             records += 1;
         }
-        Ok(if records > MOST_BEHIND { Behind::Unknown } else { Behind::Filed(filed) })
+        Ok(if records > MOST_BEHIND { CommitsBehind::Unknown } else { CommitsBehind::Filed(filed) })
     }
 }
 
@@ -385,15 +387,15 @@ mod tests {
     /// Records by seq, each with its digest and keys.
     type Stored = std::collections::BTreeMap<Seq, (Digest, Vec<PostingKey>)>;
 
-    fn posting_of(seq: Seq) -> Posting {
-        Posting { id: format!("r{seq}").into(), seq }
+    fn posting_of(seq: Seq) -> RecordPosting {
+        RecordPosting { id: format!("r{seq}").into(), seq }
     }
 
     fn lists_of(record: &(Digest, Vec<PostingKey>)) -> BTreeSet<ListKey> {
         list_keys(&record.0, &record.1)
     }
 
-    fn list_of(stored: &Stored, key: &ListKey) -> Arc<Postings> {
+    fn list_of(stored: &Stored, key: &ListKey) -> Arc<PostingList> {
         let filed = stored.iter().filter(|(_, record)| lists_of(record).contains(key));
         Arc::new(filed.take(LIMIT).map(|(seq, _)| posting_of(*seq)).collect())
     }
@@ -426,7 +428,7 @@ mod tests {
             // Either many lists, some of which are not used for a while; or a few lists that become full.
             steps in prop_oneof![steps(3, 16, 12, 40), steps(2, 4, 40, 30)],
         ) {
-            let bounds = Bounds { most_recent: 1 << 10, most_long: 3 << 10, long: 2 };
+            let bounds = CacheBounds { most_recent: 1 << 10, most_long: 3 << 10, long: 2 };
             let mut cache = PostingCache { bounds, ..PostingCache::default() };
             let generation = GenerationId(1);
             let mut stored = Stored::new();
@@ -448,15 +450,15 @@ mod tests {
                 let mut filed = FiledByOthers::default();
                 since.for_each(|(seq, record)| filed.add(&posting_of(*seq), lists_of(record)));
                 let behind = match taken_by_others || cache.bytes() == 0 {
-                    true => Behind::Unknown,
-                    false => Behind::Filed(filed),
+                    true => CommitsBehind::Unknown,
+                    false => CommitsBehind::Filed(filed),
                 };
                 taken_by_others = false;
                 let mut question = PostingQuery::default();
                 records.iter().for_each(|(digest, keys)| question.add(Some(digest), keys));
                 let mut answer = match &behind {
-                    Behind::Filed(records) => question.answer_from(|key| cache.get(key, records)),
-                    Behind::Unknown => Answer::default(),
+                    CommitsBehind::Filed(records) => question.answer_from(|key| cache.get(key, records)),
+                    CommitsBehind::Unknown => PostingAnswer::default(),
                 };
                 let kept = answer.clone().into_parts().0;
                 for (key, list) in kept {
@@ -513,7 +515,7 @@ mod tests {
         assert!(cache.get(&first, &none).is_none() && cache.bytes() <= 2 * MOST_RECENT + MOST_RECENT / 4);
 
         // Long lists stay longer, if there is room.
-        let bounds = Bounds { most_long: 8 << 20, ..Bounds::default() };
+        let bounds = CacheBounds { most_long: 8 << 20, ..CacheBounds::default() };
         let mut cache = PostingCache { bounds, ..PostingCache::default() };
         let many = more_than_recent(&long);
         (0..2).for_each(|time| use_lists(&mut cache, &long, time * many..(time + 1) * many));
@@ -534,12 +536,12 @@ mod tests {
         assert_eq!(caches.memory_bytes(), 0, "dropped collections have no cache");
     }
 
-    fn list_of_length(length: usize) -> Arc<Postings> {
+    fn list_of_length(length: usize) -> Arc<PostingList> {
         Arc::new((1..=length as u64).map(|seq| posting_of(Seq(seq))).collect())
     }
 
     /// Updates a cache after a batch that used the lists of `keys`, which all contain the postings `list`.
-    fn use_lists(cache: &mut PostingCache, list: &Arc<Postings>, keys: std::ops::Range<i64>) {
+    fn use_lists(cache: &mut PostingCache, list: &Arc<PostingList>, keys: std::ops::Range<i64>) {
         let mut question = PostingQuery::default();
         let keys: Vec<_> = keys.map(|key| PostingKey { channel: ChannelPosition(1), key: key as u64 }).collect();
         keys.chunks(16).for_each(|keys| question.add(None, keys));
@@ -548,7 +550,7 @@ mod tests {
             generation: GenerationId::default(),
             before: Seq(249),
             commit: Seq(250),
-            behind: Behind::Filed(FiledByOthers::default()),
+            behind: CommitsBehind::Filed(FiledByOthers::default()),
             answer,
             taken_from: Vec::new(),
         };
@@ -556,7 +558,7 @@ mod tests {
     }
 
     /// Returns a number of copies of the list that exceed the limit of recent lists.
-    fn more_than_recent(list: &Arc<Postings>) -> i64 {
+    fn more_than_recent(list: &Arc<PostingList>) -> i64 {
         (MOST_RECENT / list_bytes(list)) as i64 + 1
     }
 
@@ -567,7 +569,7 @@ mod tests {
         ListsAsOf { generation: GenerationId(1), as_of, lists }
     }
 
-    fn counted_bytes(lists: &Lists) -> usize {
+    fn counted_bytes(lists: &SizedLists) -> usize {
         lists.lists.values().map(|list| list_bytes(list)).sum()
     }
 }

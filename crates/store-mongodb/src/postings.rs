@@ -10,12 +10,12 @@ use hashbrown::HashMap;
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, doc};
 
-use super::Shared;
+use super::SharedStore;
 use super::documents::{self, SIGNATURES, damaged, seq_of};
-use super::finds::{Find, Rows};
+use super::finds::{BoundedFind, FoundRows};
 use super::read::GenerationKey;
 use super::retry::TxnError;
-use super::server::Topology;
+use super::server::ServerTopology;
 use doppel_core::index::{POSTINGS_PER_KEY, looked_up};
 use doppel_core::record::MAX_ID_BYTES;
 use doppel_core::schemes::profile::{Digest, PostingKey, Signed};
@@ -34,16 +34,16 @@ const SIGNATURE_BYTES: usize = MAX_ID_BYTES + GROUP * 12 + 128;
 
 /// A record in a posting list. Similar records share many keys, so that the id is shared between lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Posting {
+pub(super) struct RecordPosting {
     pub(super) id: Arc<str>,
     pub(super) seq: Seq,
 }
 
 /// The earliest records of a key, at most [`LIMIT`].
-pub(super) type Postings = Vec<Posting>;
+pub(super) type PostingList = Vec<RecordPosting>;
 
 /// Posting lists by key.
-pub(super) type ListsByKey = HashMap<ListKey, Arc<Postings>>;
+pub(super) type ListsByKey = HashMap<ListKey, Arc<PostingList>>;
 
 /// The digest or key that the records of a list share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,7 +59,7 @@ pub(super) struct PostingQuery {
 }
 
 /// Digests or keys that are read with one find.
-struct Group {
+struct KeyGroup {
     field: &'static str,
     keys: Vec<ListKey>,
 }
@@ -72,8 +72,8 @@ impl PostingQuery {
     }
 
     /// Removes the lists that `known` returns, and returns them as an answer.
-    pub(super) fn answer_from(&mut self, known: impl Fn(&ListKey) -> Option<Arc<Postings>>) -> Answer {
-        let mut answer = Answer::default();
+    pub(super) fn answer_from(&mut self, known: impl Fn(&ListKey) -> Option<Arc<PostingList>>) -> PostingAnswer {
+        let mut answer = PostingAnswer::default();
         self.lists.retain(|key| match known(key) {
             Some(list) => answer.lists.insert(*key, list).is_some(),
             None => true,
@@ -111,37 +111,38 @@ impl PostingQuery {
     }
 
     /// Returns one find for each group of digests or keys. Each returns [`GROUP_LIMIT`] + 1 records if there are more.
-    pub(super) fn finds(&self, place: GenerationKey) -> Vec<Find> {
+    pub(super) fn finds(&self, place: GenerationKey) -> Vec<BoundedFind> {
         self.groups().map(|group| group.find(place)).collect()
     }
 
-    fn groups(&self) -> impl Iterator<Item = Group> {
+    fn groups(&self) -> impl Iterator<Item = KeyGroup> {
         let (digests, keys): (Vec<ListKey>, Vec<ListKey>) =
             self.lists.iter().partition(|key| matches!(key, ListKey::Digest(_)));
         [("digest", digests), (KEYS, keys)].into_iter().flat_map(|(field, keys)| {
-            let groups: Vec<Group> = keys.chunks(GROUP).map(|keys| Group { field, keys: keys.to_vec() }).collect();
+            let groups: Vec<KeyGroup> =
+                keys.chunks(GROUP).map(|keys| KeyGroup { field, keys: keys.to_vec() }).collect();
             groups
         })
     }
 }
 
-impl Group {
-    fn find(&self, place: GenerationKey) -> Find {
+impl KeyGroup {
+    fn find(&self, place: GenerationKey) -> BoundedFind {
         let field = self.field;
         let values: Vec<Bson> = self.keys.iter().map(ListKey::value).collect();
         let filter = within(place, doc! { field: { "$in": &values } });
         let wanted = doc! { "seq": 1, field: 1 };
         // The indexes have the names of the fields.
-        let find = Find::new(SIGNATURES, filter, wanted, GROUP_LIMIT + 1, SIGNATURE_BYTES).by(field);
+        let find = BoundedFind::new(SIGNATURES, filter, wanted, GROUP_LIMIT + 1, SIGNATURE_BYTES).by(field);
         if field == KEYS { find.only(field, values) } else { find }
     }
 
     /// Removes the keys with complete lists from the group, in order, and returns their lists. `rows` is the result of
-    /// [`Group::find`]. If the result was cut by the limit, the complete lists are those of the first keys, at least one. Returns
+    /// [`KeyGroup::find`]. If the result was cut by the limit, the complete lists are those of the first keys, at least one. Returns
     /// `None` if the result was cut and its rows may not be in the order of the index: by the first key of the group that the row
     /// has, each row once, and by seq.
-    fn take_whole(&mut self, rows: &Rows) -> doppel_store::Result<Option<Vec<(ListKey, Postings)>>> {
-        let mut lists = vec![Postings::default(); self.keys.len()];
+    fn take_whole(&mut self, rows: &FoundRows) -> doppel_store::Result<Option<Vec<(ListKey, PostingList)>>> {
+        let mut lists = vec![PostingList::default(); self.keys.len()];
         let mut last = (0, Seq(0));
         let mut in_order = rows.are_by_index();
         for row in rows.iter() {
@@ -175,35 +176,35 @@ impl Group {
 
 /// The lists of a [`PostingQuery`].
 #[derive(Clone, Debug, Default)]
-pub(super) struct Answer {
+pub(super) struct PostingAnswer {
     /// All lists of the query, including empty lists.
     lists: ListsByKey,
     /// Records that were added under keys outside the query.
-    others: Vec<(ListKey, Posting)>,
+    others: Vec<(ListKey, RecordPosting)>,
 }
 
 /// The postings of the digest and the keys of one record.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Filed<'a> {
-    pub(super) digest: &'a [Posting],
+pub(super) struct FiledPostings<'a> {
+    pub(super) digest: &'a [RecordPosting],
     /// In the order of the keys of the record.
-    pub(super) keys: Vec<&'a [Posting]>,
+    pub(super) keys: Vec<&'a [RecordPosting]>,
 }
 
-impl Answer {
+impl PostingAnswer {
     /// Returns the postings of one record.
-    pub(super) fn of(&self, digest: Option<&Digest>, keys: &[PostingKey]) -> Filed<'_> {
+    pub(super) fn of(&self, digest: Option<&Digest>, keys: &[PostingKey]) -> FiledPostings<'_> {
         let digest = digest.map_or(&[][..], |digest| self.list(ListKey::Digest(digest.0)));
         let keys = looked_up(keys).0.map(|key| self.list(ListKey::Key(key.key as i64)));
-        Filed { digest, keys: keys.collect() }
+        FiledPostings { digest, keys: keys.collect() }
     }
 
-    fn list(&self, key: ListKey) -> &[Posting] {
+    fn list(&self, key: ListKey) -> &[RecordPosting] {
         self.lists.get(&key).map_or(&[][..], |list| list.as_slice())
     }
 
     /// Returns the lists of the query.
-    pub(super) fn lists(&self) -> impl Iterator<Item = (&ListKey, &Arc<Postings>)> {
+    pub(super) fn lists(&self) -> impl Iterator<Item = (&ListKey, &Arc<PostingList>)> {
         self.lists.iter()
     }
 
@@ -213,7 +214,7 @@ impl Answer {
     }
 
     /// Adds a record that is later than all others.
-    pub(super) fn add(&mut self, posting: &Posting, digest: &Digest, keys: &[PostingKey]) {
+    pub(super) fn add(&mut self, posting: &RecordPosting, digest: &Digest, keys: &[PostingKey]) {
         for key in list_keys(digest, keys) {
             match self.lists.get_mut(&key) {
                 Some(list) => _ = append(list, posting),
@@ -229,7 +230,7 @@ impl Answer {
     }
 
     /// Returns the lists of the query, and the records that were added under other keys.
-    pub(super) fn into_parts(self) -> (ListsByKey, Vec<(ListKey, Posting)>) {
+    pub(super) fn into_parts(self) -> (ListsByKey, Vec<(ListKey, RecordPosting)>) {
         (self.lists, self.others)
     }
 
@@ -247,7 +248,7 @@ impl Answer {
     }
 }
 
-impl Shared {
+impl SharedStore {
     /// Reads the postings of all digests and keys in `question`. `found` is the results of [`PostingQuery::finds`]. One more round
     /// trip for every 256 records that share keys of a group.
     pub(super) async fn filed(
@@ -255,10 +256,10 @@ impl Shared {
         session: &mut ClientSession,
         place: GenerationKey,
         question: &PostingQuery,
-        found: Vec<Rows>,
-    ) -> Result<Answer, TxnError> {
-        let mut all: HashMap<ListKey, Postings> =
-            question.lists.iter().map(|key| (*key, Postings::default())).collect();
+        found: Vec<FoundRows>,
+    ) -> Result<PostingAnswer, TxnError> {
+        let mut all: HashMap<ListKey, PostingList> =
+            question.lists.iter().map(|key| (*key, PostingList::default())).collect();
         if found.len() != question.groups().count() {
             return Err(damaged("a group of keys has no answer").into());
         }
@@ -267,7 +268,7 @@ impl Shared {
             loop {
                 match group.take_whole(&found)? {
                     Some(whole) => all.extend(whole),
-                    None if found.are_by_index() || self.topology != Topology::ReplicaSet => break,
+                    None if found.are_by_index() || self.topology != ServerTopology::ReplicaSet => break,
                     // The rows were joined. A separate command names the index.
                     None => {}
                 }
@@ -283,7 +284,7 @@ impl Shared {
             cut(&mut list);
             (key, Arc::new(list))
         });
-        Ok(Answer { lists: lists.collect(), others: Vec::new() })
+        Ok(PostingAnswer { lists: lists.collect(), others: Vec::new() })
     }
 
     /// Reads the earliest records of each digest or key. Each list is a range of the index with a bounded length. One round trip
@@ -293,11 +294,11 @@ impl Shared {
         session: &mut ClientSession,
         place: GenerationKey,
         filters: Vec<(ListKey, Document)>,
-    ) -> Result<HashMap<ListKey, Postings>, TxnError> {
+    ) -> Result<HashMap<ListKey, PostingList>, TxnError> {
         let mut all = HashMap::with_capacity(filters.len());
         let (keys, filters): (Vec<ListKey>, Vec<Document>) = filters.into_iter().unzip();
         let finds = filters.into_iter().map(|filter| {
-            let find = Find::new(SIGNATURES, within(place, filter), doc! { "seq": 1 }, LIMIT, POSTING_BYTES);
+            let find = BoundedFind::new(SIGNATURES, within(place, filter), doc! { "seq": 1 }, LIMIT, POSTING_BYTES);
             find.sorted(doc! { "seq": 1 })
         });
         let found = self.find_all(session, finds.collect()).await?;
@@ -352,7 +353,7 @@ fn see_list_keys(signature: &RawDocument, mut see: impl FnMut(ListKey)) -> doppe
 }
 
 /// Adds a record that is later than all others to a list. Returns true if the list was not full.
-pub(super) fn append(list: &mut Arc<Postings>, posting: &Posting) -> bool {
+pub(super) fn append(list: &mut Arc<PostingList>, posting: &RecordPosting) -> bool {
     let has_room = list.len() < LIMIT;
     if has_room {
         Arc::make_mut(list).push(posting.clone());
@@ -361,7 +362,7 @@ pub(super) fn append(list: &mut Arc<Postings>, posting: &Posting) -> bool {
 }
 
 /// Sorts a list, removes repeated records, and keeps the earliest.
-fn cut(list: &mut Postings) {
+fn cut(list: &mut PostingList) {
     list.sort_unstable_by_key(|posting| posting.seq);
     list.dedup();
     list.truncate(LIMIT);
@@ -374,9 +375,9 @@ fn within(place: GenerationKey, what: Document) -> Document {
 }
 
 /// Decodes the posting of a signature.
-pub(super) fn posting(signature: &RawDocument) -> doppel_store::Result<Posting> {
+pub(super) fn posting(signature: &RawDocument) -> doppel_store::Result<RecordPosting> {
     let id = signature.get_document("_id").and_then(|key| key.get_str("id")).map_err(damaged)?.into();
-    Ok(Posting { id, seq: seq_of(signature.get_i64("seq").map_err(damaged)?) })
+    Ok(RecordPosting { id, seq: seq_of(signature.get_i64("seq").map_err(damaged)?) })
 }
 
 #[cfg(test)]
@@ -391,7 +392,7 @@ mod tests {
     #[test]
     fn the_limits_of_bytes_hold_for_a_signature_of_the_longest_id() {
         let id = id(&"x".repeat(MAX_ID_BYTES));
-        let _id = documents::signature_key(documents::Number::MAX, GenerationId(u32::MAX), &id);
+        let _id = documents::signature_key(documents::StoredNumber::MAX, GenerationId(u32::MAX), &id);
         let alone = doc! { "_id": _id, "seq": i64::MAX };
         let key = PostingKey { channel: ChannelPosition(1), key: u64::MAX };
         let keys: Vec<Bson> = (0..GROUP).map(|_| ListKey::Key(key.key as i64).value()).collect();
@@ -429,8 +430,8 @@ mod tests {
         rows.collect()
     }
 
-    fn found<'d>(rows: impl Iterator<Item = &'d Document>) -> Rows {
-        Rows::made_up(&rows.take(GROUP_LIMIT + 1).collect::<Vec<_>>(), true)
+    fn found<'d>(rows: impl Iterator<Item = &'d Document>) -> FoundRows {
+        FoundRows::made_up(&rows.take(GROUP_LIMIT + 1).collect::<Vec<_>>(), true)
     }
 
     proptest! {
@@ -444,7 +445,7 @@ mod tests {
         ) {
             let stored: Vec<(Seq, BTreeSet<i64>)> =
                 draws.into_iter().enumerate().map(|(at, keys)| (Seq(at as u64 + 1), keys)).collect();
-            let mut group = Group { field: KEYS, keys: asked.into_iter().map(ListKey::Key).collect() };
+            let mut group = KeyGroup { field: KEYS, keys: asked.into_iter().map(ListKey::Key).collect() };
             let mut unread = group.keys.len();
             while !group.keys.is_empty() {
                 let rows = found(walked(&stored, &group.keys).iter());
@@ -475,13 +476,13 @@ mod tests {
         let mut by_seq = walked(&stored, &group_of_seven().keys);
         by_seq.sort_by_key(|row| row.get_i64("seq").expect("a seq"));
         let joined: Vec<&Document> = by_seq.iter().take(GROUP_LIMIT + 1).collect();
-        assert!(group_of_seven().take_whole(&Rows::made_up(&joined, false)).expect("rows").is_none());
+        assert!(group_of_seven().take_whole(&FoundRows::made_up(&joined, false)).expect("rows").is_none());
         let found = found(rows.iter().take(GROUP_LIMIT).rev());
         let whole = group_of_seven().take_whole(&found).expect("rows").expect("that is all");
         assert_eq!(whole.len(), 7);
     }
 
-    fn group_of_seven() -> Group {
-        Group { field: KEYS, keys: (0..7).map(ListKey::Key).collect() }
+    fn group_of_seven() -> KeyGroup {
+        KeyGroup { field: KEYS, keys: (0..7).map(ListKey::Key).collect() }
     }
 }

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use mongodb::ClientSession;
 
-use super::Shared;
+use super::SharedStore;
 use super::documents::RecordDocument;
-use super::postings::{Filed, Posting};
-use super::read::{Buckets, GenerationKey};
+use super::postings::{FiledPostings, RecordPosting};
+use super::read::{BucketContents, GenerationKey};
 use super::retry::TxnError;
 use doppel_core::collection::ChannelPosition;
 use doppel_core::index::rank::{Hit, Scratch};
@@ -29,7 +29,7 @@ const SHORT: usize = 24;
 
 /// The records that the index proposes.
 #[derive(Debug, Default)]
-pub(super) struct Hits {
+pub(super) struct ProposedHits {
     ids: Vec<Arc<str>>,
     /// The position of each record that pages propose, by id.
     positions: HashMap<Arc<str>, usize>,
@@ -45,7 +45,7 @@ pub(super) struct Hits {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Proposal {
+pub(super) struct RecordProposal {
     pub(super) id: Arc<str>,
     /// `None` for a record that is proposed only by a decision.
     pub(super) seq: Option<Seq>,
@@ -55,18 +55,18 @@ pub(super) struct Proposal {
 
 /// Records to be judged, the best first.
 #[derive(Debug, Default)]
-pub(super) struct Ranked {
-    pub(super) items: Vec<Proposal>,
+pub(super) struct RankedProposals {
+    pub(super) items: Vec<RecordProposal>,
     pub(super) truncated: bool,
 }
 
 /// Records that were read, by id.
-pub(super) type Texts = HashMap<Arc<str>, RecordDocument>;
+pub(super) type RecordTexts = HashMap<Arc<str>, RecordDocument>;
 
 /// Seqs of records of which nothing else was read, by id; `None` if the record does not exist.
-pub(super) type Seqs = HashMap<String, Option<Seq>>;
+pub(super) type RecordSeqs = HashMap<String, Option<Seq>>;
 
-pub(super) type Signatures = HashMap<Arc<str>, Vec<Option<Signature>>>;
+pub(super) type RecordSignatures = HashMap<Arc<str>, Vec<Option<Signature>>>;
 
 /// A judge with the limit of immutable seqs.
 #[derive(Clone, Copy)]
@@ -75,9 +75,14 @@ pub(super) struct JudgeContext<'a> {
     /// The seq up to which each seq names one content for ever.
     pub(super) immutable: Seq,
 }
-impl Hits {
+impl ProposedHits {
     /// Collects the records in postings and buckets.
-    pub(super) fn gather(filed: Filed<'_>, keys: &[PostingKey], buckets: Buckets, simhash: ChannelPosition) -> Self {
+    pub(super) fn gather(
+        filed: FiledPostings<'_>,
+        keys: &[PostingKey],
+        buckets: BucketContents,
+        simhash: ChannelPosition,
+    ) -> Self {
         let mut hits = Self { simhash, ..Self::default() };
         for (id, fingerprint) in buckets.near {
             let at = hits.position(&id);
@@ -103,7 +108,7 @@ impl Hits {
         hits
     }
 
-    fn file(&mut self, postings: &[Posting], via: Via, most: usize) {
+    fn file(&mut self, postings: &[RecordPosting], via: Via, most: usize) {
         self.truncated |= postings.len() > POSTINGS_PER_KEY;
         let weight = weight(postings.len());
         for posting in postings.iter().take(most) {
@@ -122,7 +127,7 @@ impl Hits {
     }
 
     /// Lists propose the same records repeatedly, and a seq is found faster than an id.
-    fn position_listed(&mut self, posting: &Posting) -> usize {
+    fn position_listed(&mut self, posting: &RecordPosting) -> usize {
         if let Some(&at) = self.listed.get(&posting.seq) {
             return at;
         }
@@ -149,7 +154,7 @@ impl Hits {
     }
 
     /// Adds the missing seqs from `texts` and `seqs`.
-    fn learn(&mut self, texts: &Texts, seqs: &Seqs) {
+    fn learn(&mut self, texts: &RecordTexts, seqs: &RecordSeqs) {
         for (id, own) in self.ids.iter().zip(&mut self.seqs).filter(|(_, seq)| seq.is_none()) {
             *own = texts.get(id).map(|text| text.record.seq).or_else(|| seqs.get(&**id).copied().flatten());
         }
@@ -157,9 +162,9 @@ impl Hits {
 
     /// Returns the records to be judged, the best first. Records that match by a decision come before all others, and `except` is
     /// left out. A confirmed record that does not exist is skipped later, because it has no text.
-    pub(super) fn ranked(&self, confirmed: &[RecordId], except: Option<&RecordId>) -> Ranked {
+    pub(super) fn ranked(&self, confirmed: &[RecordId], except: Option<&RecordId>) -> RankedProposals {
         let mut ranked = self.rank();
-        let decided = confirmed.iter().map(|id| Proposal {
+        let decided = confirmed.iter().map(|id| RecordProposal {
             id: Arc::from(id.as_str()),
             seq: None,
             via: Via::DECISION,
@@ -171,7 +176,7 @@ impl Hits {
     }
 
     /// Ranks as `index::rank`. A record without a seq does not exist any more.
-    fn rank(&self) -> Ranked {
+    fn rank(&self) -> RankedProposals {
         let mut order: Vec<usize> = (0..self.ids.len()).filter(|&at| self.seqs[at].is_some()).collect();
         order.sort_unstable_by(|&a, &b| self.seqs[a].cmp(&self.seqs[b]).then_with(|| self.ids[a].cmp(&self.ids[b])));
         let mut slots = vec![None; self.ids.len()];
@@ -189,28 +194,28 @@ impl Hits {
                 let at = order[hit.slot as usize];
                 let id = self.ids[at].clone();
                 let seq = self.seqs[at];
-                Proposal { id, seq, via: hit.via, fingerprint: self.fingerprints[at] }
+                RecordProposal { id, seq, via: hit.via, fingerprint: self.fingerprints[at] }
             });
             (ranked.collect(), scratch.truncated)
         });
-        Ranked { items, truncated }
+        RankedProposals { items, truncated }
     }
 }
 
-impl Shared {
+impl SharedStore {
     /// Reads the seqs of the records that pages propose. One round trip, and another if a limit cuts a lookup; none for records
     /// that `texts` or `seqs` contain.
     pub(super) async fn learn(
         &self,
         session: &mut ClientSession,
         place: GenerationKey,
-        all: &mut [Hits],
-        texts: &mut Texts,
-        seqs: &mut Seqs,
+        all: &mut [ProposedHits],
+        texts: &mut RecordTexts,
+        seqs: &mut RecordSeqs,
     ) -> Result<(), TxnError> {
         let whole = all.iter().filter(|hits| !hits.is_cut());
-        self.read_texts(session, place, whole.flat_map(Hits::without_seq).map(|id| &**id), texts).await?;
-        let cut = all.iter().filter(|hits| hits.is_cut()).flat_map(Hits::without_seq).map(|id| &**id);
+        self.read_texts(session, place, whole.flat_map(ProposedHits::without_seq).map(|id| &**id), texts).await?;
+        let cut = all.iter().filter(|hits| hits.is_cut()).flat_map(ProposedHits::without_seq).map(|id| &**id);
         let unknown: BTreeSet<&str> = cut.filter(|id| !texts.contains_key(*id) && !seqs.contains_key(*id)).collect();
         if !unknown.is_empty() {
             let unknown: Vec<&str> = unknown.into_iter().collect();
@@ -227,7 +232,7 @@ impl Shared {
         session: &mut ClientSession,
         place: GenerationKey,
         ids: impl Iterator<Item = &'a str>,
-        texts: &mut Texts,
+        texts: &mut RecordTexts,
     ) -> Result<(), TxnError> {
         let ids: BTreeSet<&str> = ids.filter(|id| !texts.contains_key(*id)).collect();
         let ids: Vec<&str> = ids.into_iter().collect();
@@ -242,9 +247,9 @@ impl Shared {
         &self,
         session: &mut ClientSession,
         place: GenerationKey,
-        items: &[Proposal],
-        texts: &mut Texts,
-        signatures: &mut Signatures,
+        items: &[RecordProposal],
+        texts: &mut RecordTexts,
+        signatures: &mut RecordSignatures,
         context: JudgeContext<'_>,
     ) -> Result<Vec<Match>, TxnError> {
         let ids: Vec<&str> = items.iter().map(|item| &*item.id).collect();
@@ -265,7 +270,7 @@ impl Shared {
         session: &mut ClientSession,
         place: GenerationKey,
         ids: impl Iterator<Item = &'a str>,
-        signatures: &mut Signatures,
+        signatures: &mut RecordSignatures,
     ) -> Result<(), TxnError> {
         let ids: BTreeSet<&str> = ids.filter(|id| !signatures.contains_key(*id)).collect();
         let ids: Vec<&str> = ids.into_iter().collect();
@@ -276,9 +281,9 @@ impl Shared {
     }
 }
 
-/// Removes from `items` those that the judge dismisses without reading them, and returns them. Only records up to the seq
+/// Removes from `items` the proposals that the judge dismisses without reading them, and returns them. Only records up to the seq
 /// `immutable` can be dismissed.
-pub(super) fn dismiss(items: &mut Vec<Proposal>, context: JudgeContext<'_>) -> Vec<Proposal> {
+pub(super) fn dismiss(items: &mut Vec<RecordProposal>, context: JudgeContext<'_>) -> Vec<RecordProposal> {
     let JudgeContext { judge, immutable } = context;
     judge.expects(&items.iter().filter_map(|item| item.seq).collect::<Vec<_>>());
     let dismissed =
@@ -286,7 +291,7 @@ pub(super) fn dismiss(items: &mut Vec<Proposal>, context: JudgeContext<'_>) -> V
     dismissed.collect()
 }
 
-impl Proposed for Proposal {
+impl Proposed for RecordProposal {
     fn is_same(&self, other: &Self) -> bool {
         self.id == other.id
     }
@@ -297,7 +302,12 @@ impl Proposed for Proposal {
 }
 
 /// Judges a record and returns the match. Returns `None` if it does not match or does not exist.
-fn judge_one(item: &Proposal, texts: &Texts, signatures: &Signatures, context: JudgeContext<'_>) -> Option<Match> {
+fn judge_one(
+    item: &RecordProposal,
+    texts: &RecordTexts,
+    signatures: &RecordSignatures,
+    context: JudgeContext<'_>,
+) -> Option<Match> {
     let JudgeContext { judge, immutable } = context;
     let text = texts.get(&item.id)?;
     let signatures = signatures.get(&item.id).map_or(&[][..], Vec::as_slice);
@@ -308,9 +318,9 @@ fn judge_one(item: &Proposal, texts: &Texts, signatures: &Signatures, context: J
 
 /// Judges several proposals, each with its own judge, on all cores. Returns the matches in the order of the proposals.
 pub(super) fn judge_together(
-    all: &[(&dyn Judge, Proposal)],
-    texts: &Texts,
-    signatures: &Signatures,
+    all: &[(&dyn Judge, RecordProposal)],
+    texts: &RecordTexts,
+    signatures: &RecordSignatures,
     immutable: Seq,
 ) -> Vec<Option<Match>> {
     on_all_cores(all, SHORT, |(judge, item)| {
@@ -364,8 +374,8 @@ mod tests {
     use doppel_core::collection::SimhashChannel;
     use doppel_core::index::{Ball, GenerationIndex, Lookup};
 
-    fn postings(seqs: &[Seq]) -> Vec<Posting> {
-        let postings = seqs.iter().map(|&seq| Posting { id: format!("r{seq}").into(), seq });
+    fn postings(seqs: &[Seq]) -> Vec<RecordPosting> {
+        let postings = seqs.iter().map(|&seq| RecordPosting { id: format!("r{seq}").into(), seq });
         postings.take(POSTINGS_PER_KEY + 1).collect()
     }
 
@@ -389,7 +399,7 @@ mod tests {
             let within = SimhashChannel::first(3);
             let mut exact = Vec::new();
             let mut lists = vec![Vec::new(); asked.len()];
-            let mut buckets = Buckets::default();
+            let mut buckets = BucketContents::default();
             for (at, (d, keys, bits)) in records.iter().enumerate() {
                 let seq = Seq(at as u64 + 1);
                 // 0 and 1 flipped bits are within the radius, 20 are not.
@@ -408,10 +418,10 @@ mod tests {
             });
             let exact = postings(&exact);
             let lists = lists.iter().map(|list| postings(list)).collect::<Vec<_>>();
-            let filed = Filed { digest: &exact, keys: lists.iter().map(Vec::as_slice).collect() };
-            let mut hits = Hits::gather(filed, &keys, buckets, within.position);
-            let seqs: Seqs = hits.ids.iter().map(|id| (id.to_string(), Some(Seq(id[1..].parse().unwrap())))).collect();
-            hits.learn(&Texts::new(), &seqs);
+            let filed = FiledPostings { digest: &exact, keys: lists.iter().map(Vec::as_slice).collect() };
+            let mut hits = ProposedHits::gather(filed, &keys, buckets, within.position);
+            let seqs: RecordSeqs = hits.ids.iter().map(|id| (id.to_string(), Some(Seq(id[1..].parse().unwrap())))).collect();
+            hits.learn(&RecordTexts::new(), &seqs);
             let ranked = hits.rank();
             let got: Vec<(String, Via)> = ranked.items.iter().map(|item| (item.id.to_string(), item.via)).collect();
             let wanted: Vec<(String, Via)> =

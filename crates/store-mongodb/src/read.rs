@@ -1,7 +1,7 @@
 //! Reads of the index: pages of buckets, and texts of candidates. `postings` reads the posting lists.
 //!
 //! All reads use the session of the caller, so that within a transaction or a snapshot they show one moment. A bucket is read
-//! completely, but gives at most [`POSTINGS_PER_KEY`] records, those that were added first. These are the earliest records, except
+//! completely, but gives at most [`POSTINGS_PER_KEY`] records in the order of their addition. These are the earliest records, except
 //! in a generation that was built while other records were registered.
 
 use std::collections::BTreeSet;
@@ -11,15 +11,15 @@ use hashbrown::{HashMap, HashSet};
 use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
 use mongodb::{ClientSession, SessionCursor};
 
-use super::Shared;
+use super::SharedStore;
 use super::documents::{
-    self, BLOCKS, BucketNumber, COLLECTIONS, Number, PAGE_ENTRIES, PageDocument, RECORDS, RecordDocument, SIGNATURES,
-    damaged, seq_of,
+    self, BLOCKS, BucketNumber, COLLECTIONS, PAGE_ENTRIES, PageDocument, RECORDS, RecordDocument, SIGNATURES,
+    StoredNumber, damaged, seq_of,
 };
-use super::finds::{Find, Rows};
-use super::propose::{Signatures, Texts};
+use super::finds::{BoundedFind, FoundRows};
+use super::propose::{RecordSignatures, RecordTexts};
 use super::retry::TxnError;
-use super::write::Highest;
+use super::write::HighestPages;
 use doppel_core::collection::{CollectionName, Keep, Radius};
 use doppel_core::index::POSTINGS_PER_KEY;
 use doppel_core::index::probes::{self, Probe};
@@ -41,14 +41,14 @@ const POINTER_BYTES: usize = 4 << 10;
 /// A generation of a collection: the prefix of the keys of its documents.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GenerationKey {
-    pub(super) number: Number,
+    pub(super) number: StoredNumber,
     pub(super) generation: GenerationId,
 }
 
 /// The state of a collection at a moment, read from its document.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Pointer {
-    pub(super) number: Number,
+pub(super) struct CollectionPointer {
+    pub(super) number: StoredNumber,
     pub(super) generation: GenerationId,
     /// The generations except the live one, in ascending order.
     pub(super) others: Vec<GenerationId>,
@@ -62,7 +62,7 @@ pub(super) struct Pointer {
     pub(super) commits: Seq,
 }
 
-impl Pointer {
+impl CollectionPointer {
     /// Returns the state that a change must be based on. `is_overruled` is true if decisions about its record were changed since
     /// the change began.
     pub(super) fn moment(&self, is_overruled: bool) -> Moment<'_> {
@@ -71,16 +71,16 @@ impl Pointer {
     }
 
     /// Returns the find command that reads the pointer.
-    pub(super) fn find(name: &CollectionName) -> Find {
-        Find::new(COLLECTIONS, doc! { "_id": name.as_str() }, Self::projection(), 1, POINTER_BYTES)
+    pub(super) fn find(name: &CollectionName) -> BoundedFind {
+        BoundedFind::new(COLLECTIONS, doc! { "_id": name.as_str() }, Self::projection(), 1, POINTER_BYTES)
     }
 
-    /// Decodes the result of [`Pointer::find`].
-    pub(super) fn found(found: &Rows) -> doppel_store::Result<Option<Self>> {
+    /// Decodes the result of [`CollectionPointer::find`].
+    pub(super) fn found(found: &FoundRows) -> doppel_store::Result<Option<Self>> {
         found.iter().next().map(|found| Self::decode(found?)).transpose()
     }
 
-    /// Returns the projection of the fields that [`Pointer::decode`] reads.
+    /// Returns the projection of the fields that [`CollectionPointer::decode`] reads.
     pub(super) fn projection() -> Document {
         doc! {
             "number": 1, "generation": 1, "others.id": 1, "settings.keep": 1, "decided": 1, "forgotten": 1, "commits": 1,
@@ -110,11 +110,11 @@ impl Pointer {
 
 /// The contents of the buckets of a fingerprint.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Buckets {
+pub(super) struct BucketContents {
     /// Records within the radius, each once.
     pub(super) near: Vec<(Arc<str>, Fingerprint)>,
     /// The highest page of each bucket that has pages, and the number of entries that were added to it.
-    pub(super) highest: Highest,
+    pub(super) highest: HighestPages,
 }
 
 /// A query of the buckets around several fingerprints.
@@ -126,7 +126,7 @@ pub(super) struct BucketQuery {
     probed: Vec<(BucketNumber, usize)>,
 }
 
-impl Shared {
+impl SharedStore {
     /// Returns the highest page of each bucket of `fingerprints` that has pages. One round trip if there are fingerprints. It reads
     /// one index entry and one page of each bucket, however many pages the bucket has.
     pub(super) async fn highest_pages(
@@ -134,10 +134,10 @@ impl Shared {
         session: &mut ClientSession,
         place: GenerationKey,
         fingerprints: impl Iterator<Item = Fingerprint>,
-    ) -> Result<Highest, TxnError> {
+    ) -> Result<HighestPages, TxnError> {
         let buckets: BTreeSet<BucketNumber> = fingerprints.flat_map(documents::buckets).collect();
         if buckets.is_empty() {
-            return Ok(Highest::new());
+            return Ok(HighestPages::new());
         }
         let buckets: Vec<BucketNumber> = buckets.into_iter().collect();
         let pipeline = vec![
@@ -149,7 +149,7 @@ impl Shared {
         let asked = self.in_session(BLOCKS);
         let asked = asked.aggregate(pipeline).batch_size(BATCH * 10).session(&mut *session);
         let mut cursor = asked.with_type::<RawDocumentBuf>().await?;
-        let mut found = Highest::new();
+        let mut found = HighestPages::new();
         while cursor.advance(session).await? {
             let highest = cursor.current();
             let page = i32_of(highest, "p")?;
@@ -166,8 +166,8 @@ impl Shared {
         session: &mut ClientSession,
         place: GenerationKey,
         around: &BucketQuery,
-        found: Option<Rows>,
-    ) -> Result<Vec<Buckets>, TxnError> {
+        found: Option<FoundRows>,
+    ) -> Result<Vec<BucketContents>, TxnError> {
         if let Some(pages) = found.filter(|pages| pages.len() <= FEW_PAGES) {
             return Ok(around.read_all(&pages)?);
         }
@@ -188,7 +188,7 @@ impl Shared {
     pub(super) async fn seqs(
         &self,
         session: &mut ClientSession,
-        number: Number,
+        number: StoredNumber,
         ids: &[&str],
     ) -> Result<HashMap<String, Seq>, TxnError> {
         let records = self.in_session(RECORDS);
@@ -209,7 +209,7 @@ impl Shared {
         session: &mut ClientSession,
         place: GenerationKey,
         ids: &[&str],
-    ) -> Result<Texts, TxnError> {
+    ) -> Result<RecordTexts, TxnError> {
         let records = self.in_session(RECORDS);
         let asked = records.find(among(place.number, ids)).projection(doc! { "verdict": 0 }).batch_size(BATCH);
         let mut cursor = asked.session(&mut *session).await?;
@@ -242,7 +242,7 @@ impl Shared {
         session: &mut ClientSession,
         place: GenerationKey,
         ids: &[&str],
-    ) -> Result<Signatures, TxnError> {
+    ) -> Result<RecordSignatures, TxnError> {
         let all = self.in_session(SIGNATURES);
         let asked = all.find(signatures_among(place, ids)).projection(doc! { "signed": 1 });
         let mut cursor = asked.batch_size(BATCH).session(&mut *session).await?;
@@ -256,7 +256,7 @@ impl Shared {
     }
 
     /// Reads the record with this id, outside a transaction.
-    pub(super) async fn stored(&self, number: Number, id: &RecordId) -> Result<Option<RecordDocument>, TxnError> {
+    pub(super) async fn stored(&self, number: StoredNumber, id: &RecordId) -> Result<Option<RecordDocument>, TxnError> {
         let found = self.raw(RECORDS).find_one(doc! { "_id": documents::record_key(number, id) }).await?;
         Ok(found.map(|found| RecordDocument::decode(&found)).transpose()?)
     }
@@ -284,14 +284,14 @@ impl BucketQuery {
     }
 
     /// Returns the find command of the pages. It returns [`FEW_PAGES`] + 1 pages if there are more.
-    pub(super) fn find(&self, place: GenerationKey) -> Option<Find> {
+    pub(super) fn find(&self, place: GenerationKey) -> Option<BoundedFind> {
         let filter = self.filter(place)?;
-        Some(Find::new(BLOCKS, filter, PageDocument::projection(), FEW_PAGES + 1, PAGE_BYTES))
+        Some(BoundedFind::new(BLOCKS, filter, PageDocument::projection(), FEW_PAGES + 1, PAGE_BYTES))
     }
 
     /// Returns the contents of the buckets of each fingerprint, in the order of the fingerprints, from all their pages. O(entries
     /// in the buckets).
-    fn read_all(&self, pages: &Rows) -> doppel_store::Result<Vec<Buckets>> {
+    fn read_all(&self, pages: &FoundRows) -> doppel_store::Result<Vec<BucketContents>> {
         let mut looking = self.looking();
         let pages = pages.iter().map(|page| PageDocument::decode(page?));
         let mut pages = pages.collect::<doppel_store::Result<Vec<_>>>()?;
@@ -301,12 +301,12 @@ impl BucketQuery {
     }
 
     /// Returns an empty reader for each fingerprint.
-    fn looking(&self) -> Vec<Looking> {
-        self.fingerprints.iter().map(|fingerprint| Looking::around(*fingerprint)).collect()
+    fn looking(&self) -> Vec<BucketReader> {
+        self.fingerprints.iter().map(|fingerprint| BucketReader::around(*fingerprint)).collect()
     }
 
     /// Reads a page for all fingerprints that need its bucket. The caller passes the pages sorted by bucket and page.
-    fn read(&self, page: &PageDocument<'_>, looking: &mut [Looking]) -> doppel_store::Result<()> {
+    fn read(&self, page: &PageDocument<'_>, looking: &mut [BucketReader]) -> doppel_store::Result<()> {
         let first = self.probed.partition_point(|(number, _)| *number < page.bucket);
         let mut probed = self.probed[first..].iter().take_while(|(number, _)| *number == page.bucket);
         probed.try_for_each(|(_, at)| looking[*at].read(page, self.radius))
@@ -321,17 +321,17 @@ fn probed_buckets(fingerprint: Fingerprint, radius: Radius) -> impl Iterator<Ite
 }
 
 /// Collects the contents of the buckets of one fingerprint, page by page.
-struct Looking {
+struct BucketReader {
     fingerprint: Option<Fingerprint>,
-    found: Buckets,
+    found: BucketContents,
     seen: HashSet<Arc<str>>,
     /// The bucket of the last page, and the number of records that it has given.
     taken: (BucketNumber, usize),
 }
 
-impl Looking {
+impl BucketReader {
     fn around(fingerprint: Option<Fingerprint>) -> Self {
-        Self { fingerprint, found: Buckets::default(), seen: HashSet::new(), taken: (-1, 0) }
+        Self { fingerprint, found: BucketContents::default(), seen: HashSet::new(), taken: (-1, 0) }
     }
 
     /// Reads a page. The pages of a bucket follow one another in ascending order.
@@ -365,7 +365,7 @@ pub(super) fn signatures_among(place: GenerationKey, ids: &[&str]) -> Document {
     doc! { "_id": { "$in": keys.map(Bson::from).collect::<Vec<_>>() } }
 }
 
-pub(super) fn among(number: Number, ids: &[&str]) -> Document {
+pub(super) fn among(number: StoredNumber, ids: &[&str]) -> Document {
     let keys: Vec<Bson> = ids.iter().map(|id| Bson::from(doc! { "c": number, "id": *id })).collect();
     doc! { "_id": { "$in": keys } }
 }
@@ -393,7 +393,8 @@ mod tests {
     fn the_limit_of_page_bytes_holds_for_a_full_page_of_the_longest_ids() {
         let longest = id(&"x".repeat(MAX_ID_BYTES));
         let entries = (0..PAGE_ENTRIES).map(|_| (Fingerprint(u64::MAX), longest.to_string()));
-        let mut page = documents::page(Number::MAX, (GenerationId(u32::MAX), BucketNumber::MAX, i32::MAX), entries);
+        let mut page =
+            documents::page(StoredNumber::MAX, (GenerationId(u32::MAX), BucketNumber::MAX, i32::MAX), entries);
         for name in ["c", "g", "blockName"] {
             page.remove(name);
         }

@@ -8,14 +8,14 @@ use async_trait::async_trait;
 use mongodb::ClientSession;
 use mongodb::bson::doc;
 
-use super::Shared;
-use super::doctor::{Examined, is_of};
+use super::SharedStore;
+use super::doctor::{ExaminedGeneration, is_of};
 use super::documents::{
-    self, CHANGES, Page, RECORDS, REFILED, RecordDocument, SIGNATURES, SignatureDocument, encode_change, record_key,
+    self, CHANGES, PageKey, RECORDS, REFILED, RecordDocument, SIGNATURES, SignatureDocument, encode_change, record_key,
     signature_key,
 };
 use super::read::GenerationKey;
-use super::retry::{End, TxnError, Work};
+use super::retry::{TransactionEnd, TransactionWork, TxnError};
 use super::write::IndexWrites;
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::record::RecordId;
@@ -24,7 +24,7 @@ use doppel_core::schemes::statistics::Statistics;
 use doppel_store::changes::{LoggedChange, LoggedKind};
 use doppel_store::{Result, Seq, StoreError};
 
-impl Shared {
+impl SharedStore {
     /// Returns the profile of a generation with its stored statistics, because the choice of posting keys may depend on them.
     pub(super) async fn profile(&self, place: GenerationKey, settings: &Settings) -> Result<Profile> {
         let statistics = self.statistics(place.number, place.generation).await?;
@@ -41,26 +41,26 @@ impl Shared {
     pub(super) async fn mend(
         &self,
         name: &CollectionName,
-        examined: &Examined<'_>,
+        examined: &ExaminedGeneration<'_>,
         id: &RecordId,
-        pages: BTreeSet<Page>,
+        pages: BTreeSet<PageKey>,
     ) -> Result<()> {
         let profile = self.profile(examined.place, examined.settings).await?;
-        let mut work = Mending { shared: self, name, examined, id, pages, profile };
+        let mut work = RepairTransaction { shared: self, name, examined, id, pages, profile };
         self.transact_queued(examined.place.number, &mut work).await
     }
 }
 
-struct Mending<'a> {
-    shared: &'a Shared,
+struct RepairTransaction<'a> {
+    shared: &'a SharedStore,
     name: &'a CollectionName,
-    examined: &'a Examined<'a>,
+    examined: &'a ExaminedGeneration<'a>,
     id: &'a RecordId,
-    pages: BTreeSet<Page>,
+    pages: BTreeSet<PageKey>,
     profile: Profile,
 }
 
-impl Mending<'_> {
+impl RepairTransaction<'_> {
     /// Returns the stored signatures if they belong to this version of the record; otherwise computes them from its text.
     fn sign(&self, record: &RecordDocument, signature: Option<&SignatureDocument>) -> Result<Signed> {
         let profile = &self.profile;
@@ -81,7 +81,7 @@ impl Mending<'_> {
     }
 }
 
-impl Mending<'_> {
+impl RepairTransaction<'_> {
     /// Logs that the lists of the record changed, because instances cache lists.
     async fn log(
         &self,
@@ -97,10 +97,10 @@ impl Mending<'_> {
 }
 
 #[async_trait]
-impl Work for Mending<'_> {
+impl TransactionWork for RepairTransaction<'_> {
     type Answer = ();
 
-    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<()>, TxnError> {
+    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<TransactionEnd<()>, TxnError> {
         let shared = self.shared;
         let place = self.examined.place;
         let id = self.id;
@@ -121,7 +121,7 @@ impl Work for Mending<'_> {
             if !self.examined.is_building {
                 self.log(session, last, LoggedKind::Removed).await?;
             }
-            return Ok(End::Commit(()));
+            return Ok(TransactionEnd::Commit(()));
         };
         let seq = record.record.seq;
         let mut highest = shared.highest_pages(session, place, signed.fingerprint().into_iter()).await?;
@@ -137,6 +137,6 @@ impl Work for Mending<'_> {
             shared.documents(RECORDS).update_one(key, digest).session(&mut *session).await?;
         }
         self.log(session, last, LoggedKind::Updated { seq }).await?;
-        Ok(End::Commit(()))
+        Ok(TransactionEnd::Commit(()))
     }
 }

@@ -1,6 +1,6 @@
 //! Transactions with a deadline, and the meanings of the errors of the server.
 //!
-//! [`Retry::transact`] runs a piece of work as one transaction (snapshot, majority) as often as necessary. After a conflict or the
+//! [`TransactionRunner::transact`] runs a piece of work as one transaction (snapshot, majority) as often as necessary. After a conflict or the
 //! loss of the primary, it runs the work again; after a commit with an unknown result, it commits again; the deadline ends both. No
 //! wait in this module is longer than the time until the deadline.
 
@@ -51,11 +51,11 @@ const PASSING: [i32; 16] = [
 
 /// The time at which a call must have been answered.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Deadline {
+pub(super) struct CallDeadline {
     at: Instant,
 }
 
-impl Deadline {
+impl CallDeadline {
     pub(super) fn after(duration: Duration) -> Self {
         Self { at: Instant::now() + duration }
     }
@@ -102,7 +102,7 @@ impl From<StoreError> for TxnError {
 
 /// The way in which an attempt ends.
 #[derive(Debug)]
-pub(super) enum End<T> {
+pub(super) enum TransactionEnd<T> {
     /// Commit the changes.
     Commit(T),
     /// Discard the changes.
@@ -111,43 +111,46 @@ pub(super) enum End<T> {
 
 /// The work of one transaction. It may be attempted several times.
 #[async_trait]
-pub(super) trait Work: Send {
+pub(super) trait TransactionWork: Send {
     /// The result of the work.
     type Answer: Send;
 
     /// Makes one attempt. All reads and writes use `session`.
-    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<Self::Answer>, TxnError>;
+    async fn attempt(
+        &mut self,
+        session: &mut ClientSession,
+    ) -> std::result::Result<TransactionEnd<Self::Answer>, TxnError>;
 }
 
 /// Counts the transactions of a store and their attempts.
 #[derive(Debug, Default)]
-pub(super) struct Retry {
+pub(super) struct TransactionRunner {
     attempts: AtomicU64,
     transactions: AtomicU64,
 }
 
-impl Retry {
+impl TransactionRunner {
     /// Returns the number of transactions and the number of their attempts.
     pub(super) fn counts(&self) -> (u64, u64) {
         (self.transactions.load(Ordering::Relaxed), self.attempts.load(Ordering::Relaxed))
     }
 
     /// Runs `work` until it commits or aborts, fails with a final error, or reaches the deadline.
-    pub(super) async fn transact<W: Work>(
+    pub(super) async fn transact<W: TransactionWork>(
         &self,
         client: &Client,
-        deadline: Deadline,
+        deadline: CallDeadline,
         work: &mut W,
     ) -> Result<W::Answer> {
         self.transact_at_most(u32::MAX, client, deadline, work).await
     }
 
-    /// As [`Retry::transact`], but stops after `most` attempts.
-    pub(super) async fn transact_at_most<W: Work>(
+    /// As [`TransactionRunner::transact`], but stops after `most` attempts.
+    pub(super) async fn transact_at_most<W: TransactionWork>(
         &self,
         most: u32,
         client: &Client,
-        deadline: Deadline,
+        deadline: CallDeadline,
         work: &mut W,
     ) -> Result<W::Answer> {
         self.transactions.fetch_add(1, Ordering::Relaxed);
@@ -181,16 +184,20 @@ impl Retry {
 }
 
 /// Makes one attempt and commits it. If the future is dropped, the session aborts uncommitted changes.
-async fn once<W: Work>(client: &Client, deadline: Deadline, work: &mut W) -> std::result::Result<W::Answer, TxnError> {
+async fn once<W: TransactionWork>(
+    client: &Client,
+    deadline: CallDeadline,
+    work: &mut W,
+) -> std::result::Result<W::Answer, TxnError> {
     let mut session = client.start_session().await?;
     session.start_transaction().with_options(options(deadline)).await?;
     match work.attempt(&mut session).await? {
-        End::Abort(answer) => Ok(answer),
-        End::Commit(answer) => commit(&mut session, deadline).await.map(|()| answer),
+        TransactionEnd::Abort(answer) => Ok(answer),
+        TransactionEnd::Commit(answer) => commit(&mut session, deadline).await.map(|()| answer),
     }
 }
 
-async fn commit(session: &mut ClientSession, deadline: Deadline) -> std::result::Result<(), TxnError> {
+async fn commit(session: &mut ClientSession, deadline: CallDeadline) -> std::result::Result<(), TxnError> {
     // The outer timeout would report a commit as late. It must be reported as unknown, and therefore this limit is slightly
     // earlier.
     let limit = deadline.at().checked_sub(Duration::from_millis(20)).unwrap_or(deadline.at());
@@ -213,7 +220,7 @@ async fn commit(session: &mut ClientSession, deadline: Deadline) -> std::result:
     Err(TxnError::Store(StoreError::Unknown("the database did not confirm the commit in time".into())))
 }
 
-fn options(deadline: Deadline) -> TransactionOptions {
+fn options(deadline: CallDeadline) -> TransactionOptions {
     TransactionOptions::builder()
         .read_concern(ReadConcern::snapshot())
         .write_concern(super::server::durable())
@@ -223,12 +230,12 @@ fn options(deadline: Deadline) -> TransactionOptions {
 }
 
 /// Waits a random time that grows with the attempts. Returns `Err` if the deadline comes first.
-pub(super) async fn pause(attempt: u32, deadline: Deadline) -> std::result::Result<(), ()> {
+pub(super) async fn pause(attempt: u32, deadline: CallDeadline) -> std::result::Result<(), ()> {
     pause_below(Duration::from_millis(2 << attempt.min(6)).min(MAX_PAUSE), deadline).await
 }
 
 /// Waits a random time below `ceiling`. Returns `Err` if the deadline comes first.
-async fn pause_below(ceiling: Duration, deadline: Deadline) -> std::result::Result<(), ()> {
+async fn pause_below(ceiling: Duration, deadline: CallDeadline) -> std::result::Result<(), ()> {
     let pause = ceiling.mul_f64(jitter());
     if pause >= deadline.left() {
         return Err(());
@@ -383,7 +390,7 @@ mod tests {
 
     #[test]
     fn a_commit_waits_for_the_journals_of_a_majority() {
-        let concern = options(Deadline::after(Duration::from_secs(1))).write_concern;
+        let concern = options(CallDeadline::after(Duration::from_secs(1))).write_concern;
         assert_eq!(concern.and_then(|concern| concern.journal), Some(true));
     }
 
@@ -411,7 +418,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_pause_never_outlasts_the_deadline() {
-        let deadline = Deadline::after(Duration::ZERO);
+        let deadline = CallDeadline::after(Duration::ZERO);
         assert!(pause(10, deadline).await.is_err() || deadline.left().is_zero());
     }
 }

@@ -20,17 +20,17 @@ const FILES: [(&str, &str); 5] = [
 
 /// A migration.
 #[derive(Clone, Debug)]
-pub(super) struct Migration {
+pub(super) struct SchemaMigration {
     pub(super) number: i32,
     pub(super) name: String,
     pub(super) checksum: String,
-    pub(super) content: Content,
+    pub(super) content: MigrationContent,
 }
 
 /// The content of a migration file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Content {
+pub(super) struct MigrationContent {
     pub(super) summary: String,
     pub(super) collections: Vec<CollectionSchema>,
 }
@@ -63,7 +63,7 @@ pub(super) struct IndexSchema {
     pub(super) name: String,
     pub(super) key: serde_json::Value,
     #[serde(default)]
-    pub(super) unique: Unique,
+    pub(super) unique: IndexUniqueness,
     /// The filter of the documents that the index contains. Without a filter, it contains all documents.
     #[serde(default)]
     pub(super) partial: Option<serde_json::Value>,
@@ -72,14 +72,14 @@ pub(super) struct IndexSchema {
 /// States whether an index is unique.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(from = "serde_json::Value")]
-pub(super) enum Unique {
+pub(super) enum IndexUniqueness {
     #[default]
     No,
     Yes,
     UnlessSharded,
 }
 
-impl From<serde_json::Value> for Unique {
+impl From<serde_json::Value> for IndexUniqueness {
     fn from(value: serde_json::Value) -> Self {
         match value {
             serde_json::Value::Bool(true) => Self::Yes,
@@ -91,7 +91,7 @@ impl From<serde_json::Value> for Unique {
 
 /// A migration that was applied to a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Applied {
+pub(super) struct AppliedMigration {
     pub(super) number: i32,
     pub(super) name: String,
     pub(super) checksum: String,
@@ -127,28 +127,28 @@ pub struct Status {
 }
 
 /// Returns all migrations of this build.
-pub(super) fn migrations() -> Result<Vec<Migration>> {
+pub(super) fn migrations() -> Result<Vec<SchemaMigration>> {
     FILES.iter().map(|(name, text)| parse(name, text)).collect()
 }
 
-fn parse(name: &str, text: &str) -> Result<Migration> {
+fn parse(name: &str, text: &str) -> Result<SchemaMigration> {
     let number = name.split('_').next().and_then(|number| number.parse().ok());
     let content = serde_json::from_str(text).map_err(|error| migration_error(name, &error.to_string()))?;
     let checksum = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
     let number = number.ok_or_else(|| migration_error(name, "the name does not begin with a number"))?;
-    Ok(Migration { number, name: (*name).to_owned(), checksum, content })
+    Ok(SchemaMigration { number, name: (*name).to_owned(), checksum, content })
 }
 
 fn migration_error(name: &str, reason: &str) -> StoreError {
     StoreError::Internal(format!("migration {name}: {reason}"))
 }
 /// True if a migration contains shard keys.
-pub(super) fn has_shard_keys(migration: &Migration) -> bool {
+pub(super) fn has_shard_keys(migration: &SchemaMigration) -> bool {
     migration.content.collections.iter().any(|collection| collection.shard.is_some())
 }
 
 /// Returns the state of every migration, those of this build first.
-pub(super) fn plan(migrations: &[Migration], applied: &[Applied], on_cluster: bool) -> Vec<Status> {
+pub(super) fn plan(migrations: &[SchemaMigration], applied: &[AppliedMigration], on_cluster: bool) -> Vec<Status> {
     let known = migrations.iter().map(|migration| {
         let found = applied.iter().find(|applied| applied.number == migration.number);
         let shards = has_shard_keys(migration);
@@ -216,7 +216,7 @@ pub(super) struct ActualIndex {
 
 /// A difference between a database and the schema that this version needs.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Difference {
+pub(super) enum SchemaDifference {
     MissingCollection,
     Validator,
     MissingIndex(RequiredIndex),
@@ -229,7 +229,7 @@ pub(super) enum Difference {
     OtherShardKey(Document),
 }
 
-impl Difference {
+impl SchemaDifference {
     /// Describes the difference of the collection `name`, and how to repair it.
     pub(super) fn describe(&self, name: &str) -> String {
         let migrate = "run doppel migrate";
@@ -260,7 +260,7 @@ fn in_words(key: &Document) -> String {
 }
 
 /// Returns the schema that results from all of `migrations`. The collections have the order in which they first occur.
-pub(super) fn required(migrations: &[Migration], on_cluster: bool) -> Result<Vec<RequiredCollection>> {
+pub(super) fn required(migrations: &[SchemaMigration], on_cluster: bool) -> Result<Vec<RequiredCollection>> {
     let mut all: Vec<RequiredCollection> = Vec::new();
     for collection in migrations.iter().flat_map(|migration| &migration.content.collections) {
         if collection.drop {
@@ -309,14 +309,15 @@ fn hashed_index(shard_key: &Document) -> Option<RequiredIndex> {
 
 impl RequiredIndex {
     pub(super) fn of(index: &IndexSchema, on_cluster: bool) -> Result<Self> {
-        let unique = index.unique == Unique::Yes || (index.unique == Unique::UnlessSharded && !on_cluster);
+        let unique =
+            index.unique == IndexUniqueness::Yes || (index.unique == IndexUniqueness::UnlessSharded && !on_cluster);
         // The name differs from the name of the unique index, so that both can exist while one replaces the other.
         let name = match index.unique {
-            Unique::UnlessSharded if on_cluster => format!("{}_not_unique", index.name),
+            IndexUniqueness::UnlessSharded if on_cluster => format!("{}_not_unique", index.name),
             _ => index.name.clone(),
         };
         let partial = index.partial.as_ref().map(to_document).transpose()?;
-        let any_name = index.unique == Unique::UnlessSharded;
+        let any_name = index.unique == IndexUniqueness::UnlessSharded;
         Ok(Self { name, key: to_document(&index.key)?, unique, partial, any_name })
     }
 
@@ -344,28 +345,28 @@ fn without_number_type(value: &Bson) -> Bson {
 
 /// Returns the differences of one collection in an order in which they can be repaired while the service runs: missing parts before
 /// parts that must be removed.
-pub(super) fn compare(required: &RequiredCollection, actual: Option<&ActualCollection>) -> Vec<Difference> {
-    let Some(actual) = actual else { return vec![Difference::MissingCollection] };
+pub(super) fn compare(required: &RequiredCollection, actual: Option<&ActualCollection>) -> Vec<SchemaDifference> {
+    let Some(actual) = actual else { return vec![SchemaDifference::MissingCollection] };
     let mut differences = Vec::new();
     if required.validator.is_some() && required.validator != actual.validator {
-        differences.push(Difference::Validator);
+        differences.push(SchemaDifference::Validator);
     }
     for index in &required.indexes {
         let named = actual.indexes.iter().find(|other| other.name == index.name);
         let there = actual.indexes.iter().any(|other| index.is(other) && (index.any_name || other.name == index.name));
         match named {
             _ if there => {}
-            Some(_) => differences.push(Difference::OtherIndex(index.clone())),
-            None => differences.push(Difference::MissingIndex(index.clone())),
+            Some(_) => differences.push(SchemaDifference::OtherIndex(index.clone())),
+            None => differences.push(SchemaDifference::MissingIndex(index.clone())),
         }
     }
     let Some(key) = &required.shard_key else { return differences };
     let refused = actual.indexes.iter().filter(|index| index.unique && !begins_with(&index.key, key));
-    differences.extend(refused.map(|index| Difference::UniqueIndex(index.name.clone())));
+    differences.extend(refused.map(|index| SchemaDifference::UniqueIndex(index.name.clone())));
     match &actual.shard_key {
         ShardKey::Key(actual) if same_key(actual, key) => {}
-        ShardKey::Key(_) => differences.push(Difference::OtherShardKey(key.clone())),
-        ShardKey::None => differences.push(Difference::MissingShardKey(key.clone())),
+        ShardKey::Key(_) => differences.push(SchemaDifference::OtherShardKey(key.clone())),
+        ShardKey::None => differences.push(SchemaDifference::MissingShardKey(key.clone())),
         ShardKey::Unknown => {}
     }
     differences
@@ -418,9 +419,9 @@ fn to_bson(value: &serde_json::Value) -> Bson {
 mod tests {
     use super::*;
 
-    fn applied(migration: &Migration, sharded: bool) -> Applied {
-        let Migration { number, name, checksum, content: _ } = migration.clone();
-        Applied { number, name, checksum, at: "2026-01-01T00:00:00Z".into(), sharded }
+    fn applied(migration: &SchemaMigration, sharded: bool) -> AppliedMigration {
+        let SchemaMigration { number, name, checksum, content: _ } = migration.clone();
+        AppliedMigration { number, name, checksum, at: "2026-01-01T00:00:00Z".into(), sharded }
     }
 
     #[test]
@@ -439,7 +440,7 @@ mod tests {
         edited.checksum = "0".repeat(64);
         let error = check(&plan(&known, &[edited], false)).unwrap_err().to_string();
         assert!(error.contains("restore the file"), "{error}");
-        let newer = Applied { number: 9999, name: "9999_later".into(), ..applied(&known[0], false) };
+        let newer = AppliedMigration { number: 9999, name: "9999_later".into(), ..applied(&known[0], false) };
         let error = check(&plan(&known, &[newer], false)).unwrap_err().to_string();
         assert!(error.contains("9999_later") && error.contains("newer doppel"), "{error}");
     }
@@ -473,7 +474,7 @@ mod tests {
         let validator = collections.validator.clone().unwrap();
         assert!(!validator.to_string().contains("\"empty\""), "only 0001 and 0002 required this field");
         assert!(all.iter().all(|collection| compare(collection, Some(&actual(collection))).is_empty()));
-        assert!(compare(&all[0], None) == [Difference::MissingCollection]);
+        assert!(compare(&all[0], None) == [SchemaDifference::MissingCollection]);
     }
 
     #[test]
@@ -481,7 +482,7 @@ mod tests {
         let known = migrations().unwrap();
         let set = required(&known, false).unwrap();
         let cluster = required(&known, true).unwrap();
-        let moved: Vec<(String, Vec<Difference>)> = set
+        let moved: Vec<(String, Vec<SchemaDifference>)> = set
             .iter()
             .zip(&cluster)
             .map(|(set, cluster)| (cluster.name.clone(), compare(cluster, Some(&actual(set)))))
@@ -502,11 +503,11 @@ mod tests {
         assert!(compare(&cluster[1], Some(&earlier)).is_empty());
     }
 
-    fn short_description(difference: &Difference) -> String {
+    fn short_description(difference: &SchemaDifference) -> String {
         match difference {
-            Difference::MissingIndex(index) => format!("index {}", index.name),
-            Difference::UniqueIndex(name) => format!("unique {name}"),
-            Difference::MissingShardKey(key) => format!("key {}", in_words(key)),
+            SchemaDifference::MissingIndex(index) => format!("index {}", index.name),
+            SchemaDifference::UniqueIndex(name) => format!("unique {name}"),
+            SchemaDifference::MissingShardKey(key) => format!("key {}", in_words(key)),
             other => format!("{other:?}"),
         }
     }

@@ -21,7 +21,7 @@ const LONG_TRANSACTIONS_S: i64 = 15;
 
 /// The kind of deployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Topology {
+pub(super) enum ServerTopology {
     ReplicaSet,
     /// A sharded cluster behind mongos.
     Cluster,
@@ -103,7 +103,7 @@ async fn timed_hello(database: &Database, own: fn() -> u64) -> mongodb::error::R
 
 /// Reads the properties of the server, and returns an error if it is not usable. `own` returns the time of this machine in
 /// microseconds since 1970.
-pub(super) async fn inspect(server: &ServerClient, own: fn() -> u64) -> Result<Topology> {
+pub(super) async fn inspect(server: &ServerClient, own: fn() -> u64) -> Result<ServerTopology> {
     let ServerClient { client, is_direct } = server;
     let admin = client.database("admin");
     let asked = own();
@@ -197,12 +197,12 @@ pub(super) fn check_database(name: &str) -> Result<()> {
     }
 }
 
-fn topology(hello: &Document) -> Result<Topology> {
+fn topology(hello: &Document) -> Result<ServerTopology> {
     if hello.get_str("msg").is_ok_and(|kind| kind == "isdbgrid") {
-        return Ok(Topology::Cluster);
+        return Ok(ServerTopology::Cluster);
     }
     if hello.contains_key("setName") {
-        return Ok(Topology::ReplicaSet);
+        return Ok(ServerTopology::ReplicaSet);
     }
     let remedy = match hello.get_bool("isreplicaset") {
         Ok(true) => "the replica set is not initiated; run once: mongosh --eval 'rs.initiate()'",
@@ -259,7 +259,7 @@ pub(super) async fn check_shards(database: &Database) -> Result<()> {
 }
 
 /// Compares the clocks every [`WATCH_CLOCK_EVERY`]. Logs when they begin and cease to differ, until the store is closed or dropped.
-pub(super) async fn watch_clock(shared: std::sync::Weak<super::Shared>) {
+pub(super) async fn watch_clock(shared: std::sync::Weak<super::SharedStore>) {
     let mut was_wrong = false;
     loop {
         tokio::time::sleep(WATCH_CLOCK_EVERY).await;
@@ -311,8 +311,8 @@ mod tests {
         assert!(error.contains("mongod --replSet rs0") && error.contains("rs.initiate()"), "{error}");
         let error = topology(&doc! { "isreplicaset": true }).unwrap_err().to_string();
         assert!(error.contains("rs.initiate()"), "{error}");
-        assert_eq!(topology(&doc! { "setName": "rs0" }).unwrap(), Topology::ReplicaSet);
-        assert_eq!(topology(&doc! { "msg": "isdbgrid" }).unwrap(), Topology::Cluster);
+        assert_eq!(topology(&doc! { "setName": "rs0" }).unwrap(), ServerTopology::ReplicaSet);
+        assert_eq!(topology(&doc! { "msg": "isdbgrid" }).unwrap(), ServerTopology::Cluster);
     }
 
     #[test]

@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use mongodb::bson::{Document, doc};
 
-use super::Shared;
-use super::documents::{BLOCKS, BUCKETS, BucketNumber, Number, generation_key};
+use super::SharedStore;
+use super::documents::{BLOCKS, BUCKETS, BucketNumber, StoredNumber, generation_key};
 use super::retry;
-use super::server::Topology;
+use super::server::ServerTopology;
 use doppel_store::GenerationId;
 
 /// Returns the lowest bucket of each part if the buckets are split into `parts` of equal size.
@@ -22,10 +22,10 @@ fn bounds(parts: usize) -> Vec<BucketNumber> {
     (0..parts).map(|part| BucketNumber::try_from(BUCKETS * part / parts.max(1)).unwrap_or(0)).collect()
 }
 
-impl Shared {
+impl SharedStore {
     /// Starts to spread the pages of a new generation, and returns at once.
-    pub(super) fn begin_to_spread(self: &Arc<Self>, number: Number, generation: GenerationId) {
-        if self.topology != Topology::Cluster {
+    pub(super) fn begin_to_spread(self: &Arc<Self>, number: StoredNumber, generation: GenerationId) {
+        if self.topology != ServerTopology::Cluster {
             return;
         }
         let shared = Arc::clone(self);
@@ -41,7 +41,7 @@ impl Shared {
     }
 
     /// Splits the pages of a generation and moves each part to a shard. Two commands for each shard.
-    async fn spread_pages(&self, number: Number, generation: GenerationId) -> mongodb::error::Result<()> {
+    async fn spread_pages(&self, number: StoredNumber, generation: GenerationId) -> mongodb::error::Result<()> {
         let admin = self.client.database("admin");
         let listed = admin.run_command(doc! { "listShards": 1 }).await?;
         let shards = listed.get_array("shards").into_iter().flatten().filter_map(|shard| shard.as_document());
@@ -59,7 +59,7 @@ impl Shared {
     }
 }
 
-fn bucket_key(number: Number, generation: GenerationId, bucket: BucketNumber) -> Document {
+fn bucket_key(number: StoredNumber, generation: GenerationId, bucket: BucketNumber) -> Document {
     let mut key = generation_key(number, generation);
     key.insert("b", bucket);
     key

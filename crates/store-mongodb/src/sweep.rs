@@ -10,11 +10,11 @@ use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::documents::{
-    self, BLOCKS, CHANGES, CHECKPOINTS, COLLECTIONS, DECISIONS, DROPPED, Number, RECORDS, SIGNATURES, STATISTICS,
+    self, BLOCKS, CHANGES, CHECKPOINTS, COLLECTIONS, DECISIONS, DROPPED, RECORDS, SIGNATURES, STATISTICS, StoredNumber,
     generation_key, signatures_of,
 };
-use super::retry::{self, End, TxnError, Work};
-use super::{MongoStore, Shared, records_of};
+use super::retry::{self, TransactionEnd, TransactionWork, TxnError};
+use super::{MongoStore, SharedStore, records_of};
 use doppel_core::collection::CollectionName;
 use doppel_store::{GenerationId, Result};
 
@@ -25,12 +25,12 @@ const LAST_PAUSE: Duration = Duration::from_secs(60);
 /// A dropped collection, or a dropped generation of a collection.
 #[derive(Clone, Copy)]
 pub(super) struct SweepTarget {
-    pub(super) number: Number,
+    pub(super) number: StoredNumber,
     pub(super) generation: Option<GenerationId>,
 }
 
 /// Returns the note that documents must be deleted.
-pub(super) fn note(number: Number, generation: Option<GenerationId>) -> Document {
+pub(super) fn note(number: StoredNumber, generation: Option<GenerationId>) -> Document {
     match generation {
         None => doc! { "_id": number },
         Some(generation) => doc! { "_id": generation_key(number, generation) },
@@ -49,28 +49,31 @@ fn noted(note: &Document) -> Option<SweepTarget> {
 }
 
 /// The transaction that deletes the document of a collection and stores a note that its other documents must be deleted.
-struct Drop<'a> {
-    shared: &'a Shared,
+struct DropTransaction<'a> {
+    shared: &'a SharedStore,
     name: &'a CollectionName,
 }
 
 #[async_trait]
-impl Work for Drop<'_> {
-    type Answer = Option<Number>;
+impl TransactionWork for DropTransaction<'_> {
+    type Answer = Option<StoredNumber>;
 
-    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<Option<Number>>, TxnError> {
+    async fn attempt(
+        &mut self,
+        session: &mut ClientSession,
+    ) -> std::result::Result<TransactionEnd<Option<StoredNumber>>, TxnError> {
         let collections = self.shared.documents(COLLECTIONS);
         let gone = collections.find_one_and_delete(doc! { "_id": self.name.as_str() }).session(&mut *session).await?;
-        let Some(document) = gone else { return Ok(End::Abort(None)) };
+        let Some(document) = gone else { return Ok(TransactionEnd::Abort(None)) };
         let number = document.get_i32("number").map_err(documents::damaged)?;
         self.shared.documents(DROPPED).insert_one(note(number, None)).session(&mut *session).await?;
-        Ok(End::Commit(Some(number)))
+        Ok(TransactionEnd::Commit(Some(number)))
     }
 }
 
-pub(super) async fn drop_collection(shared: Arc<Shared>, name: &CollectionName) -> Result<bool> {
+pub(super) async fn drop_collection(shared: Arc<SharedStore>, name: &CollectionName) -> Result<bool> {
     let dropped = match shared.cached(name).await? {
-        Some(known) => shared.transact_queued(known.number, &mut Drop { shared: &shared, name }).await?,
+        Some(known) => shared.transact_queued(known.number, &mut DropTransaction { shared: &shared, name }).await?,
         None => None,
     };
     shared.cache.forget(name);
@@ -101,7 +104,7 @@ impl MongoStore {
 }
 
 /// Deletes the documents of `target`: at once, and a second time when all registrations that began before the drop have ended.
-pub(super) async fn sweep(shared: Arc<Shared>, target: SweepTarget) {
+pub(super) async fn sweep(shared: Arc<SharedStore>, target: SweepTarget) {
     for round in 0..2 {
         if round == 1 {
             tokio::time::sleep((shared.options.deadline * 2).max(shared.options.staleness * 2)).await;
@@ -124,7 +127,7 @@ pub(super) async fn sweep(shared: Arc<Shared>, target: SweepTarget) {
     }
 }
 
-async fn sweep_once(shared: &Shared, target: SweepTarget) -> mongodb::error::Result<()> {
+async fn sweep_once(shared: &SharedStore, target: SweepTarget) -> mongodb::error::Result<()> {
     let SweepTarget { number, generation } = target;
     let filters = match generation {
         None => {

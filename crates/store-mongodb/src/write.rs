@@ -6,8 +6,10 @@ use hashbrown::HashMap;
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::Shared;
-use super::documents::{self, BLOCKS, BucketNumber, Number, PAGE_ENTRIES, Page, SIGNATURES, SignatureDocument};
+use super::SharedStore;
+use super::documents::{
+    self, BLOCKS, BucketNumber, PAGE_ENTRIES, PageKey, SIGNATURES, SignatureDocument, StoredNumber,
+};
 use super::retry::{TxnError, check_reply};
 use doppel_core::record::RecordId;
 use doppel_core::schemes::profile::Signed;
@@ -18,7 +20,7 @@ use doppel_store::{GenerationId, Seq};
 #[derive(Default)]
 pub(super) struct IndexWrites {
     pub(super) signatures: Vec<SignatureDocument>,
-    entries: BTreeMap<Page, Vec<(Fingerprint, RecordId)>>,
+    entries: BTreeMap<PageKey, Vec<(Fingerprint, RecordId)>>,
 }
 
 impl IndexWrites {
@@ -30,7 +32,7 @@ impl IndexWrites {
         signed: &Signed,
         generation: GenerationId,
         pairs: Vec<Seq>,
-        highest: &mut Highest,
+        highest: &mut HighestPages,
     ) {
         let pages = signed.fingerprint().map(|fingerprint| take_pages(fingerprint, highest));
         let signature = SignatureDocument { pairs, ..SignatureDocument::of(id, generation, seq, signed, pages) };
@@ -43,13 +45,13 @@ impl IndexWrites {
     }
 }
 
-impl Shared {
+impl SharedStore {
     /// Removes entries of records from pages. One command.
     pub(super) async fn take_entries(
         &self,
         session: &mut ClientSession,
-        number: Number,
-        from: &[(Page, RecordId)],
+        number: StoredNumber,
+        from: &[(PageKey, RecordId)],
     ) -> Result<(), TxnError> {
         let pulls = from.iter().map(|(page, id)| documents::pull_statement(number, *page, id));
         self.update(session, BLOCKS, pulls.collect()).await
@@ -60,8 +62,8 @@ impl Shared {
     pub(super) async fn remove_empty_pages(
         &self,
         session: &mut ClientSession,
-        number: Number,
-        pages: &[(Page, RecordId)],
+        number: StoredNumber,
+        pages: &[(PageKey, RecordId)],
     ) -> Result<(), TxnError> {
         if pages.is_empty() {
             return Ok(());
@@ -79,7 +81,7 @@ impl Shared {
     pub(super) async fn push_entries(
         &self,
         session: &mut ClientSession,
-        number: Number,
+        number: StoredNumber,
         layout: &IndexWrites,
     ) -> Result<(), TxnError> {
         let entries = layout.entries.iter();
@@ -91,7 +93,7 @@ impl Shared {
     pub(super) async fn put_signatures(
         &self,
         session: &mut ClientSession,
-        number: Number,
+        number: StoredNumber,
         signatures: &[SignatureDocument],
         replace: bool,
     ) -> Result<(), TxnError> {
@@ -150,7 +152,7 @@ impl Shared {
 }
 
 /// The highest page of each bucket that has pages, and the number of entries that were added to it.
-pub(super) type Highest = HashMap<BucketNumber, (i32, i32)>;
+pub(super) type HighestPages = HashMap<BucketNumber, (i32, i32)>;
 
 /// Returns the page for the next entry of a bucket: the highest page, or a new page if [`PAGE_ENTRIES`] entries were added to the
 /// highest. An older page gets no more entries, even if it has room.
@@ -164,7 +166,7 @@ fn next_page(highest: Option<&(i32, i32)>) -> i32 {
 
 /// Returns the pages for the entries of a fingerprint (see [`next_page`]) and counts the entries in `highest`, so that one
 /// transaction can add several records.
-pub(super) fn take_pages(fingerprint: Fingerprint, highest: &mut Highest) -> [i32; 4] {
+pub(super) fn take_pages(fingerprint: Fingerprint, highest: &mut HighestPages) -> [i32; 4] {
     documents::buckets(fingerprint).map(|bucket| {
         let page = next_page(highest.get(&bucket));
         let pushed = highest.get(&bucket).filter(|(highest, _)| *highest == page).map_or(0, |(_, pushed)| *pushed);
@@ -181,7 +183,8 @@ mod tests {
     fn entries_go_to_the_highest_page_or_to_a_new_page_if_it_is_full() {
         let fingerprint = Fingerprint(0x0001_0002_0003_0004);
         let [first, second, third, fourth] = documents::buckets(fingerprint);
-        let mut highest = Highest::from([(first, (0, 1)), (second, (4, PAGE_ENTRIES - 1)), (third, (4, PAGE_ENTRIES))]);
+        let mut highest =
+            HighestPages::from([(first, (0, 1)), (second, (4, PAGE_ENTRIES - 1)), (third, (4, PAGE_ENTRIES))]);
         assert!(![first, second, third].contains(&fourth));
         assert_eq!(take_pages(fingerprint, &mut highest), [0, 4, 5, 0]);
         assert_eq!(take_pages(fingerprint, &mut highest), [0, 5, 5, 0]);

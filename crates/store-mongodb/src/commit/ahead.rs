@@ -8,23 +8,23 @@ use std::sync::Arc;
 
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{Member, Shared};
-use crate::full_lists::Known;
-use crate::posting_cache::{ListsAsOf, Reading};
+use super::{BatchMember, SharedStore};
+use crate::full_lists::KnownLists;
+use crate::posting_cache::{ListsAsOf, ReadAheadTask};
 use crate::postings::PostingQuery;
-use crate::read::{GenerationKey, Pointer};
+use crate::read::{CollectionPointer, GenerationKey};
 use crate::retry::TxnError;
 use doppel_core::collection::CollectionName;
 use doppel_store::StoreError;
 
 /// Starts a task that reads the lists in `question` that the waiting changes need.
 pub(super) fn start(
-    shared: &Arc<Shared>,
+    shared: &Arc<SharedStore>,
     name: &CollectionName,
     place: GenerationKey,
-    waiting: Vec<Arc<Member>>,
+    waiting: Vec<Arc<BatchMember>>,
     question: PostingQuery,
-) -> Reading {
+) -> ReadAheadTask {
     let shared = Arc::clone(shared);
     let name = name.clone();
     AbortOnDropHandle::new(tokio::spawn(async move {
@@ -40,19 +40,19 @@ pub(super) fn start(
     }))
 }
 
-impl Shared {
+impl SharedStore {
     /// Reads the postings of the digests and keys of the waiting records that are not stored yet, and the commit of the snapshot.
     /// It needs one round trip for the ids, one for each group of keys, and more for keys that many records share.
     async fn lists_as_of(
         &self,
         name: &CollectionName,
         place: GenerationKey,
-        waiting: &[Arc<Member>],
+        waiting: &[Arc<BatchMember>],
         mut question: PostingQuery,
     ) -> Result<ListsAsOf, TxnError> {
         let mut session = self.snapshot().await?;
         let session = &mut session;
-        let pointer = Pointer::found(&self.find_one(session, Pointer::find(name)).await?)?;
+        let pointer = CollectionPointer::found(&self.find_one(session, CollectionPointer::find(name)).await?)?;
         let pointer = pointer.filter(|it| (it.number, it.generation) == (place.number, place.generation));
         let pointer = pointer.ok_or_else(|| StoreError::UnknownCollection(name.clone()))?;
         // Most records that are stored already are unchanged, and need no lists.
@@ -62,7 +62,7 @@ impl Shared {
         let wanted = PostingQuery::of(new.filter_map(|member| Some(&*member.registration()?.signed)));
         question.leave_out(|key| !wanted.has(key));
         let known = self.full_lists.known(place, question.keys());
-        let mut answer = Known::answer(known.as_ref(), &mut question);
+        let mut answer = KnownLists::answer(known.as_ref(), &mut question);
         if let Some(known) = &known {
             let taken = self.find_one(session, known.find(place.number)).await?;
             self.check_known(session, place, known, &pointer, &taken, &mut answer).await?;

@@ -18,12 +18,12 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio_util::task::AbortOnDropHandle;
 
-use self::batch::{Batch, Times};
-use super::Shared;
-use super::admin::Known;
-use super::documents::Number;
+use self::batch::{CommitBatch, StageTimes};
+use super::SharedStore;
+use super::admin::CachedCollection;
+use super::documents::StoredNumber;
 use super::latch::{MAX_YIELD, busy};
-use super::retry::Deadline;
+use super::retry::CallDeadline;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_store::rules::plan::Moment;
@@ -42,7 +42,7 @@ const MAX_BATCH_KEYS: usize = 4096;
 
 /// A change of a record, and thereby of the index.
 #[derive(Clone)]
-enum Change {
+enum RecordChange {
     Register {
         registration: Arc<Registration>,
         judge: Arc<dyn Judge>,
@@ -55,7 +55,7 @@ enum Change {
 }
 
 /// The result of a change.
-enum Changed {
+enum ChangeOutcome {
     Registered(Box<Registered>),
     /// True if the record existed.
     Removed(bool),
@@ -63,26 +63,26 @@ enum Changed {
 
 /// A change that waits to be committed, or is being committed.
 #[derive(Clone)]
-struct Member {
-    known: Arc<Known>,
-    change: Change,
-    deadline: Deadline,
+struct BatchMember {
+    known: Arc<CachedCollection>,
+    change: RecordChange,
+    deadline: CallDeadline,
     /// The time at which it began to wait.
     joined: Instant,
 }
 
-impl Member {
+impl BatchMember {
     fn id(&self) -> &RecordId {
         match &self.change {
-            Change::Register { registration, .. } => &registration.id,
-            Change::Remove { id, .. } => id,
+            RecordChange::Register { registration, .. } => &registration.id,
+            RecordChange::Remove { id, .. } => id,
         }
     }
 
     fn bytes(&self) -> usize {
         match &self.change {
-            Change::Register { registration, .. } => registration.content.bytes(),
-            Change::Remove { .. } => 0,
+            RecordChange::Register { registration, .. } => registration.content.bytes(),
+            RecordChange::Remove { .. } => 0,
         }
     }
 
@@ -93,8 +93,8 @@ impl Member {
     /// Returns the condition of a conditional removal.
     fn condition(&self) -> Option<&RemovalCondition> {
         match &self.change {
-            Change::Register { .. } => None,
-            Change::Remove { condition, .. } => condition.as_deref(),
+            RecordChange::Register { .. } => None,
+            RecordChange::Remove { condition, .. } => condition.as_deref(),
         }
     }
 
@@ -106,11 +106,12 @@ impl Member {
 
     /// Reports the durations of the stages of the batch to the judge. The member waited for the whole batch, so that the durations
     /// of the batch are its own.
-    fn say_how_long(&self, outcome: &Result<Changed>, times: Times, committed: Instant) {
-        let (Change::Register { judge, .. }, Ok(Changed::Registered(registered))) = (&self.change, outcome) else {
+    fn say_how_long(&self, outcome: &Result<ChangeOutcome>, times: StageTimes, committed: Instant) {
+        let (RecordChange::Register { judge, .. }, Ok(ChangeOutcome::Registered(registered))) = (&self.change, outcome)
+        else {
             return;
         };
-        let Times { latched, proposed, judged } = times;
+        let StageTimes { latched, proposed, judged } = times;
         if matches!(**registered, Registered::Unchanged(_)) {
             return;
         }
@@ -124,19 +125,19 @@ impl Member {
 
     fn registration(&self) -> Option<&Registration> {
         match &self.change {
-            Change::Register { registration, .. } => Some(registration),
-            Change::Remove { .. } => None,
+            RecordChange::Register { registration, .. } => Some(registration),
+            RecordChange::Remove { .. } => None,
         }
     }
 }
 
-struct Waiting {
-    member: Arc<Member>,
-    answer: oneshot::Sender<Result<Changed>>,
+struct WaitingChange {
+    member: Arc<BatchMember>,
+    answer: oneshot::Sender<Result<ChangeOutcome>>,
 }
 
-impl Waiting {
-    fn answer(self, outcome: Result<Changed>) {
+impl WaitingChange {
+    fn answer(self, outcome: Result<ChangeOutcome>) {
         // The caller may have stopped waiting.
         let _ = self.answer.send(outcome);
     }
@@ -144,11 +145,11 @@ impl Waiting {
 
 /// The waiting changes of each collection. A collection has an entry while its changes are being committed.
 #[derive(Default)]
-pub(super) struct Commits(Mutex<HashMap<Number, VecDeque<Waiting>>>);
+pub(super) struct CommitQueues(Mutex<HashMap<StoredNumber, VecDeque<WaitingChange>>>);
 
-impl Commits {
+impl CommitQueues {
     /// Adds a change. Returns true if the caller must start a task that commits the changes.
-    fn join(&self, number: Number, waiting: Waiting) -> bool {
+    fn join(&self, number: StoredNumber, waiting: WaitingChange) -> bool {
         let mut all = self.0.lock();
         let idle = !all.contains_key(&number);
         all.entry(number).or_default().push_back(waiting);
@@ -156,7 +157,7 @@ impl Commits {
     }
 
     /// Removes a change. Returns true if it was still waiting.
-    fn leave(&self, number: Number, member: &Arc<Member>) -> bool {
+    fn leave(&self, number: StoredNumber, member: &Arc<BatchMember>) -> bool {
         let mut all = self.0.lock();
         let Some(waiting) = all.get_mut(&number) else { return false };
         let at = waiting.iter().position(|waiting| Arc::ptr_eq(&waiting.member, member));
@@ -164,7 +165,7 @@ impl Commits {
     }
 
     /// Returns the waiting changes, as many as one transaction may have.
-    fn waiting(&self, number: Number) -> Vec<Arc<Member>> {
+    fn waiting(&self, number: StoredNumber) -> Vec<Arc<BatchMember>> {
         let all = self.0.lock();
         let waiting = all.get(&number).into_iter().flatten().take(MAX_BATCH_MEMBERS);
         waiting.map(|waiting| Arc::clone(&waiting.member)).collect()
@@ -172,7 +173,7 @@ impl Commits {
 
     /// Removes and returns the changes of the next transaction. It has at most one change of each record, and a change that depends
     /// on other records is alone. Returns `None` if no change waits; the collection then has no committing task any more.
-    fn next(&self, number: Number) -> Option<Vec<Waiting>> {
+    fn next(&self, number: StoredNumber) -> Option<Vec<WaitingChange>> {
         let mut all = self.0.lock();
         let waiting = all.get_mut(&number)?;
         let mut batch = Vec::new();
@@ -203,7 +204,7 @@ impl Commits {
     }
 }
 
-impl Shared {
+impl SharedStore {
     pub(super) async fn register(
         self: &Arc<Self>,
         registration: Arc<Registration>,
@@ -212,13 +213,15 @@ impl Shared {
         let known = self.current(&registration).await?;
         let collection = registration.collection.clone();
         let sequenced = registration.sequenced.clone();
-        let change = Change::Register { registration, judge };
-        let member = Member { known, change, deadline: self.deadline(), joined: Instant::now() };
+        let change = RecordChange::Register { registration, judge };
+        let member = BatchMember { known, change, deadline: self.deadline(), joined: Instant::now() };
         // The place of the registration among others is the order of arrival.
         let changed = self.change_record(&collection, member, || sequenced.notify()).await;
         match changed {
-            Ok(Changed::Registered(registered)) => Ok(*registered),
-            Ok(Changed::Removed(_)) => Err(StoreError::Internal("a registration was answered as a removal".into())),
+            Ok(ChangeOutcome::Registered(registered)) => Ok(*registered),
+            Ok(ChangeOutcome::Removed(_)) => {
+                Err(StoreError::Internal("a registration was answered as a removal".into()))
+            }
             Err(error) => {
                 if matches!(error, StoreError::StaleGeneration { .. } | StoreError::UnknownCollection(_)) {
                     self.cache.forget(&collection);
@@ -235,12 +238,14 @@ impl Shared {
         id: &RecordId,
         condition: Option<Arc<RemovalCondition>>,
     ) -> Result<bool> {
-        let change = Change::Remove { id: id.clone(), condition };
+        let change = RecordChange::Remove { id: id.clone(), condition };
         let known = self.known(name).await?;
-        let member = Member { known, change, deadline: self.deadline(), joined: Instant::now() };
+        let member = BatchMember { known, change, deadline: self.deadline(), joined: Instant::now() };
         match self.change_record(name, member, || ()).await? {
-            Changed::Removed(there) => Ok(there),
-            Changed::Registered(_) => Err(StoreError::Internal("a removal was answered as a registration".into())),
+            ChangeOutcome::Removed(there) => Ok(there),
+            ChangeOutcome::Registered(_) => {
+                Err(StoreError::Internal("a removal was answered as a registration".into()))
+            }
         }
     }
 
@@ -248,14 +253,14 @@ impl Shared {
     async fn change_record(
         self: &Arc<Self>,
         name: &CollectionName,
-        member: Member,
+        member: BatchMember,
         joined: impl FnOnce() + Send,
-    ) -> Result<Changed> {
+    ) -> Result<ChangeOutcome> {
         let number = member.known.number;
         let deadline = member.deadline;
         let member = Arc::new(member);
         let (answer, outcome) = oneshot::channel();
-        let idle = self.commits.join(number, Waiting { member: Arc::clone(&member), answer });
+        let idle = self.commits.join(number, WaitingChange { member: Arc::clone(&member), answer });
         joined();
         if idle {
             let shared = Arc::clone(self);
@@ -272,12 +277,12 @@ impl Shared {
 
     /// Commits the waiting changes until there are none. It checks while the next batch runs whether another instance waits, so
     /// that no batch waits for this check; a waiting instance gets its turn one batch later.
-    async fn commit_all(self: Arc<Self>, name: &CollectionName, number: Number) {
+    async fn commit_all(self: Arc<Self>, name: &CollectionName, number: StoredNumber) {
         let queue = self.latch_queues.of(number);
         let mut look_up: Option<AbortOnDropHandle<bool>> = None;
         loop {
             // Other transactions than changes of records take their turns between the batches.
-            let turn = queue.enter(Deadline::after(self.options.deadline)).await;
+            let turn = queue.enter(CallDeadline::after(self.options.deadline)).await;
             let Some(mut left) = self.commits.next(number) else { return };
             if turn.is_err() {
                 left.into_iter().for_each(|waiting| waiting.answer(Err(busy())));
@@ -303,8 +308,8 @@ impl Shared {
     }
 
     /// Commits the first members of `batch`, if possible all of them, and answers them. Returns the remaining members.
-    async fn commit(self: Arc<Self>, name: &CollectionName, mut batch: Vec<Waiting>) -> Vec<Waiting> {
-        let members: Vec<Arc<Member>> = batch.iter().map(|waiting| Arc::clone(&waiting.member)).collect();
+    async fn commit(self: Arc<Self>, name: &CollectionName, mut batch: Vec<WaitingChange>) -> Vec<WaitingChange> {
+        let members: Vec<Arc<BatchMember>> = batch.iter().map(|waiting| Arc::clone(&waiting.member)).collect();
         let alone = members.len() == 1;
         let shared = Arc::clone(&self);
         let collection = name.clone();
@@ -341,14 +346,14 @@ impl Shared {
     async fn transact_batch(
         self: Arc<Self>,
         name: &CollectionName,
-        members: Vec<Arc<Member>>,
-    ) -> Result<Vec<Result<Changed>>> {
+        members: Vec<Arc<BatchMember>>,
+    ) -> Result<Vec<Result<ChangeOutcome>>> {
         let latest = members.iter().map(|member| member.deadline).max_by_key(|deadline| deadline.at());
         let deadline = latest.unwrap_or_else(|| self.deadline());
         let number = members.first().map_or(0, |member| member.known.number);
         let queue = self.latch_queues.of(number);
         let cache = self.posting_caches.take(number).settled(deadline).await;
-        let mut batch = Batch::new(&self, name, &members, queue.confirmed(), cache);
+        let mut batch = CommitBatch::new(&self, name, &members, queue.confirmed(), cache);
         let (last, outcomes, times) = self.transact_latched(number, deadline, &mut batch).await?;
         let committed = Instant::now();
         queue.confirm(last);
@@ -356,7 +361,8 @@ impl Shared {
         self.posting_caches.put(number, batch.into_cache());
         for (member, outcome) in members.iter().zip(&outcomes) {
             member.say_how_long(outcome, times, committed);
-            if let (Change::Register { judge, .. }, Ok(Changed::Registered(registered))) = (&member.change, outcome)
+            if let (RecordChange::Register { judge, .. }, Ok(ChangeOutcome::Registered(registered))) =
+                (&member.change, outcome)
                 && let Registered::Created(record) | Registered::Replaced(record) = &**registered
             {
                 judge.stored(record.seq);
@@ -365,8 +371,8 @@ impl Shared {
         Ok(outcomes)
     }
 
-    /// Returns the collection if its generations are those that signed the record.
-    async fn current(&self, registration: &Registration) -> Result<Arc<Known>> {
+    /// Returns the collection if its generations are the ones for which the record was signed.
+    async fn current(&self, registration: &Registration) -> Result<Arc<CachedCollection>> {
         let known = self.known(&registration.collection).await?;
         if check_generations(&known, registration).is_ok() {
             return Ok(known);
@@ -377,8 +383,8 @@ impl Shared {
     }
 }
 
-/// Returns an error if the generations of the collection are not those that signed the record.
-fn check_generations(known: &Known, registration: &Registration) -> Result<()> {
+/// Returns an error if the record was not signed for the current generations of the collection.
+fn check_generations(known: &CachedCollection, registration: &Registration) -> Result<()> {
     let standby = known.state.standby_ids();
     let live = known.state.generation;
     let keep = known.state.settings.keep;
@@ -386,11 +392,11 @@ fn check_generations(known: &Known, registration: &Registration) -> Result<()> {
 }
 
 /// Returns the change of the number of records.
-fn gained(outcome: &Result<Changed>) -> i64 {
+fn gained(outcome: &Result<ChangeOutcome>) -> i64 {
     match outcome {
-        Ok(Changed::Registered(registered)) => i64::from(matches!(**registered, Registered::Created(_))),
-        Ok(Changed::Removed(true)) => -1,
-        Ok(Changed::Removed(false)) | Err(_) => 0,
+        Ok(ChangeOutcome::Registered(registered)) => i64::from(matches!(**registered, Registered::Created(_))),
+        Ok(ChangeOutcome::Removed(true)) => -1,
+        Ok(ChangeOutcome::Removed(false)) | Err(_) => 0,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Plans for the members of a batch, which depend on the records that are stored under their ids.
 
-use super::{Change, Member};
+use super::{BatchMember, RecordChange};
 use crate::documents::{RecordDocument, SignatureDocument};
 use doppel_core::schemes::profile::Signed;
 use doppel_store::rules::plan::{self as rules, FiledDigest, FiledText, Moment, Standing};
@@ -15,9 +15,9 @@ pub(super) struct StoredVersion {
 }
 
 /// The steps for one member.
-pub(super) enum Plan<'a> {
+pub(super) enum MemberPlan<'a> {
     /// No step remains; the outcome is known.
-    Settled(Result<super::Changed>),
+    Settled(Result<super::ChangeOutcome>),
     /// Judge and store a new record. It replaces the old record if there is one.
     Put(&'a Registration, Option<StoredVersion>),
     /// Store new content of a record whose text is unchanged, and add the record to the generations that do not contain it yet.
@@ -25,20 +25,20 @@ pub(super) enum Plan<'a> {
     Remove(StoredVersion),
 }
 
-impl<'a> Plan<'a> {
+impl<'a> MemberPlan<'a> {
     /// Returns the plan. `now` is the state in the document of the collection, `old` is the record that is stored under the id.
     /// `is_forbidden` is true if a condition of the removal, apart from the version of the record, does not hold any more.
-    pub(super) fn of(member: &'a Member, now: Moment<'_>, old: Option<StoredVersion>, is_forbidden: bool) -> Self {
+    pub(super) fn of(member: &'a BatchMember, now: Moment<'_>, old: Option<StoredVersion>, is_forbidden: bool) -> Self {
         match &member.change {
-            Change::Register { registration, .. } => {
+            RecordChange::Register { registration, .. } => {
                 Self::of_registration(registration, now, old).unwrap_or_else(|error| Self::Settled(Err(error)))
             }
-            Change::Remove { condition, .. } => {
+            RecordChange::Remove { condition, .. } => {
                 let old = old.filter(|old| {
                     !is_forbidden
                         && condition.as_ref().is_none_or(|condition| old.record.record.version() == condition.version)
                 });
-                old.map_or_else(|| Self::Settled(Ok(super::Changed::Removed(false))), Self::Remove)
+                old.map_or_else(|| Self::Settled(Ok(super::ChangeOutcome::Removed(false))), Self::Remove)
             }
         }
     }
@@ -57,7 +57,7 @@ impl<'a> Plan<'a> {
             rules::Plan::Replace(old) => Self::Put(registration, Some(old)),
             rules::Plan::Unchanged(old) => {
                 let unchanged = Registered::Unchanged(old.record.record);
-                Self::Settled(Ok(super::Changed::Registered(Box::new(unchanged))))
+                Self::Settled(Ok(super::ChangeOutcome::Registered(Box::new(unchanged))))
             }
             rules::Plan::Update(old, missing) => Self::Update(registration, old, missing),
         })

@@ -6,10 +6,10 @@
 use std::sync::Arc;
 
 use crate::documents::{RecordDocument, SignatureDocument};
-use crate::postings::{Answer, Posting};
-use crate::propose::{Hits, Proposal, Seqs, Signatures, Texts};
-use crate::read::Buckets;
-use crate::write::Highest;
+use crate::postings::{PostingAnswer, RecordPosting};
+use crate::propose::{ProposedHits, RecordProposal, RecordSeqs, RecordSignatures, RecordTexts};
+use crate::read::BucketContents;
+use crate::write::HighestPages;
 use doppel_core::collection::SimhashChannel;
 use doppel_core::index::{POSTINGS_PER_KEY, Via};
 use doppel_core::schemes::profile::Signed;
@@ -21,13 +21,13 @@ use hashbrown::{HashMap, HashSet};
 type JudgedRecords = HashMap<Arc<str>, (Via, Option<Match>)>;
 
 #[derive(Default)]
-pub(super) struct Preceding {
-    pub(super) answer: Answer,
+pub(super) struct PrecedingMembers {
+    pub(super) answer: PostingAnswer,
     /// The highest page of each bucket, for the whole batch.
-    pub(super) highest: Highest,
-    pub(super) texts: Texts,
-    pub(super) seqs: Seqs,
-    pub(super) signatures: Signatures,
+    pub(super) highest: HighestPages,
+    pub(super) texts: RecordTexts,
+    pub(super) seqs: RecordSeqs,
+    pub(super) signatures: RecordSignatures,
     /// The members that are stored, with their fingerprints.
     near: Vec<(Arc<str>, Fingerprint)>,
     /// The stored records that a member removed or replaced.
@@ -40,14 +40,14 @@ pub(super) struct Preceding {
     is_whole: bool,
 }
 
-impl Preceding {
+impl PrecedingMembers {
     /// Returns the state before the first member.
-    pub(super) fn of(answer: Answer) -> Self {
+    pub(super) fn of(answer: PostingAnswer) -> Self {
         Self { answer, is_whole: true, ..Self::default() }
     }
 
     /// Notes the result of judging a stored record for the member at `at`.
-    pub(super) fn note(&mut self, at: usize, item: &Proposal, judged: Option<Match>) {
+    pub(super) fn note(&mut self, at: usize, item: &RecordProposal, judged: Option<Match>) {
         if self.judged.len() <= at {
             self.judged.resize_with(at + 1, HashMap::new);
         }
@@ -56,7 +56,12 @@ impl Preceding {
 
     /// Divides the proposals for the member at `at` into the matches among the records that were judged already, and the proposals
     /// that must be judged. A proposal must also be judged if an earlier member changed it; `texts` then contains the new text.
-    pub(super) fn part(&mut self, at: usize, items: Vec<Proposal>, texts: &Texts) -> (Vec<Match>, Vec<Proposal>) {
+    pub(super) fn part(
+        &mut self,
+        at: usize,
+        items: Vec<RecordProposal>,
+        texts: &RecordTexts,
+    ) -> (Vec<Match>, Vec<RecordProposal>) {
         let mut known = self.judged.get_mut(at).map(std::mem::take).unwrap_or_default();
         let mut matches = Vec::new();
         let mut others = Vec::new();
@@ -80,20 +85,25 @@ impl Preceding {
     }
 
     /// Returns the records that may match a member whose buckets are `buckets`.
-    pub(super) fn hits(&self, signed: &Signed, mut buckets: Buckets, simhash: SimhashChannel) -> Hits {
+    pub(super) fn hits(&self, signed: &Signed, mut buckets: BucketContents, simhash: SimhashChannel) -> ProposedHits {
         buckets.near.retain(|(id, _)| !self.gone.contains(id));
         if let Some(own) = signed.fingerprint() {
             let near = self.near.iter().filter(|(_, other)| own.distance(*other) <= simhash.radius.0);
             buckets.near.extend(near.cloned());
         }
-        Hits::gather(self.answer.of(Some(&signed.digest), &signed.keys), &signed.keys, buckets, simhash.position)
+        ProposedHits::gather(
+            self.answer.of(Some(&signed.digest), &signed.keys),
+            &signed.keys,
+            buckets,
+            simhash.position,
+        )
     }
 
     /// Notes that a member is stored.
     pub(super) fn put(&mut self, registration: &Registration, record: StoredRecord) {
         let id = Arc::<str>::from(registration.id.as_str());
         let signed = &registration.signed;
-        self.answer.add(&Posting { id: Arc::clone(&id), seq: record.seq }, &signed.digest, &signed.keys);
+        self.answer.add(&RecordPosting { id: Arc::clone(&id), seq: record.seq }, &signed.digest, &signed.keys);
         self.near.extend(signed.fingerprint().map(|fingerprint| (Arc::clone(&id), fingerprint)));
         self.signatures.insert(Arc::clone(&id), signed.signatures.clone());
         self.texts.insert(id, RecordDocument { record, fingerprint: signed.fingerprint() });

@@ -2,17 +2,17 @@
 
 use mongodb::bson::{Document, deserialize_from_document, doc, serialize_to_document};
 
-use super::{Number, damaged, seq_of};
+use super::{StoredNumber, damaged, seq_of};
 use doppel_store::changes::LoggedChange;
 use doppel_store::{Result, Seq};
 
 /// Returns the `_id` of a logged change. Ids have the order of commits.
-fn change_key(number: Number, change: Seq) -> Document {
+fn change_key(number: StoredNumber, change: Seq) -> Document {
     doc! { "c": number, "n": i64::try_from(change.0).unwrap_or(i64::MAX) }
 }
 
 /// Returns the filter of the changes with numbers above `after`, up to `last`: a range of `_id`.
-pub(in super::super) fn changes_between(number: Number, after: Seq, last: Seq) -> Document {
+pub(in super::super) fn changes_between(number: StoredNumber, after: Seq, last: Seq) -> Document {
     doc! { "_id": { "$gt": change_key(number, after), "$lte": change_key(number, last) } }
 }
 
@@ -24,7 +24,7 @@ pub(in super::super) fn took_lists() -> Vec<Document> {
 /// The field of a change that marks a repaired signature: the content of the record is unchanged.
 pub(in super::super) const REFILED: &str = "refiled";
 
-pub(in super::super) fn encode_change(number: Number, change: &LoggedChange) -> Result<Document> {
+pub(in super::super) fn encode_change(number: StoredNumber, change: &LoggedChange) -> Result<Document> {
     let mut document = doc! { "_id": change_key(number, change.number) };
     document.extend(serialize_to_document(change).map_err(damaged)?);
     Ok(document)

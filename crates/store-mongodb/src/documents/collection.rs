@@ -2,7 +2,7 @@
 
 use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, deserialize_from_bson, doc, serialize_to_bson};
 
-use super::{Number, binary, damaged, generation_of, seq_of, seq_value};
+use super::{StoredNumber, binary, damaged, generation_of, seq_of, seq_value};
 use doppel_core::collection::{CollectionName, Keep, Settings};
 use doppel_store::content::HashKey;
 use doppel_store::generations::{GenerationState, PairSource, Phase};
@@ -10,7 +10,7 @@ use doppel_store::{CollectionNumber, CollectionState, GenerationId, Result, Seq}
 
 #[derive(Clone, Debug)]
 pub(in super::super) struct CollectionDocument {
-    pub(in super::super) number: Number,
+    pub(in super::super) number: StoredNumber,
     pub(in super::super) state: CollectionState,
     /// The highest number that a generation of the collection has had.
     pub(in super::super) last_generation: GenerationId,

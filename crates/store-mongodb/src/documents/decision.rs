@@ -2,24 +2,24 @@
 
 use mongodb::bson::{Bson, Document, doc};
 
-use super::{Number, damaged};
+use super::{StoredNumber, damaged};
 use doppel_core::record::RecordId;
 use doppel_store::Result;
 use doppel_store::decisions::{Decision, Judgement, RecordPair, Ruling};
 
 /// Returns the `_id` of a decision. Ids have the order of pairs.
-pub(in super::super) fn decision_key(number: Number, pair: &RecordPair) -> Document {
+pub(in super::super) fn decision_key(number: StoredNumber, pair: &RecordPair) -> Document {
     doc! { "c": number, "a": pair.a().as_str(), "b": pair.b().as_str() }
 }
 
 /// Returns the filter of decisions whose lower id is `id`: a range of `_id`.
-pub(in super::super) fn naming_first(number: Number, id: &RecordId) -> Document {
+pub(in super::super) fn naming_first(number: StoredNumber, id: &RecordId) -> Document {
     let end = doc! { "c": number, "a": id.as_str(), "b": Bson::MaxKey };
     doc! { "_id": { "$gt": { "c": number, "a": id.as_str() }, "$lt": end } }
 }
 
 /// Returns the filter of decisions whose higher id is `id`.
-pub(in super::super) fn naming_second(number: Number, id: &RecordId) -> Document {
+pub(in super::super) fn naming_second(number: StoredNumber, id: &RecordId) -> Document {
     doc! { "_id.c": number, "_id.b": id.as_str() }
 }
 

@@ -48,7 +48,7 @@ pub(super) use self::change::{REFILED, changes_between, decode_change, encode_ch
 pub(super) use self::collection::{CollectionDocument, keep_of};
 pub(super) use self::decision::{decision_key, decode_decision, encode_ruling, naming_first, naming_second};
 pub(super) use self::frequencies::{encode_frequencies, frequencies_except, frequencies_key};
-pub(super) use self::pages::{Page, PageDocument, page, page_key, pull_statement, push_statement};
+pub(super) use self::pages::{PageDocument, PageKey, page, page_key, pull_statement, push_statement};
 pub(super) use self::record::{RecordDocument, record_content, verdict_content};
 pub(super) use self::signature::{SignatureDocument, filed_of, filed_projection, pairs_of, seqs_value, signed_of};
 pub(super) use self::task::{decode_task, encode_task};
@@ -76,7 +76,7 @@ pub(super) const META: &str = "meta";
 pub(super) const PAGE_ENTRIES: i32 = 128;
 
 /// The number of a collection as it is stored.
-pub(super) type Number = i32;
+pub(super) type StoredNumber = i32;
 
 /// The number of a bucket: block × 65,536 + value.
 pub(super) type BucketNumber = i32;
@@ -100,17 +100,17 @@ fn bucket_name(bucket: BucketNumber) -> String {
 }
 
 /// Returns the `_id` of a record.
-pub(super) fn record_key(number: Number, id: &RecordId) -> Document {
+pub(super) fn record_key(number: StoredNumber, id: &RecordId) -> Document {
     doc! { "c": number, "id": id.as_str() }
 }
 
 /// Returns the `_id` of a signature.
-pub(super) fn signature_key(number: Number, generation: GenerationId, id: &RecordId) -> Document {
+pub(super) fn signature_key(number: StoredNumber, generation: GenerationId, id: &RecordId) -> Document {
     doc! { "c": number, "g": generation.0 as i32, "id": id.as_str() }
 }
 
 /// Returns the filter of all signatures of a generation.
-pub(super) fn signatures_of(number: Number, generation: GenerationId) -> Document {
+pub(super) fn signatures_of(number: StoredNumber, generation: GenerationId) -> Document {
     doc! { "_id.c": number, "_id.g": generation.0 as i32 }
 }
 
@@ -130,7 +130,7 @@ pub(super) fn seq_of(stored: i64) -> Seq {
 }
 
 /// Returns the `_id` of a document of a generation.
-pub(super) fn generation_key(number: Number, generation: GenerationId) -> Document {
+pub(super) fn generation_key(number: StoredNumber, generation: GenerationId) -> Document {
     doc! { "c": number, "g": generation.0 as i32 }
 }
 

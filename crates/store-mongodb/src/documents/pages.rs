@@ -2,16 +2,16 @@
 
 use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, doc};
 
-use super::{BucketNumber, Number, bucket_name, damaged};
+use super::{BucketNumber, StoredNumber, bucket_name, damaged};
 use doppel_core::record::RecordId;
 use doppel_core::verdict::Fingerprint;
 use doppel_store::{GenerationId, Result};
 
 /// The place of a page: generation, bucket, and number in the bucket.
-pub(in super::super) type Page = (GenerationId, BucketNumber, i32);
+pub(in super::super) type PageKey = (GenerationId, BucketNumber, i32);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) struct Entry<'a> {
+pub(in super::super) struct PageEntry<'a> {
     pub(in super::super) fingerprint: Fingerprint,
     pub(in super::super) id: &'a str,
 }
@@ -53,7 +53,7 @@ impl<'a> PageDocument<'a> {
     }
 
     /// Calls `see` with every entry, in the order in which the entries were added. O(entries).
-    pub(in super::super) fn walk(&self, mut see: impl FnMut(Entry<'a>)) -> Result<()> {
+    pub(in super::super) fn walk(&self, mut see: impl FnMut(PageEntry<'a>)) -> Result<()> {
         let Some(entries) = self.entries else { return Ok(()) };
         for item in entries {
             let RawBsonRef::Document(item) = item.map_err(damaged)? else {
@@ -69,7 +69,7 @@ impl<'a> PageDocument<'a> {
                 }
             }
             match (hashcode, textname) {
-                (Some(hashcode), Some(id)) => see(Entry { fingerprint: Fingerprint(hashcode as u64), id }),
+                (Some(hashcode), Some(id)) => see(PageEntry { fingerprint: Fingerprint(hashcode as u64), id }),
                 _ => return Err(damaged("an entry of a page lacks hashcode or textname")),
             }
         }
@@ -78,7 +78,11 @@ impl<'a> PageDocument<'a> {
 }
 
 /// Returns a statement of an update command that adds entries to a page and creates the page if necessary.
-pub(in super::super) fn push_statement(number: Number, page: Page, entries: &[(Fingerprint, RecordId)]) -> Document {
+pub(in super::super) fn push_statement(
+    number: StoredNumber,
+    page: PageKey,
+    entries: &[(Fingerprint, RecordId)],
+) -> Document {
     let pushed = entries
         .iter()
         .map(|(fingerprint, id)| Bson::from(doc! { "hashcode": fingerprint.0 as i64, "textname": id.as_str() }));
@@ -92,8 +96,8 @@ pub(in super::super) fn push_statement(number: Number, page: Page, entries: &[(F
 
 /// Returns a complete page, for inserts in bulk.
 pub(in super::super) fn page(
-    number: Number,
-    at: Page,
+    number: StoredNumber,
+    at: PageKey,
     entries: impl Iterator<Item = (Fingerprint, String)>,
 ) -> Document {
     let entries = entries.map(|(fingerprint, id)| doc! { "hashcode": fingerprint.0 as i64, "textname": id });
@@ -104,12 +108,12 @@ pub(in super::super) fn page(
 }
 
 /// Returns a statement of an update command that removes the entries of a record from a page.
-pub(in super::super) fn pull_statement(number: Number, page: Page, id: &RecordId) -> Document {
+pub(in super::super) fn pull_statement(number: StoredNumber, page: PageKey, id: &RecordId) -> Document {
     doc! { "q": page_key(number, page), "u": { "$pull": { "info": { "textname": id.as_str() } } } }
 }
 
 /// Returns the filter of a page.
-pub(in super::super) fn page_key(number: Number, page: Page) -> Document {
+pub(in super::super) fn page_key(number: StoredNumber, page: PageKey) -> Document {
     let (generation, bucket, page) = page;
     doc! { "c": number, "g": generation.0 as i32, "b": bucket, "p": page }
 }

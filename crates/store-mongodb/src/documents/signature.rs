@@ -4,7 +4,7 @@ use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Binary, Bson, Document, RawBsonRef, RawDocument, doc};
 
 use super::{
-    Number, Page, buckets, damaged, digest_of, digest_value, fingerprint_of, generation_of, seq_of, seq_value,
+    PageKey, StoredNumber, buckets, damaged, digest_of, digest_value, fingerprint_of, generation_of, seq_of, seq_value,
     signature_key,
 };
 use doppel_core::collection::ChannelPosition;
@@ -55,7 +55,7 @@ impl SignatureDocument {
         }
     }
 
-    pub(in super::super) fn encode(&self, number: Number) -> Document {
+    pub(in super::super) fn encode(&self, number: StoredNumber) -> Document {
         let Self { id, generation, seq, digest, fingerprint, keys, pages, pairs, signed } = self;
         let mut keys = keys.clone();
         // The keys are sorted by channel, as profiles make them, so that the counts assign each key to a channel.
@@ -99,7 +99,7 @@ impl SignatureDocument {
     }
 
     /// Returns the pages that contain entries of the record, in the order of buckets. Empty without a fingerprint.
-    pub(in super::super) fn places(&self) -> Vec<Page> {
+    pub(in super::super) fn places(&self) -> Vec<PageKey> {
         match (self.fingerprint, self.pages) {
             (Some(fingerprint), Some(pages)) => {
                 let pages = buckets(fingerprint).into_iter().zip(pages);

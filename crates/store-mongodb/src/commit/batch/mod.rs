@@ -22,40 +22,40 @@ use hashbrown::HashMap;
 use mongodb::ClientSession;
 
 use self::reading::READ_AT_ONCE;
-use self::writing::{Put, Standby, Writes, update};
-use super::plan::Plan;
-use super::preceding::Preceding;
-use super::{Change, Changed, Member};
-use crate::Shared;
-use crate::posting_cache::{CacheUpdate, PostingCache, Reading};
-use crate::propose::{Hits, JudgeContext, Ranked, dismiss};
-use crate::read::{Buckets, GenerationKey, Pointer};
-use crate::retry::{End, TxnError, Work};
+use self::writing::{BatchWrites, PutRecord, StandbyFiling, update};
+use super::plan::MemberPlan;
+use super::preceding::PrecedingMembers;
+use super::{BatchMember, ChangeOutcome, RecordChange};
+use crate::SharedStore;
+use crate::posting_cache::{CacheUpdate, PostingCache, ReadAheadTask};
+use crate::propose::{JudgeContext, ProposedHits, RankedProposals, dismiss};
+use crate::read::{BucketContents, CollectionPointer, GenerationKey};
+use crate::retry::{TransactionEnd, TransactionWork, TxnError};
 use doppel_core::collection::{CollectionName, Settings, SimhashChannel};
 use doppel_core::schemes::profile::Signed;
 use doppel_store::changes::LoggedKind;
 use doppel_store::rules::conclude::{Conclusion, conclude};
 use doppel_store::{GenerationId, Registered, Registration, Result as StoreResult, Seq, StoreError};
 
-type Result<T> = std::result::Result<T, TxnError>;
+type TxnResult<T> = Result<T, TxnError>;
 
 /// The changes of one transaction, at most one for each record.
-pub(super) struct Batch<'a> {
-    shared: &'a Arc<Shared>,
+pub(super) struct CommitBatch<'a> {
+    shared: &'a Arc<SharedStore>,
     name: &'a CollectionName,
-    members: &'a [Arc<Member>],
+    members: &'a [Arc<BatchMember>],
     /// See [`LatchQueue::confirmed`](crate::latch::LatchQueue::confirmed).
     confirmed: Seq,
     cache: PostingCache,
     /// The change of the cache after the commit.
     update: Option<CacheUpdate>,
     /// The task that reads for the next batch.
-    reading: OnceLock<Reading>,
+    reading: OnceLock<ReadAheadTask>,
 }
 
 /// The times at which the stages of a batch ended.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Times {
+pub(super) struct StageTimes {
     /// The batch took the latch.
     pub(super) latched: Instant,
     /// All proposals were read.
@@ -65,11 +65,11 @@ pub(super) struct Times {
 }
 
 #[async_trait]
-impl Work for Batch<'_> {
+impl TransactionWork for CommitBatch<'_> {
     /// The number of the commit, the outcomes of the first members (at least one), and the times of the stages.
-    type Answer = (Seq, Vec<StoreResult<Changed>>, Times);
+    type Answer = (Seq, Vec<StoreResult<ChangeOutcome>>, StageTimes);
 
-    async fn attempt(&mut self, session: &mut ClientSession) -> Result<End<Self::Answer>> {
+    async fn attempt(&mut self, session: &mut ClientSession) -> TxnResult<TransactionEnd<Self::Answer>> {
         let drawn = self.members.len();
         let Some(pointer) = self.shared.take_latch(session, self.name, drawn).await? else {
             return Err(StoreError::UnknownCollection(self.name.clone()).into());
@@ -77,15 +77,15 @@ impl Work for Batch<'_> {
         let (outcomes, update, times) =
             self.process(session, &pointer, pointer.commits.next().before(drawn as u64)).await?;
         self.update = Some(update);
-        Ok(End::Commit((pointer.commits, outcomes, times)))
+        Ok(TransactionEnd::Commit((pointer.commits, outcomes, times)))
     }
 }
 
-impl<'a> Batch<'a> {
+impl<'a> CommitBatch<'a> {
     pub(super) fn new(
-        shared: &'a Arc<Shared>,
+        shared: &'a Arc<SharedStore>,
         name: &'a CollectionName,
-        members: &'a [Arc<Member>],
+        members: &'a [Arc<BatchMember>],
         confirmed: Seq,
         cache: PostingCache,
     ) -> Self {
@@ -106,9 +106,9 @@ impl<'a> Batch<'a> {
     async fn process(
         &self,
         session: &mut ClientSession,
-        pointer: &Pointer,
+        pointer: &CollectionPointer,
         first: Seq,
-    ) -> Result<(Vec<StoreResult<Changed>>, CacheUpdate, Times)> {
+    ) -> TxnResult<(Vec<StoreResult<ChangeOutcome>>, CacheUpdate, StageTimes)> {
         let at_latch = Instant::now();
         if self.members.iter().any(|member| member.known.number != pointer.number) {
             return Err(StoreError::UnknownCollection(self.name.clone()).into());
@@ -126,13 +126,13 @@ impl<'a> Batch<'a> {
         }
         let overruled = self.overruled(session, pointer).await?;
         let forbidden = self.forbidden(session, pointer).await?;
-        let mut plans: Vec<Plan<'_>> = Vec::with_capacity(self.members.len());
+        let mut plans: Vec<MemberPlan<'_>> = Vec::with_capacity(self.members.len());
         for member in self.members {
             let now = pointer.moment(overruled.contains(member.id()));
             let is_forbidden = forbidden.contains(member.id());
-            plans.push(Plan::of(member, now, old.remove(member.id().as_str()), is_forbidden));
+            plans.push(MemberPlan::of(member, now, old.remove(member.id().as_str()), is_forbidden));
         }
-        let signed: Vec<Option<&Signed>> = plans.iter().map(Plan::to_be_judged).collect();
+        let signed: Vec<Option<&Signed>> = plans.iter().map(MemberPlan::to_be_judged).collect();
         if !is_small {
             (_, filed) = self.read(session, place, pointer, &[], &signed, &behind).await?;
         }
@@ -140,7 +140,7 @@ impl<'a> Batch<'a> {
         let (mut earlier, buckets, proposed) = self.look_up(session, place, &plans, &signed, filed).await?;
         let (outcomes, mut writes, standby) =
             self.conclude_all(session, place, plans, buckets, first, &mut earlier).await?;
-        let times = Times { latched: at_latch, proposed, judged: Instant::now() };
+        let times = StageTimes { latched: at_latch, proposed, judged: Instant::now() };
         self.file_standby(session, place, standby, &mut writes).await?;
         let generation = place.generation;
         let before = first.before(1);
@@ -153,18 +153,18 @@ impl<'a> Batch<'a> {
 
     /// Concludes the members in the order of arrival, from their plans and the contents of their buckets. Returns their outcomes,
     /// the documents to be written, and the records that must be added to standby generations. It concludes at least one member,
-    /// and stops before a member that cannot be judged with what was read.
+    /// and stops before a member that it cannot judge with the results of these reads.
     async fn conclude_all<'p>(
         &self,
         session: &mut ClientSession,
         place: GenerationKey,
-        plans: Vec<Plan<'p>>,
-        buckets: Vec<Buckets>,
+        plans: Vec<MemberPlan<'p>>,
+        buckets: Vec<BucketContents>,
         first: Seq,
-        earlier: &mut Preceding,
-    ) -> Result<(Vec<StoreResult<Changed>>, Writes, Vec<Standby<'p>>)> {
+        earlier: &mut PrecedingMembers,
+    ) -> TxnResult<(Vec<StoreResult<ChangeOutcome>>, BatchWrites, Vec<StandbyFiling<'p>>)> {
         let near = buckets.iter().map(|buckets| buckets.near.len()).max().unwrap_or(0);
-        let mut writes = Writes::default();
+        let mut writes = BatchWrites::default();
         let mut standby = Vec::new();
         let mut outcomes = Vec::with_capacity(plans.len());
         for ((at, plan), buckets) in plans.into_iter().enumerate().zip(buckets) {
@@ -174,30 +174,30 @@ impl<'a> Batch<'a> {
                 break;
             }
             let outcome = match plan {
-                Plan::Settled(outcome) => outcome,
-                Plan::Put(registration, old) => {
+                MemberPlan::Settled(outcome) => outcome,
+                MemberPlan::Put(registration, old) => {
                     let conclusion = self.concluded(session, place, at, registration, earlier, buckets).await?;
-                    let put = Put { registration, old, seq };
+                    let put = PutRecord { registration, old, seq };
                     let outcome = put.put(conclusion, place, near, earlier, &mut writes)?;
                     if !matches!(outcome, Registered::Skipped(_)) {
-                        standby.push(Standby { registration, seq, generations: registration.standby() });
+                        standby.push(StandbyFiling { registration, seq, generations: registration.standby() });
                     }
-                    Ok(Changed::Registered(Box::new(outcome)))
+                    Ok(ChangeOutcome::Registered(Box::new(outcome)))
                 }
-                Plan::Update(registration, old, missing) => {
+                MemberPlan::Update(registration, old, missing) => {
                     let number = seq;
                     let seq = old.record.record.seq;
                     writes.log(number, member.id(), LoggedKind::Updated { seq });
                     let updated = update(place, registration, old, earlier, &mut writes)?;
-                    standby.push(Standby { registration, seq, generations: missing });
-                    Ok(Changed::Registered(Box::new(Registered::Updated(updated))))
+                    standby.push(StandbyFiling { registration, seq, generations: missing });
+                    Ok(ChangeOutcome::Registered(Box::new(Registered::Updated(updated))))
                 }
-                Plan::Remove(old) => {
+                MemberPlan::Remove(old) => {
                     let id = member.id();
                     earlier.remove(id.as_str(), near);
                     writes.remove(place, id, &old);
                     writes.log(seq, id, LoggedKind::Removed);
-                    Ok(Changed::Removed(true))
+                    Ok(ChangeOutcome::Removed(true))
                 }
             };
             outcomes.push(outcome);
@@ -219,10 +219,10 @@ impl<'a> Batch<'a> {
         place: GenerationKey,
         at: usize,
         registration: &Registration,
-        earlier: &mut Preceding,
-        buckets: Buckets,
-    ) -> Result<Conclusion> {
-        let Change::Register { judge, .. } = &self.members[at].change else {
+        earlier: &mut PrecedingMembers,
+        buckets: BucketContents,
+    ) -> TxnResult<Conclusion> {
+        let RecordChange::Register { judge, .. } = &self.members[at].change else {
             return Err(StoreError::Internal("only registrations are judged".into()).into());
         };
         let mut hits = [earlier.hits(&registration.signed, buckets, self.simhash(place.generation))];
@@ -249,7 +249,7 @@ fn simhash_of<'s>(mut known: impl Iterator<Item = (GenerationId, &'s Settings)>,
 }
 
 /// Returns the candidates of a registration, the best first.
-fn ranked(hits: &Hits, registration: &Registration) -> Ranked {
+fn ranked(hits: &ProposedHits, registration: &Registration) -> RankedProposals {
     hits.ranked(&registration.confirmed, Some(&registration.id))
 }
 

@@ -9,19 +9,19 @@ use hashbrown::HashMap;
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, doc};
 
-use super::{Batch, Result, ranked};
-use crate::commit::plan::{Plan, StoredVersion};
-use crate::commit::preceding::Preceding;
-use crate::commit::{Change, ahead};
+use super::{CommitBatch, TxnResult, ranked};
+use crate::commit::plan::{MemberPlan, StoredVersion};
+use crate::commit::preceding::PrecedingMembers;
+use crate::commit::{RecordChange, ahead};
 use crate::documents::{
     COLLECTIONS, CollectionDocument, RECORDS, RecordDocument, SIGNATURES, SignatureDocument, signature_key,
 };
-use crate::finds::Find;
-use crate::full_lists::Known;
-use crate::posting_cache::Behind;
-use crate::postings::{Answer, PostingQuery};
+use crate::finds::BoundedFind;
+use crate::full_lists::KnownLists;
+use crate::posting_cache::CommitsBehind;
+use crate::postings::{PostingAnswer, PostingQuery};
 use crate::propose::{JudgeContext, dismiss, judge_together, on_all_cores};
-use crate::read::{BucketQuery, Buckets, GenerationKey, Pointer, among, next};
+use crate::read::{BucketContents, BucketQuery, CollectionPointer, GenerationKey, among, next};
 use doppel_core::collection::Retention;
 use doppel_core::record::{MAX_ID_BYTES, RecordId};
 use doppel_core::schemes::profile::Signed;
@@ -35,16 +35,16 @@ pub(super) const READ_AT_ONCE: usize = 16;
 const ONE_THREAD: usize = 4;
 
 /// The postings and buckets of the members.
-pub(super) struct Filed {
-    pub(super) answer: Answer,
+pub(super) struct BatchReads {
+    pub(super) answer: PostingAnswer,
     /// In the order of the members.
-    buckets: Vec<Buckets>,
+    buckets: Vec<BucketContents>,
 }
 
-impl Batch<'_> {
+impl CommitBatch<'_> {
     /// Starts to read the lists that the waiting changes need and the cache will not contain. It starts only once, even if the
     /// batch is attempted several times.
-    pub(super) fn read_ahead(&self, place: GenerationKey, behind: &Behind, answer: &Answer) {
+    pub(super) fn read_ahead(&self, place: GenerationKey, behind: &CommitsBehind, answer: &PostingAnswer) {
         if self.reading.get().is_some() {
             return;
         }
@@ -53,7 +53,7 @@ impl Batch<'_> {
         if waiting.len() <= READ_AT_ONCE {
             return;
         }
-        let is_kept = matches!(behind, Behind::Filed(_));
+        let is_kept = matches!(behind, CommitsBehind::Filed(_));
         let mut question = PostingQuery::of(waiting.iter().filter_map(|member| Some(&*member.registration()?.signed)));
         question.leave_out(|key| (is_kept && self.cache.has(key)) || answer.has(key));
         if !question.is_empty() {
@@ -63,7 +63,11 @@ impl Batch<'_> {
 
     /// Returns the records about which people made decisions after their registrations began. One round trip if there was a
     /// decision, otherwise none.
-    pub(super) async fn overruled(&self, session: &mut ClientSession, pointer: &Pointer) -> Result<HashSet<RecordId>> {
+    pub(super) async fn overruled(
+        &self,
+        session: &mut ClientSession,
+        pointer: &CollectionPointer,
+    ) -> TxnResult<HashSet<RecordId>> {
         let registrations = self.members.iter().filter_map(|member| member.registration());
         let outdated: Vec<&Registration> =
             registrations.filter(|it| it.decisions_as_of.is_some_and(|known| known < pointer.decided)).collect();
@@ -76,7 +80,11 @@ impl Batch<'_> {
     /// Returns the records that must not be removed, because a condition of the removal, apart from the version of the record, does
     /// not hold any more. No round trip if no removal has a condition; one for a retention, and two for a duplicate of a kept
     /// record.
-    pub(super) async fn forbidden(&self, session: &mut ClientSession, pointer: &Pointer) -> Result<HashSet<RecordId>> {
+    pub(super) async fn forbidden(
+        &self,
+        session: &mut ClientSession,
+        pointer: &CollectionPointer,
+    ) -> TxnResult<HashSet<RecordId>> {
         let removals = self.members.iter().filter_map(|member| Some((member.id(), member.condition()?)));
         let mut forbidden = HashSet::new();
         let mut retention = None;
@@ -104,7 +112,7 @@ impl Batch<'_> {
     }
 
     /// Reads the retention of the collection.
-    async fn retention(&self, session: &mut ClientSession) -> Result<Option<Retention>> {
+    async fn retention(&self, session: &mut ClientSession) -> TxnResult<Option<Retention>> {
         let collections = self.shared.documents(COLLECTIONS);
         let collection = collections.find_one(doc! { "_id": self.name.as_str() }).session(&mut *session).await?;
         let decoded = collection.map(|document| CollectionDocument::decode(&document)).transpose()?;
@@ -118,30 +126,36 @@ impl Batch<'_> {
         &self,
         session: &mut ClientSession,
         place: GenerationKey,
-        pointer: &Pointer,
+        pointer: &CollectionPointer,
         ids: &[&str],
         signed: &[Option<&Signed>],
-        behind: &Behind,
-    ) -> Result<(bool, Filed)> {
+        behind: &CommitsBehind,
+    ) -> TxnResult<(bool, BatchReads)> {
         let mut question = PostingQuery::of(signed.iter().copied().flatten());
         let mut answer = match behind {
-            Behind::Filed(records) => question.answer_from(|key| self.cache.get(key, records)),
-            Behind::Unknown => Answer::default(),
+            CommitsBehind::Filed(records) => question.answer_from(|key| self.cache.get(key, records)),
+            CommitsBehind::Unknown => PostingAnswer::default(),
         };
         let known = self.shared.full_lists.known(place, question.keys()).filter(|known| known.is_recent(pointer));
-        answer.extend(Known::answer(known.as_ref(), &mut question));
+        answer.extend(KnownLists::answer(known.as_ref(), &mut question));
         let fingerprints: Vec<_> = signed.iter().map(|signed| signed.and_then(Signed::fingerprint)).collect();
         let around = BucketQuery::around(&fingerprints, self.simhash(place.generation).radius);
         let mut finds = question.finds(place);
         let lists = finds.len();
         let is_small = signed.len() <= READ_AT_ONCE;
-        let known = known.filter(Known::has_any);
+        let known = known.filter(KnownLists::has_any);
         finds.extend(known.as_ref().map(|known| known.find(place.number)));
         let pages = if is_small { around.find(place) } else { None };
         let have_pages = pages.is_some();
         finds.extend(pages);
         if !ids.is_empty() {
-            finds.push(Find::new(RECORDS, among(place.number, ids), doc! { "_id": 1 }, ids.len(), MAX_ID_BYTES + 64));
+            finds.push(BoundedFind::new(
+                RECORDS,
+                among(place.number, ids),
+                doc! { "_id": 1 },
+                ids.len(),
+                MAX_ID_BYTES + 64,
+            ));
         }
         let mut found = match is_small {
             true => self.shared.find_all(session, finds).await?,
@@ -156,7 +170,7 @@ impl Batch<'_> {
         let pages = if have_pages { others.next() } else { None };
         let buckets = self.shared.buckets(session, place, &around, pages).await?;
         let any_there = others.next().is_some_and(|there| !there.is_empty());
-        Ok((any_there, Filed { answer, buckets }))
+        Ok((any_there, BatchReads { answer, buckets }))
     }
 
     /// Reads the records that are stored under `ids`, with their signatures. Two round trips.
@@ -166,7 +180,7 @@ impl Batch<'_> {
         place: GenerationKey,
         others: &[GenerationId],
         ids: &[&str],
-    ) -> Result<HashMap<String, StoredVersion>> {
+    ) -> TxnResult<HashMap<String, StoredVersion>> {
         let mut found = HashMap::new();
         let records = self.shared.in_session(RECORDS);
         let mut cursor = records.find(among(place.number, ids)).session(&mut *session).await?;
@@ -198,21 +212,23 @@ impl Batch<'_> {
         &self,
         session: &mut ClientSession,
         place: GenerationKey,
-        plans: &[Plan<'_>],
+        plans: &[MemberPlan<'_>],
         signed: &[Option<&Signed>],
-        Filed { answer, buckets }: Filed,
-    ) -> Result<(Preceding, Vec<Buckets>, Instant)> {
+        BatchReads { answer, buckets }: BatchReads,
+    ) -> TxnResult<(PrecedingMembers, Vec<BucketContents>, Instant)> {
         let simhash = self.simhash(place.generation);
-        let mut earlier = Preceding::of(answer);
+        let mut earlier = PrecedingMembers::of(answer);
         buckets.iter().for_each(|buckets| earlier.highest.extend(&buckets.highest));
-        // All texts that will be compared, except those that the members themselves change.
+        // All texts that will be compared, except texts that the members themselves change.
         let asked: Vec<_> = signed.iter().zip(&buckets).filter_map(|(signed, own)| Some(((*signed)?, own))).collect();
         let mut hits = on_all_cores(&asked, ONE_THREAD, |(signed, own)| earlier.hits(signed, (*own).clone(), simhash));
         let mut texts = std::mem::take(&mut earlier.texts);
         self.shared.learn(session, place, &mut hits, &mut texts, &mut earlier.seqs).await?;
         let judges = self.members.iter().zip(plans).enumerate().filter_map(|(at, (member, plan))| {
             match (&member.change, plan) {
-                (Change::Register { registration, judge }, Plan::Put(..)) => Some((at, registration, judge.as_ref())),
+                (RecordChange::Register { registration, judge }, MemberPlan::Put(..)) => {
+                    Some((at, registration, judge.as_ref()))
+                }
                 _ => None,
             }
         });

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::{Batch, Result};
+use super::{CommitBatch, TxnResult};
 use crate::commit::plan::StoredVersion;
-use crate::commit::preceding::Preceding;
+use crate::commit::preceding::PrecedingMembers;
 use crate::documents::{
-    CHANGES, Page, RECORDS, SIGNATURES, encode_change, record_content, record_key, signature_key, verdict_content,
+    CHANGES, PageKey, RECORDS, SIGNATURES, encode_change, record_content, record_key, signature_key, verdict_content,
 };
 use crate::postings::{ListKey, list_keys};
-use crate::read::{GenerationKey, Pointer};
+use crate::read::{CollectionPointer, GenerationKey};
 use crate::write::IndexWrites;
 use doppel_core::record::RecordId;
 use doppel_core::schemes::profile::Signed;
@@ -22,7 +22,7 @@ use doppel_store::{GenerationId, Registered, Registration, Result as StoreResult
 
 /// The documents to be written.
 #[derive(Default)]
-pub(super) struct Writes {
+pub(super) struct BatchWrites {
     new_records: Vec<Document>,
     changed_records: Vec<Document>,
     removed_records: Vec<Document>,
@@ -31,35 +31,35 @@ pub(super) struct Writes {
     /// Keys of the lists that lose a record.
     pub(super) taken_from: Vec<ListKey>,
     /// Pages that lose entries of a record.
-    taken_entries: Vec<(Page, RecordId)>,
+    taken_entries: Vec<(PageKey, RecordId)>,
     removed: Vec<RecordId>,
     logged: Vec<LoggedChange>,
 }
 
 /// A record that must also be added to standby generations.
-pub(super) struct Standby<'a> {
+pub(super) struct StandbyFiling<'a> {
     pub(super) registration: &'a Registration,
     pub(super) seq: Seq,
     pub(super) generations: Vec<GenerationId>,
 }
 
 /// A record to be stored.
-pub(super) struct Put<'a> {
+pub(super) struct PutRecord<'a> {
     pub(super) registration: &'a Registration,
     pub(super) old: Option<StoredVersion>,
     pub(super) seq: Seq,
 }
 
-impl Put<'_> {
+impl PutRecord<'_> {
     /// Adds the documents of the record to `writes` and returns the outcome.
     pub(super) fn put(
         self,
         conclusion: Conclusion,
         place: GenerationKey,
         near: usize,
-        earlier: &mut Preceding,
-        writes: &mut Writes,
-    ) -> Result<Registered> {
+        earlier: &mut PrecedingMembers,
+        writes: &mut BatchWrites,
+    ) -> TxnResult<Registered> {
         let Self { registration, old, seq } = self;
         let (verdict, duplicate_of_seq, pairs) = match conclusion {
             Conclusion::Skip(verdict) => return Ok(Registered::Skipped(verdict)),
@@ -90,9 +90,9 @@ pub(super) fn update(
     place: GenerationKey,
     registration: &Registration,
     old: StoredVersion,
-    earlier: &mut Preceding,
-    writes: &mut Writes,
-) -> Result<StoredRecord> {
+    earlier: &mut PrecedingMembers,
+    writes: &mut BatchWrites,
+) -> TxnResult<StoredRecord> {
     let Registration { id, content, signed, now, .. } = registration;
     let content = record_content(place.generation, signed, content, now)?;
     let mut change = doc! { "$set": content };
@@ -106,7 +106,7 @@ pub(super) fn update(
     Ok(record)
 }
 
-impl Writes {
+impl BatchWrites {
     /// Removes the signatures and entries of a record in every generation.
     fn take_away(&mut self, place: GenerationKey, id: &RecordId, old: &StoredVersion) {
         for filed in &old.signatures {
@@ -130,17 +130,17 @@ impl Writes {
     }
 }
 
-impl Batch<'_> {
+impl CommitBatch<'_> {
     /// Adds the records to standby generations. One round trip for each generation.
     pub(super) async fn file_standby(
         &self,
         session: &mut ClientSession,
         place: GenerationKey,
-        all: Vec<Standby<'_>>,
-        writes: &mut Writes,
-    ) -> Result<()> {
+        all: Vec<StandbyFiling<'_>>,
+        writes: &mut BatchWrites,
+    ) -> TxnResult<()> {
         let mut by_generation: BTreeMap<GenerationId, Vec<(&RecordId, Seq, &Signed)>> = BTreeMap::new();
-        for Standby { registration, seq, generations } in &all {
+        for StandbyFiling { registration, seq, generations } in &all {
             for (generation, signed) in registration.generations().filter(|(id, _)| generations.contains(id)) {
                 by_generation.entry(generation).or_default().push((&registration.id, *seq, signed));
             }
@@ -161,11 +161,11 @@ impl Batch<'_> {
         &self,
         session: &mut ClientSession,
         place: GenerationKey,
-        pointer: &Pointer,
-        writes: Writes,
-    ) -> Result<()> {
+        pointer: &CollectionPointer,
+        writes: BatchWrites,
+    ) -> TxnResult<()> {
         let shared = self.shared;
-        let Writes { new_records, changed_records, removed_records, .. } = &writes;
+        let BatchWrites { new_records, changed_records, removed_records, .. } = &writes;
         if !new_records.is_empty() {
             shared.insert(session, RECORDS, new_records).await?;
         }
