@@ -1,7 +1,8 @@
-//! Collections: made, changed, dropped, counted; and the cache of their states.
+//! Creates, changes and counts collections, and caches their states.
 //!
-//! A profile may only change while there is no record. Registrations write the collection's document (see `latch`), so that a change
-//! of it sees all that were committed before, and those after it see the change.
+//! The profile of a collection may change only while the collection has no records. Registrations also write the document of the
+//! collection (see `latch`). A change of the document therefore sees all earlier registrations, and all later registrations see the
+//! change.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,67 +10,68 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use mongodb::ClientSession;
-use mongodb::bson::doc;
+use mongodb::bson::{Document, doc};
 use mongodb::options::ReturnDocument;
 use parking_lot::RwLock;
 
-use super::documents::{self, COLLECTIONS, CollectionDocument, DROPPED, META, Number, RECORDS};
-use super::retry::{self, Deadline, End, TxnError, Work};
-use super::{Shared, records_of, server, sweep};
+use super::documents::{self, COLLECTIONS, CollectionDocument, DROPPED, META, RECORDS, StoredNumber};
+use super::retry::{self, CallDeadline, TransactionEnd, TransactionWork, TxnError};
+use super::{SharedStore, records_of, server, sweep};
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_store::{CollectionNumber, CollectionSpec, CollectionState, GenerationId, Result, Seq, StoreError, Usage};
 
-/// A collection as this instance knows it.
-pub(super) struct Known {
-    pub(super) number: Number,
+/// The state of a collection in the cache.
+pub(super) struct CachedCollection {
+    pub(super) number: StoredNumber,
     pub(super) state: Arc<CollectionState>,
     /// See [`CollectionDocument`].
     pub(super) decided: Seq,
     read: Instant,
 }
 
-impl Known {
-    /// All generations with their settings, the live one first.
+impl CachedCollection {
+    /// Returns all generations with their settings, the live one first.
     pub(super) fn generations(&self) -> impl Iterator<Item = (GenerationId, &Settings)> {
         let others = self.state.others.iter().map(|other| (other.id, &other.settings));
         std::iter::once((self.state.generation, &self.state.settings)).chain(others)
     }
 }
 
-/// Collections by name, each good for [`super::Options::staleness`]. Absence is never remembered.
+/// The states of collections by name. Each state is valid for [`super::Options::staleness`]. The cache does not remember that a
+/// collection does not exist.
 #[derive(Default)]
-pub(super) struct Cache {
-    known: RwLock<HashMap<CollectionName, Arc<Known>>>,
+pub(super) struct CollectionCache {
+    known: RwLock<HashMap<CollectionName, Arc<CachedCollection>>>,
 }
 
-impl Cache {
-    pub(super) fn put(&self, document: CollectionDocument) -> Arc<Known> {
+impl CollectionCache {
+    pub(super) fn put(&self, document: CollectionDocument) -> Arc<CachedCollection> {
         let CollectionDocument { number, state, decided, .. } = document;
         let mut known = self.known.write();
         let before = known.get(&state.name);
-        // The same state stays the same allocation: whoever compiled it need not do so again.
+        // An unchanged state keeps its allocation, so that callers can reuse what they compiled from it.
         let state = match before {
             Some(before) if before.number == number && *before.state == state => Arc::clone(&before.state),
             _ => Arc::new(state),
         };
-        let entry = Arc::new(Known { number, state, decided, read: Instant::now() });
+        let entry = Arc::new(CachedCollection { number, state, decided, read: Instant::now() });
         known.insert(entry.state.name.clone(), Arc::clone(&entry));
         entry
     }
 
-    /// The next question goes to the database.
+    /// Removes a collection, so that its next use reads the database.
     pub(super) fn forget(&self, name: &CollectionName) {
         self.known.write().remove(name);
     }
 
-    fn get(&self, name: &CollectionName, staleness: Duration) -> Option<Arc<Known>> {
+    fn get(&self, name: &CollectionName, staleness: Duration) -> Option<Arc<CachedCollection>> {
         self.known.read().get(name).filter(|known| known.read.elapsed() < staleness).cloned()
     }
 }
 
-impl Shared {
-    /// The collection, from memory if that is fresh enough.
-    pub(super) async fn cached(&self, name: &CollectionName) -> Result<Option<Arc<Known>>> {
+impl SharedStore {
+    /// Returns the collection, from the cache if its entry is recent.
+    pub(super) async fn cached(&self, name: &CollectionName) -> Result<Option<Arc<CachedCollection>>> {
         if let Some(known) = self.cache.get(name, self.options.staleness) {
             return Ok(Some(known));
         }
@@ -82,8 +84,11 @@ impl Shared {
         }
     }
 
-    /// The collection, or [`StoreError::UnknownCollection`].
-    pub(super) async fn known(&self, name: &CollectionName) -> Result<Arc<Known>> {
+    /// Returns the collection.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownCollection`] if the collection does not exist.
+    pub(super) async fn known(&self, name: &CollectionName) -> Result<Arc<CachedCollection>> {
         self.cached(name).await?.ok_or_else(|| StoreError::UnknownCollection(name.clone()))
     }
 
@@ -123,16 +128,18 @@ impl Shared {
         Ok(Arc::clone(&self.cache.put(document).state))
     }
 
-    /// Inserts the document of a new collection, again and again while that fails for a reason that passes.
+    /// Inserts the document of a new collection, and tries again after transient errors.
     async fn insert_collection(&self, document: &CollectionDocument) -> Result<()> {
-        let (deadline, collections, encoded) = (self.deadline(), self.documents(COLLECTIONS), document.encode()?);
+        let deadline = self.deadline();
+        let collections = self.documents(COLLECTIONS);
+        let encoded = document.encode()?;
         let mut outcome_unknown = false;
         for attempt in 0.. {
             match within(deadline, collections.insert_one(&encoded).into_future()).await? {
                 Ok(_) => return Ok(()),
                 Err(error) if retry::is_duplicate_key(&error) => {
                     let name = document.state.name.clone();
-                    // An earlier attempt may have inserted it. No other collection has its number.
+                    // An earlier attempt may have inserted it. No other collection has this number.
                     let stored = if outcome_unknown { self.stored_collection(&name).await? } else { None };
                     let is_own = stored.is_some_and(|stored| stored.number == document.number);
                     return if is_own { Ok(()) } else { Err(StoreError::CollectionExists(name)) };
@@ -147,15 +154,15 @@ impl Shared {
         Err(StoreError::Unknown("the database did not confirm the write in time".into()))
     }
 
-    /// A number never given before; gaps do not matter.
-    async fn next_number(&self) -> Result<Number> {
+    /// Returns a number that no collection ever had. Numbers may be skipped.
+    async fn next_number(&self) -> Result<StoredNumber> {
         let meta = self.documents(META);
         let document = self.read(self.deadline(), || async {
             let raised = meta
                 .find_one_and_update(doc! { "_id": "next_collection" }, doc! { "$inc": { "n": 1 } })
                 .upsert(true)
                 .return_document(ReturnDocument::After);
-            // Two upserts at once: the second one finds the document of the first.
+            // If two upserts run at the same time, the second one finds the document of the first.
             match raised.await {
                 Err(error) if retry::is_duplicate_key(&error) => Err(TxnError::Conflict),
                 done => Ok(done?),
@@ -167,7 +174,7 @@ impl Shared {
 
     pub(super) async fn update_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>> {
         let number = self.known(&spec.name).await?.number;
-        let mut work = Update { shared: self, spec: &spec };
+        let mut work = SettingsTransaction { shared: self, spec: &spec };
         let document = self.transact_queued(number, &mut work).await?;
         Ok(Arc::clone(&self.cache.put(document).state))
     }
@@ -179,33 +186,40 @@ impl Shared {
         let stats =
             self.read(self.deadline(), || async { Ok(self.database.run_command(doc! { "dbStats": 1 }).await?) });
         let stats = stats.await?;
-        let bytes = |key: &str| server::whole(&stats, key).unwrap_or(0) as u64;
         Ok(Usage {
             records,
             index_bytes: (self.posting_caches.memory_bytes() + self.full_lists.memory_bytes()) as u64,
-            disk_bytes: bytes("totalSize").max(bytes("storageSize") + bytes("indexSize")),
-            free_bytes: bytes("fsTotalSize").saturating_sub(bytes("fsUsedSize")),
+            disk_bytes: bytes_of(&stats, "totalSize")
+                .max(bytes_of(&stats, "storageSize") + bytes_of(&stats, "indexSize")),
+            free_bytes: bytes_of(&stats, "fsTotalSize").saturating_sub(bytes_of(&stats, "fsUsedSize")),
         })
     }
 }
 
-/// Waits for a single write, which the driver itself repeats once if the primary changes.
-pub(super) async fn within<T>(deadline: Deadline, write: impl Future<Output = T>) -> Result<T> {
+/// Returns a number of bytes in the reply to `dbStats`; 0 if it is missing.
+fn bytes_of(stats: &Document, key: &str) -> u64 {
+    server::whole(stats, key).unwrap_or(0) as u64
+}
+/// Waits for a single write. The driver itself repeats the write once if the primary changes.
+pub(super) async fn within<T>(deadline: CallDeadline, write: impl Future<Output = T>) -> Result<T> {
     let waited = tokio::time::timeout_at(deadline.at(), write).await;
     waited.map_err(|_| StoreError::Unknown("the database did not confirm the write in time".into()))
 }
 
-/// Gives a collection new settings.
-struct Update<'a> {
-    shared: &'a Shared,
+/// The transaction that gives a collection new settings.
+struct SettingsTransaction<'a> {
+    shared: &'a SharedStore,
     spec: &'a CollectionSpec,
 }
 
 #[async_trait]
-impl Work for Update<'_> {
+impl TransactionWork for SettingsTransaction<'_> {
     type Answer = CollectionDocument;
 
-    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<CollectionDocument>, TxnError> {
+    async fn attempt(
+        &mut self,
+        session: &mut ClientSession,
+    ) -> std::result::Result<TransactionEnd<CollectionDocument>, TxnError> {
         let Self { shared, spec } = self;
         let collections = shared.documents(COLLECTIONS);
         let filter = doc! { "_id": spec.name.as_str() };
@@ -228,6 +242,6 @@ impl Work for Update<'_> {
         document.commits = document.commits.next();
         document.state = state;
         collections.replace_one(filter, document.encode()?).session(&mut *session).await?;
-        Ok(End::Commit(document))
+        Ok(TransactionEnd::Commit(document))
     }
 }

@@ -1,7 +1,7 @@
-//! The change feed: records by their seqs, and what is logged beside them by the transaction that changed it.
+//! The change feed: the records by their seqs, and the changes that each transaction logs.
 //!
-//! Waiting for changes costs one small query every [`LOOK_EVERY`], for all waiters and collections of an instance together, and none
-//! while nobody waits. What the instance itself commits is known at once.
+//! Waiting for changes costs one small query every [`LOOK_EVERY`] for all waiters and collections of an instance together, and none
+//! while nobody waits. An instance learns of its own commits at once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,45 +13,45 @@ use mongodb::bson::{Document, RawDocument, doc};
 use tokio::sync::watch;
 
 use super::documents::{
-    CHANGES, COLLECTIONS, Number, RECORDS, RecordDocument, changes_between, damaged, decode_change, optional_i64,
+    CHANGES, COLLECTIONS, RECORDS, RecordDocument, StoredNumber, changes_between, damaged, decode_change, optional_i64,
     seq_of, seq_value,
 };
 use super::retry::TxnError;
-use super::{MongoStore, Shared};
+use super::{MongoStore, SharedStore};
 use doppel_core::collection::CollectionName;
 use doppel_store::changes::{ChangePage, Changes, LoggedChange};
 use doppel_store::rules::feed;
 use doppel_store::{Result, Seq, StoreError, StoredRecord};
 
-/// How often the database is asked what other instances have committed, while somebody waits for that.
+/// Time between two queries for the commits of other instances, while a caller waits for them.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// The last commits of all collections, when they were last looked up.
+/// The last commits of all collections at the last query.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LastCommits {
     asked: Option<Instant>,
-    commits: HashMap<Number, Seq>,
+    commits: HashMap<StoredNumber, Seq>,
 }
 
 impl LastCommits {
-    /// Whether there may be a commit above `after` of a collection that was there at `since`.
-    fn may_be_above(&self, number: Number, after: Seq, since: Instant) -> bool {
+    /// True if the collection may have a commit above `after`. `since` is a time at which the collection existed.
+    fn may_be_above(&self, number: StoredNumber, after: Seq, since: Instant) -> bool {
         match self.commits.get(&number) {
             Some(last) => *last > after,
-            // Dropped meanwhile: whoever waits is to read and be told so.
+            // The collection was dropped meanwhile. The waiter continues, and reads the error.
             None => self.asked.is_some_and(|asked| asked > since),
         }
     }
 }
 
-/// What a collection's document says of its changes.
-struct Ends {
-    number: Number,
+/// The range of the log of a collection.
+struct LogRange {
+    number: StoredNumber,
     last: Seq,
     forgotten: Seq,
 }
 
-impl Ends {
+impl LogRange {
     fn decode(document: &RawDocument) -> Result<Self> {
         Ok(Self {
             number: document.get_i32("number").map_err(damaged)?,
@@ -65,7 +65,7 @@ impl Ends {
     }
 }
 
-impl Shared {
+impl SharedStore {
     async fn changes(
         &self,
         name: &CollectionName,
@@ -74,14 +74,15 @@ impl Shared {
     ) -> std::result::Result<ChangePage, TxnError> {
         let mut session = self.snapshot().await?;
         let session = &mut session;
-        let Ends { number, last, forgotten } = self.ends(session, name).await?;
+        let LogRange { number, last, forgotten } = self.ends(session, name).await?;
         feed::check_after(name, after, forgotten, last)?;
         if after == last {
             return Ok(ChangePage { next: last, ..ChangePage::default() });
         }
-        let (from, most) = (seq_value(after), i64::try_from(limit).unwrap_or(i64::MAX));
+        let from = seq_value(after);
+        let most = i64::try_from(limit).unwrap_or(i64::MAX);
         let records = self.records_in(session, number, doc! { "$gt": from }, most).await?;
-        let logged = self.logged(session, number, (after, last), most).await?;
+        let logged = self.logged(session, number, after, last, most).await?;
         let seqs = feed::updated(&logged);
         let updated = match seqs.is_empty() {
             true => Vec::new(),
@@ -100,38 +101,42 @@ impl Shared {
         limit: usize,
     ) -> std::result::Result<(Vec<LoggedChange>, Seq), TxnError> {
         let mut session = self.snapshot().await?;
-        let Ends { number, last, forgotten } = self.ends(&mut session, name).await?;
+        let LogRange { number, last, forgotten } = self.ends(&mut session, name).await?;
         feed::check_after(name, after, forgotten, last)?;
         let most = i64::try_from(limit).unwrap_or(i64::MAX);
-        let logged = self.logged(&mut session, number, (after, last), most).await?;
+        let logged = self.logged(&mut session, number, after, last, most).await?;
         let next = feed::after_logged(&logged, limit, last);
         Ok((logged, next))
     }
 
-    /// What the collection's document says in the snapshot. One round trip.
-    async fn ends(&self, session: &mut ClientSession, name: &CollectionName) -> std::result::Result<Ends, TxnError> {
+    /// Reads the range of the log in the snapshot. One round trip.
+    async fn ends(
+        &self,
+        session: &mut ClientSession,
+        name: &CollectionName,
+    ) -> std::result::Result<LogRange, TxnError> {
         let collections = self.in_session(COLLECTIONS);
-        let asked = collections.find_one(doc! { "_id": name.as_str() }).projection(Ends::projection());
+        let asked = collections.find_one(doc! { "_id": name.as_str() }).projection(LogRange::projection());
         let found = asked.session(&mut *session).await?;
         let found = found.ok_or_else(|| StoreError::UnknownCollection(name.clone()))?;
-        Ok(Ends::decode(&found)?)
+        Ok(LogRange::decode(&found)?)
     }
 
-    /// The number of a collection and of its last commit, in the snapshot. One round trip.
+    /// Reads the number of a collection and its last commit in the snapshot. One round trip.
     pub(super) async fn last_commit_in(
         &self,
         session: &mut ClientSession,
         name: &CollectionName,
-    ) -> std::result::Result<(Number, Seq), TxnError> {
-        let Ends { number, last, .. } = self.ends(session, name).await?;
+    ) -> std::result::Result<(StoredNumber, Seq), TxnError> {
+        let LogRange { number, last, .. } = self.ends(session, name).await?;
         Ok((number, last))
     }
 
-    /// Records whose seq is as `which` says, in seq order; at most `limit`, unless that is 0. One round trip.
+    /// Reads records whose seq matches `which`, in the order of seqs; at most `limit` records, unless `limit` is 0. One round trip.
     async fn records_in(
         &self,
         session: &mut ClientSession,
-        number: Number,
+        number: StoredNumber,
         which: Document,
         limit: i64,
     ) -> std::result::Result<Vec<StoredRecord>, TxnError> {
@@ -145,12 +150,13 @@ impl Shared {
         Ok(found)
     }
 
-    /// What is logged, in order. One round trip.
+    /// Reads the logged changes above `after` up to `last`, in order. One round trip.
     async fn logged(
         &self,
         session: &mut ClientSession,
-        number: Number,
-        (after, last): (Seq, Seq),
+        number: StoredNumber,
+        after: Seq,
+        last: Seq,
         limit: i64,
     ) -> std::result::Result<Vec<LoggedChange>, TxnError> {
         let changes = self.in_session(CHANGES);
@@ -168,8 +174,9 @@ impl Shared {
     async fn changed(&self, name: &CollectionName, after: Seq) -> Result<()> {
         let since = Instant::now();
         let number = self.known(name).await?.number;
-        let (mut own, mut all) = (self.latch_queues.of(number).confirmations(), self.last_commits.subscribe());
-        // One of the two has gone only with the store itself.
+        let mut own = self.latch_queues.of(number).confirmations();
+        let mut all = self.last_commits.subscribe();
+        // The senders exist as long as the store.
         tokio::select! {
             _ = own.wait_for(|confirmed| *confirmed > after) => {}
             _ = all.wait_for(|last| last.may_be_above(number, after, since)) => {}
@@ -177,13 +184,13 @@ impl Shared {
         self.check_open()
     }
 
-    /// Looks up the last commits of all collections.
+    /// Reads the last commits of all collections.
     async fn look_up_commits(&self) -> std::result::Result<LastCommits, TxnError> {
         let asked = Some(Instant::now());
-        let mut cursor = self.raw(COLLECTIONS).find(doc! {}).projection(Ends::projection()).await?;
+        let mut cursor = self.raw(COLLECTIONS).find(doc! {}).projection(LogRange::projection()).await?;
         let mut commits = HashMap::new();
         while cursor.advance().await? {
-            let ends = Ends::decode(cursor.current())?;
+            let ends = LogRange::decode(cursor.current())?;
             commits.insert(ends.number, ends.last);
         }
         Ok(LastCommits { asked, commits })
@@ -193,14 +200,14 @@ impl Shared {
         self.read(self.deadline(), || async {
             let collections = self.raw(COLLECTIONS);
             let own = doc! { "_id": name.as_str() };
-            let found = collections.find_one(own.clone()).projection(Ends::projection()).await?;
+            let found = collections.find_one(own.clone()).projection(LogRange::projection()).await?;
             let found = found.ok_or_else(|| StoreError::UnknownCollection(name.clone()))?;
-            let Ends { number, last, .. } = Ends::decode(&found)?;
+            let LogRange { number, last, .. } = LogRange::decode(&found)?;
             let changes = self.documents(CHANGES);
             let gone = changes_between(number, Seq(0), last.before(keep));
             let highest = changes.find_one(gone.clone()).sort(doc! { "_id": -1 }).await?;
             let Some(highest) = highest.map(decode_change).transpose()? else { return Ok(()) };
-            // First: whoever would miss one is told so before it is gone.
+            // `forgotten` is set before the changes are deleted, so that a reader that would miss a change gets an error.
             let noted = doc! { "$max": { "forgotten": seq_value(highest.number) } };
             let mut own = own;
             own.insert("number", number);
@@ -213,15 +220,15 @@ impl Shared {
     }
 }
 
-/// Asks the database for the last commits as long as somebody waits for them, until the store is closed or dropped.
-pub(super) async fn watch_commits(shared: std::sync::Weak<Shared>) {
+/// Reads the last commits from the database while a caller waits for them, until the store is closed or dropped.
+pub(super) async fn watch_commits(shared: std::sync::Weak<SharedStore>) {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
         let Some(shared) = shared.upgrade().filter(|shared| shared.check_open().is_ok()) else { return };
         if shared.last_commits.receiver_count() == 0 {
             continue;
         }
-        // Where it fails, waiters go on waiting: a reading would fail, too.
+        // After an error, the waiters wait on, because reading changes would also fail.
         let looking = tokio::time::timeout(shared.options.deadline, shared.look_up_commits());
         if let Ok(Ok(found)) = looking.await {
             shared.last_commits.send_replace(found);
@@ -255,10 +262,11 @@ impl Changes for MongoStore {
     }
 
     async fn forget_changes(&self, name: &CollectionName, keep: u64) -> Result<()> {
-        let (shared, name) = (Arc::clone(&self.shared), name.clone());
+        let shared = Arc::clone(&self.shared);
+        let name = name.clone();
         self.detached(async move { shared.forget_changes(&name, keep).await }).await
     }
 }
 
-/// Where [`LastCommits`] are shown.
+/// The sender of new [`LastCommits`] to the waiters.
 pub(super) type LastCommitsSender = watch::Sender<LastCommits>;

@@ -1,12 +1,12 @@
-//! Checkpoints: one document each; a change names the version it replaces.
+//! Checkpoints: one document for each. A change contains the version that it replaces.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use mongodb::bson::{Document, doc};
 
-use super::documents::{CHECKPOINTS, Number, damaged};
-use super::{MongoStore, Shared, retry};
+use super::documents::{CHECKPOINTS, StoredNumber, damaged};
+use super::{MongoStore, SharedStore, retry};
 use doppel_core::collection::CollectionName;
 use doppel_store::checkpoints::{Checkpoint, Checkpoints};
 use doppel_store::{Result, StoreError};
@@ -20,36 +20,37 @@ impl Checkpoints for MongoStore {
 
     async fn put_checkpoint(&self, collection: &CollectionName, name: &str, checkpoint: Checkpoint) -> Result<bool> {
         let number = self.shared.known(collection).await?.number;
-        let (shared, name) = (Arc::clone(&self.shared), name.to_owned());
+        let shared = Arc::clone(&self.shared);
+        let name = name.to_owned();
         self.detached(async move { shared.put_checkpoint(number, &name, checkpoint).await }).await
     }
 }
 
-fn key(number: Number, name: &str) -> Document {
+fn key(number: StoredNumber, name: &str) -> Document {
     doc! { "c": number, "name": name }
 }
 
-impl Shared {
-    async fn checkpoint(&self, number: Number, name: &str) -> Result<Option<Checkpoint>> {
+/// Decodes a checkpoint. Its value is stored as JSON, because BSON cannot represent all of its numbers and keys.
+fn decode_checkpoint(document: &Document) -> Result<Checkpoint> {
+    let value = serde_json::from_str(document.get_str("value").map_err(damaged)?).map_err(damaged)?;
+    Ok(Checkpoint { version: document.get_i64("version").map_err(damaged)? as u64, value })
+}
+impl SharedStore {
+    async fn checkpoint(&self, number: StoredNumber, name: &str) -> Result<Option<Checkpoint>> {
         let found = self.read(self.deadline(), || async {
             Ok(self.documents(CHECKPOINTS).find_one(doc! { "_id": key(number, name) }).await?)
         });
-        // As JSON, whose numbers and keys BSON would not all take.
-        let decode = |found: Document| {
-            let value = serde_json::from_str(found.get_str("value").map_err(damaged)?).map_err(damaged)?;
-            Ok(Checkpoint { version: found.get_i64("version").map_err(damaged)? as u64, value })
-        };
-        found.await?.map(decode).transpose()
+        found.await?.as_ref().map(decode_checkpoint).transpose()
     }
 
-    async fn put_checkpoint(&self, number: Number, name: &str, checkpoint: Checkpoint) -> Result<bool> {
+    async fn put_checkpoint(&self, number: StoredNumber, name: &str, checkpoint: Checkpoint) -> Result<bool> {
         let deadline = self.deadline();
         let next = Checkpoint { version: checkpoint.version + 1, ..checkpoint };
         let mut outcome_unknown = false;
         for attempt in 0.. {
             match super::admin::within(deadline, self.write_checkpoint(number, name, &next)).await? {
                 Ok(true) => return Ok(true),
-                // Lost on the way back from the attempt before?
+                // An earlier attempt may have succeeded without an answer.
                 Ok(false) if outcome_unknown => return Ok(self.checkpoint(number, name).await?.as_ref() == Some(&next)),
                 Ok(false) => return Ok(false),
                 Err(error) if retry::is_transient(&error) => outcome_unknown = true,
@@ -62,7 +63,12 @@ impl Shared {
         Err(StoreError::Unknown("the database did not confirm the write in time".into()))
     }
 
-    async fn write_checkpoint(&self, number: Number, name: &str, next: &Checkpoint) -> mongodb::error::Result<bool> {
+    async fn write_checkpoint(
+        &self,
+        number: StoredNumber,
+        name: &str,
+        next: &Checkpoint,
+    ) -> mongodb::error::Result<bool> {
         let checkpoints = self.documents(CHECKPOINTS);
         let value = serde_json::to_string(&next.value).map_err(mongodb::error::Error::custom)?;
         let document = doc! { "_id": key(number, name), "version": next.version as i64, "value": value };

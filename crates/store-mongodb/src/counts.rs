@@ -1,43 +1,46 @@
-//! How many records a collection has, without counting them each time.
+//! The number of records of a collection, without counting them for each request.
 //!
-//! The database counts by walking an index, half a millisecond for a thousand records, and every page of the console asks. So a count is
-//! remembered with the commit after which it was true. This instance's own commits carry it on, also those that were made while it was
-//! counted; a commit of another instance, or one whose outcome is not known, ends that, and the next question counts anew.
+//! The database counts by scanning an index, which takes half a millisecond for a thousand records, and every page of the console
+//! needs the count. Therefore, the count is remembered with the commit after which it was counted. Later commits of this instance
+//! update the count, also commits during the counting. A commit of another instance, or a commit with an unknown outcome, makes the
+//! count invalid, and the next request counts again.
 
 use std::collections::{HashMap, VecDeque};
 
 use parking_lot::Mutex;
 
-use super::documents::{Number, RECORDS};
-use super::{Shared, records_of};
+use super::documents::{RECORDS, StoredNumber};
+use super::{SharedStore, records_of};
 use doppel_core::collection::CollectionName;
 use doppel_store::{Result, Seq};
 
-/// Own commits that are remembered of a collection, for a count that began before them: some seconds of them.
+/// Number of remembered commits of a collection: some seconds of commits, which are added to a count that began before them.
 const REMEMBERED_COMMITS: usize = 1024;
 
 /// A commit of this instance.
 #[derive(Clone, Copy, Debug)]
-struct Commit {
-    /// The last number before those that it drew, and the last of them.
+struct CountedCommit {
+    /// The last number before the numbers that the commit drew.
     before: Seq,
+    /// The last number that the commit drew.
     last: Seq,
-    /// Records that there are more since.
+    /// The change of the number of records.
     gained: i64,
 }
 
-/// What is known of a collection: at most 24 kB.
+/// The remembered count and commits of a collection: at most 24 kB.
 #[derive(Default)]
-struct Counted {
-    /// The commit that the count holds after, and the count.
+struct CollectionCount {
+    /// A commit, and the number of records after this commit.
     known: Option<(Seq, u64)>,
-    /// Own commits, in order.
-    own: VecDeque<Commit>,
+    /// The commits of this instance, in order.
+    own: VecDeque<CountedCommit>,
 }
 
-impl Commit {
-    /// What is known behind it: the count carried on where it follows that without a gap.
-    fn carry_on(self, (after, records): (Seq, u64)) -> (Seq, u64) {
+impl CountedCommit {
+    /// Returns the count after this commit if `counted` is the count directly before this commit; otherwise `counted`.
+    fn carry_on(self, counted: (Seq, u64)) -> (Seq, u64) {
+        let (after, records) = counted;
         match self.before == after {
             true => (self.last, records.saturating_add_signed(self.gained)),
             false => (after, records),
@@ -45,19 +48,19 @@ impl Commit {
     }
 }
 
-/// Counts by collection.
+/// The counts of all collections.
 #[derive(Default)]
-pub(super) struct Counts(Mutex<HashMap<Number, Counted>>);
+pub(super) struct RecordCounts(Mutex<HashMap<StoredNumber, CollectionCount>>);
 
-impl Counts {
-    /// The count after the commit `last`, if it is known.
-    fn at(&self, number: Number, last: Seq) -> Option<u64> {
+impl RecordCounts {
+    /// Returns the number of records after the commit `last`, if it is known.
+    fn at(&self, number: StoredNumber, last: Seq) -> Option<u64> {
         let known = self.0.lock().get(&number)?.known?;
         (known.0 == last).then_some(known.1)
     }
 
-    /// Notes what was counted after the commit `after`.
-    fn put(&self, number: Number, after: Seq, records: u64) {
+    /// Stores the number of records after the commit `after`.
+    fn put(&self, number: StoredNumber, after: Seq, records: u64) {
         let mut all = self.0.lock();
         let counted = all.entry(number).or_default();
         if counted.known.is_none_or(|(known, _)| known < after) {
@@ -65,27 +68,27 @@ impl Counts {
         }
     }
 
-    /// Notes a commit of this instance that a majority has confirmed: it drew `drawn` numbers up to `last`, and there are `gained` more
-    /// records since, or fewer.
-    pub(super) fn committed(&self, number: Number, last: Seq, drawn: u64, gained: i64) {
+    /// Notes a commit of this instance that a majority has confirmed. It drew `drawn` numbers up to `last` and changed the number
+    /// of records by `gained`.
+    pub(super) fn committed(&self, number: StoredNumber, last: Seq, drawn: u64, gained: i64) {
         let mut all = self.0.lock();
         let counted = all.entry(number).or_default();
         if counted.own.len() == REMEMBERED_COMMITS {
             counted.own.pop_front();
         }
-        let commit = Commit { before: last.before(drawn), last, gained };
+        let commit = CountedCommit { before: last.before(drawn), last, gained };
         counted.own.push_back(commit);
         counted.known = counted.known.map(|known| commit.carry_on(known));
     }
 
-    /// Forgets a collection that was dropped.
-    pub(super) fn forget(&self, number: Number) {
+    /// Removes a dropped collection.
+    pub(super) fn forget(&self, number: StoredNumber) {
         self.0.lock().remove(&number);
     }
 }
 
-impl Shared {
-    /// Number of records. One round trip, and another one to count where others have changed the collection.
+impl SharedStore {
+    /// Returns the number of records. One round trip, and a second one to count if another instance changed the collection.
     pub(super) async fn count(&self, name: &CollectionName) -> Result<u64> {
         self.read(self.deadline(), || async {
             let mut session = self.snapshot().await?;
@@ -106,8 +109,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_count_is_carried_on_by_commits_without_a_gap_and_by_no_others() {
-        let counts = Counts::default();
+    fn commits_without_a_gap_update_a_count_and_others_make_it_invalid() {
+        let counts = RecordCounts::default();
         counts.committed(1, Seq(5), 5, 5);
         assert_eq!(counts.at(1, Seq(5)), None, "nothing was counted yet");
         counts.put(1, Seq(5), 40);
@@ -118,14 +121,14 @@ mod tests {
         counts.put(1, Seq(12), 50);
         counts.put(1, Seq(10), 1);
         counts.committed(1, Seq(13), 1, -1);
-        assert_eq!(counts.at(1, Seq(13)), Some(49), "an older count replaces no newer one");
+        assert_eq!(counts.at(1, Seq(13)), Some(49), "an older count does not replace a newer one");
         counts.forget(1);
         assert_eq!(counts.at(1, Seq(13)), None);
     }
 
     #[test]
-    fn what_was_committed_while_it_was_counted_is_added() {
-        let counts = Counts::default();
+    fn commits_during_the_counting_are_added() {
+        let counts = RecordCounts::default();
         counts.put(1, Seq(10), 10);
         counts.committed(1, Seq(12), 1, 1);
         for last in 13..=20 {
@@ -138,6 +141,6 @@ mod tests {
         }
         assert_eq!(counts.at(1, Seq(2_000)), Some(105));
         let remembered = counts.0.lock().get(&1).map(|counted| counted.own.len());
-        assert_eq!(remembered, Some(REMEMBERED_COMMITS), "they are bounded");
+        assert_eq!(remembered, Some(REMEMBERED_COMMITS), "the number of remembered commits is bounded");
     }
 }

@@ -1,7 +1,7 @@
-//! Decisions: one document a pair, with all its rulings.
+//! Decisions: one document for each pair, with all its rulings.
 //!
-//! A change takes the collection's latch, so that it has its place in the order of commits, and none is written under the number of
-//! a collection that was dropped and made again.
+//! A change of a decision takes the latch of the collection. The change therefore has a place in the order of commits, and no
+//! change uses the number of a collection that was dropped and created again.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -10,12 +10,12 @@ use mongodb::ClientSession;
 use mongodb::bson::{Document, doc};
 
 use super::documents::{
-    CHANGES, COLLECTIONS, DECISIONS, Number, RECORDS, RecordDocument, damaged, decision_key, decode_decision,
+    CHANGES, COLLECTIONS, DECISIONS, RECORDS, RecordDocument, StoredNumber, damaged, decision_key, decode_decision,
     encode_change, encode_ruling, naming_first, naming_second, record_key, seq_value,
 };
 use super::read::among;
-use super::retry::{End, TxnError, Work, check_reply};
-use super::{MongoStore, Shared, server};
+use super::retry::{TransactionEnd, TransactionWork, TxnError, check_reply};
+use super::{MongoStore, SharedStore, server};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_store::changes::{LoggedChange, LoggedKind};
@@ -32,10 +32,11 @@ impl Decisions for MongoStore {
         ruling: Ruling,
         seen: Option<usize>,
     ) -> Result<Ruled> {
-        let (shared, name) = (self.shared.clone(), name.clone());
+        let shared = self.shared.clone();
+        let name = name.clone();
         let deciding = async move {
             let number = shared.known(&name).await?.number;
-            let mut work = Deciding { shared: &shared, name: &name, number, pair: &pair, ruling, seen };
+            let mut work = DecisionTransaction { shared: &shared, name: &name, number, pair: &pair, ruling, seen };
             let done = shared.transact_queued(number, &mut work).await;
             shared.cache.forget(&name);
             let (ruled, last) = done?;
@@ -46,7 +47,9 @@ impl Decisions for MongoStore {
     }
 
     async fn drop_orphaned_decision(&self, name: &CollectionName, pair: &RecordPair) -> Result<bool> {
-        let (shared, name, pair) = (self.shared.clone(), name.clone(), pair.clone());
+        let shared = self.shared.clone();
+        let name = name.clone();
+        let pair = pair.clone();
         let dropping = async move {
             let number = shared.known(&name).await?.number;
             let mut work = DroppingOrphan { shared: &shared, name: &name, number, pair: &pair };
@@ -74,7 +77,7 @@ impl Decisions for MongoStore {
 
     async fn decisions_of(&self, name: &CollectionName, id: &RecordId) -> Result<Vec<Decision>> {
         let number = self.shared.known(name).await?.number;
-        // By their keys: where `id` is the higher one, the other comes first, and is the lower one.
+        // Decisions are sorted by key. Decisions with `id` as the higher id come first, because their lower id is lower than `id`.
         let either = doc! { "$or": [naming_second(number, id), naming_first(number, id)] };
         self.shared.decisions(either, None).await
     }
@@ -95,10 +98,11 @@ impl Decisions for MongoStore {
     }
 
     async fn put_decision(&self, name: &CollectionName, decision: Decision) -> Result<()> {
-        let (shared, name) = (self.shared.clone(), name.clone());
+        let shared = self.shared.clone();
+        let name = name.clone();
         let putting = async move {
             let number = shared.known(&name).await?.number;
-            let mut work = Putting { shared: &shared, name: &name, number, decision: &decision };
+            let mut work = PutTransaction { shared: &shared, name: &name, number, decision: &decision };
             let done = shared.transact_queued(number, &mut work).await;
             shared.cache.forget(&name);
             shared.counts.committed(number, done?, 1, 0);
@@ -108,8 +112,8 @@ impl Decisions for MongoStore {
     }
 }
 
-impl Shared {
-    /// Decisions in order of pairs.
+impl SharedStore {
+    /// Reads decisions in the order of pairs.
     async fn decisions(&self, filter: Document, limit: Option<i64>) -> Result<Vec<Decision>> {
         let reading = self.read(self.deadline(), || async {
             let decisions = self.documents(DECISIONS);
@@ -127,11 +131,11 @@ impl Shared {
         reading.await
     }
 
-    /// Those of `registrations` that rest on decisions of which one was changed, by their ids. One round trip.
+    /// Returns the ids of those `registrations` that used decisions which have changed since. One round trip.
     pub(super) async fn overruled(
         &self,
         session: &mut ClientSession,
-        number: Number,
+        number: StoredNumber,
         registrations: &[&Registration],
     ) -> std::result::Result<HashSet<RecordId>, TxnError> {
         let about = registrations.iter().flat_map(|it| [naming_first(number, &it.id), naming_second(number, &it.id)]);
@@ -143,7 +147,8 @@ impl Shared {
                 mongodb::bson::deserialize_from_slice(cursor.current().as_bytes()).map_err(damaged)?;
             let decision = decode_decision(&decision)?;
             let Some(same) = decision.same() else { continue };
-            let (a, b) = (decision.pair.a(), decision.pair.b());
+            let a = decision.pair.a();
+            let b = decision.pair.b();
             stand.entry(a.clone()).or_default().insert(b.clone(), same);
             stand.entry(b.clone()).or_default().insert(a.clone(), same);
         }
@@ -156,12 +161,12 @@ impl Shared {
         Ok(overruled.map(|registration| registration.id.clone()).collect())
     }
 
-    /// True if what a removal of the record `id` as a duplicate rests on holds: the record that stays, and what people decided. Two
-    /// round trips.
+    /// True if the conditions for removing the record `id` as a duplicate still hold: the kept record and the decisions. Two round
+    /// trips.
     pub(super) async fn is_kept(
         &self,
         session: &mut ClientSession,
-        number: Number,
+        number: StoredNumber,
         id: &RecordId,
         kept: &KeptDuplicate,
     ) -> std::result::Result<bool, TxnError> {
@@ -177,11 +182,12 @@ impl Shared {
         Ok(kept.holds(stored.as_ref().map(|stored| &stored.record), id, &decisions))
     }
 
-    /// The rulings about a pair, and a record of the pair that is not there. Two round trips.
+    /// Reads the rulings about a pair, and returns the id of a record of the pair that does not exist, if there is one. Two round
+    /// trips.
     async fn ruled(
         &self,
         session: &mut ClientSession,
-        number: Number,
+        number: StoredNumber,
         pair: &RecordPair,
     ) -> std::result::Result<(Vec<Ruling>, Option<RecordId>), TxnError> {
         let key = doc! { "_id": decision_key(number, pair) };
@@ -200,12 +206,15 @@ impl Shared {
         Ok((rulings, ids.into_iter().find(|id| !there.contains(id.as_str())).cloned()))
     }
 
-    /// Notes and logs a change of a decision by the commit `last`, whose latch is taken.
+    /// Logs the change of a decision by the commit `last`, and notes this commit in the document of the collection. The caller has
+    /// taken the latch.
     async fn log_decision(
         &self,
         session: &mut ClientSession,
-        (name, number): (&CollectionName, Number),
-        (pair, judgement): (&RecordPair, Judgement),
+        name: &CollectionName,
+        number: StoredNumber,
+        pair: &RecordPair,
+        judgement: Judgement,
         last: Seq,
     ) -> std::result::Result<(), TxnError> {
         self.note_decision(session, name, last).await?;
@@ -225,11 +234,12 @@ impl Shared {
         Ok(())
     }
 
-    /// Removes all decisions that name one of `ids`, by the commit `last`. One round trip, and one more where there were any.
+    /// Deletes all decisions about the records `ids`, in the commit `last`. One round trip, and one more if there were decisions.
     pub(super) async fn forget_decisions(
         &self,
         session: &mut ClientSession,
-        (name, number): (&CollectionName, Number),
+        name: &CollectionName,
+        number: StoredNumber,
         ids: &[RecordId],
         last: Seq,
     ) -> std::result::Result<(), TxnError> {
@@ -245,30 +255,33 @@ impl Shared {
     }
 }
 
-/// Adds a ruling.
-struct Deciding<'a> {
-    shared: &'a Shared,
+/// The transaction that adds a ruling.
+struct DecisionTransaction<'a> {
+    shared: &'a SharedStore,
     name: &'a CollectionName,
-    number: Number,
+    number: StoredNumber,
     pair: &'a RecordPair,
     ruling: Ruling,
-    /// How many rulings the caller had seen.
+    /// The number of rulings that the caller had read.
     seen: Option<usize>,
 }
 
 #[async_trait]
-impl Work for Deciding<'_> {
-    /// With the number of the commit.
+impl TransactionWork for DecisionTransaction<'_> {
+    /// The result, and the number of the commit.
     type Answer = (Ruled, Seq);
 
-    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<(Ruled, Seq)>, TxnError> {
+    async fn attempt(
+        &mut self,
+        session: &mut ClientSession,
+    ) -> std::result::Result<TransactionEnd<(Ruled, Seq)>, TxnError> {
         let Self { shared, name, number, pair, ruling, seen } = self;
-        // The latch first: no other change of the collection is committed between what is read and the commit.
+        // The latch is taken first, so that no other change of the collection is committed between the reads and this commit.
         let last = shared.latch(session, name, *number).await?.commits;
         let (mut rulings, missing) = shared.ruled(session, *number, pair).await?;
         let planned = plan(&rulings, missing, ruling, *seen)?;
         if planned == Plan::Add {
-            shared.log_decision(session, (name, *number), (pair, ruling.judgement), last).await?;
+            shared.log_decision(session, name, *number, pair, ruling.judgement, last).await?;
             let key = doc! { "_id": decision_key(*number, pair) };
             let change = doc! { "$push": { "rulings": encode_ruling(ruling) } };
             let decisions = shared.documents(DECISIONS);
@@ -277,62 +290,66 @@ impl Work for Deciding<'_> {
             rulings.push(ruling.clone());
         }
         let decision = Decision { pair: pair.clone(), rulings };
-        // Also where nothing is added: what was read is certain once a majority has confirmed a commit behind it.
-        Ok(End::Commit((planned.answer(decision), last)))
+        // It commits even if nothing was added, because the results of the reads are certain only after a majority has confirmed a
+        // later commit.
+        Ok(TransactionEnd::Commit((planned.answer(decision), last)))
     }
 }
 
-/// Deletes a decision of which a record is not there.
+/// The transaction that deletes a decision if one of its records does not exist.
 struct DroppingOrphan<'a> {
-    shared: &'a Shared,
+    shared: &'a SharedStore,
     name: &'a CollectionName,
-    number: Number,
+    number: StoredNumber,
     pair: &'a RecordPair,
 }
 
 #[async_trait]
-impl Work for DroppingOrphan<'_> {
-    /// Whether a decision was deleted, and the number of the commit.
+impl TransactionWork for DroppingOrphan<'_> {
+    /// True if a decision was deleted; and the number of the commit.
     type Answer = (bool, Seq);
 
-    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<(bool, Seq)>, TxnError> {
+    async fn attempt(
+        &mut self,
+        session: &mut ClientSession,
+    ) -> std::result::Result<TransactionEnd<(bool, Seq)>, TxnError> {
         let Self { shared, name, number, pair } = self;
         let last = shared.latch(session, name, *number).await?.commits;
         let (rulings, missing) = shared.ruled(session, *number, pair).await?;
         let is_orphaned = !rulings.is_empty() && missing.is_some();
         if is_orphaned {
-            shared.log_decision(session, (name, *number), (pair, Judgement::Withdrawn), last).await?;
+            shared.log_decision(session, name, *number, pair, Judgement::Withdrawn, last).await?;
             let key = doc! { "_id": decision_key(*number, pair) };
             shared.documents(DECISIONS).delete_one(key).session(&mut *session).await?;
         }
-        Ok(End::Commit((is_orphaned, last)))
+        Ok(TransactionEnd::Commit((is_orphaned, last)))
     }
 }
 
-/// Puts a whole decision.
-struct Putting<'a> {
-    shared: &'a Shared,
+/// The transaction that stores a whole decision.
+struct PutTransaction<'a> {
+    shared: &'a SharedStore,
     name: &'a CollectionName,
-    number: Number,
+    number: StoredNumber,
     decision: &'a Decision,
 }
 
 #[async_trait]
-impl Work for Putting<'_> {
+impl TransactionWork for PutTransaction<'_> {
     /// The number of the commit.
     type Answer = Seq;
 
-    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<Seq>, TxnError> {
+    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<TransactionEnd<Seq>, TxnError> {
         let Self { shared, name, number, decision: Decision { pair, rulings } } = self;
         let judgement = rulings.last().map_or(Judgement::Withdrawn, |ruling| ruling.judgement);
         let last = shared.latch(session, name, *number).await?.commits;
-        shared.log_decision(session, (name, *number), (pair, judgement), last).await?;
+        shared.log_decision(session, name, *number, pair, judgement, last).await?;
         let key = doc! { "_id": decision_key(*number, pair) };
         let decisions = shared.documents(DECISIONS);
         let rulings: Vec<Document> = rulings.iter().map(encode_ruling).collect();
         let put = decisions.update_one(key, doc! { "$set": { "rulings": rulings } }).upsert(true);
         match put.session(&mut *session).await {
-            Ok(_) => Ok(End::Commit(last)),
+            Ok(_) => Ok(TransactionEnd::Commit(last)),
             Err(error) => Err(error.into()),
         }
     }

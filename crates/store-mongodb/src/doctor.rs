@@ -1,8 +1,8 @@
-//! Whether the schema is the one that this version needs, whether records, signatures and pages belong together, and how to mend what
-//! does not.
+//! Examines and repairs a database: whether the schema is the one that this version needs, and whether records, signatures and
+//! pages agree.
 //!
-//! Each collection is read once, in no particular instant; what looks wrong is looked at again in one snapshot, so that writes
-//! going on meanwhile are not reported. Memory: about 150 bytes a record of the largest collection.
+//! The examination reads each collection once, without a snapshot. It then reads each suspect record again in a snapshot, so that
+//! writes during the examination cause no reports. Memory: about 150 bytes for each record of the largest collection.
 
 use futures_util::future::BoxFuture;
 use std::collections::{BTreeSet, HashMap};
@@ -11,63 +11,63 @@ use mongodb::ClientSession;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
 
 use super::documents::{
-    self, BLOCKS, COLLECTIONS, CollectionDocument, Page, PageDocument, RECORDS, RecordDocument, SIGNATURES,
+    self, BLOCKS, COLLECTIONS, CollectionDocument, PageDocument, PageKey, RECORDS, RecordDocument, SIGNATURES,
     SignatureDocument, page_key, record_key, signature_key, signatures_of,
 };
 use super::read::GenerationKey;
 use super::retry::TxnError;
-use super::{MongoStore, Shared, records_of};
+use super::{MongoStore, SharedStore, records_of};
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::record::RecordId;
 use doppel_core::schemes::profile::Profile;
 use doppel_store::generations::Phase;
 use doppel_store::{ExaminationReport, Result, Seq, StoredRecord};
 
-/// What the pages and signatures say of one record.
+/// The signature and entries that were found of one record.
 #[derive(Default)]
-struct Seen {
-    signature: Option<Signed4>,
-    /// Entries on their right pages, one bit each.
+struct SeenRecord {
+    signature: Option<SignatureParts>,
+    /// The entries that are on the right pages, one bit for each page.
     found: u8,
     has_record: bool,
 }
 
-/// The part of a signature that is compared.
-struct Signed4 {
+/// The part of a signature that is compared with records and pages.
+struct SignatureParts {
     seq: Seq,
     digest: doppel_core::schemes::profile::Digest,
     fingerprint: Option<doppel_core::verdict::Fingerprint>,
-    places: Vec<Page>,
+    places: Vec<PageKey>,
 }
 
-/// Records that looked wrong, with every page that holds an entry of theirs in the wrong place.
-type Suspects = HashMap<String, BTreeSet<Page>>;
+/// Suspect records, each with the pages that contain wrong entries of the record.
+type SuspectRecords = HashMap<String, BTreeSet<PageKey>>;
 
-/// A generation under examination.
-pub(super) struct Examined<'a> {
+/// A generation that is examined.
+pub(super) struct ExaminedGeneration<'a> {
     pub(super) place: GenerationKey,
     pub(super) settings: &'a Settings,
-    /// Not all records are filed in it yet.
+    /// True if the reindex has not added all records yet.
     pub(super) is_building: bool,
-    /// To compare posting keys with.
+    /// The profile with which posting keys are compared.
     profile: Option<Profile>,
-    /// Put before what is found.
+    /// Text before each reported fault.
     prefix: String,
 }
 
-impl Examined<'_> {
-    /// Whether posting keys are compared with what the profile makes of the signatures.
+impl ExaminedGeneration<'_> {
+    /// True if posting keys are compared with the keys that the profile computes.
     pub(super) fn checks_keys(&self) -> bool {
         self.profile.is_some()
     }
 }
 
-/// All generations of a collection, the live one first.
+/// Returns all generations of a collection, the live one first.
 async fn examined_generations<'a>(
-    shared: &Shared,
+    shared: &SharedStore,
     collection: &'a CollectionDocument,
     keys: bool,
-) -> Result<Vec<Examined<'a>>> {
+) -> Result<Vec<ExaminedGeneration<'a>>> {
     let CollectionDocument { number, state, .. } = collection;
     let live = (state.generation, &state.settings, false, String::new());
     let others = state
@@ -78,24 +78,26 @@ async fn examined_generations<'a>(
     for (generation, settings, is_building, prefix) in std::iter::once(live).chain(others) {
         let place = GenerationKey { number: *number, generation };
         let profile = if keys { Some(shared.profile(place, settings).await?) } else { None };
-        examined_generations.push(Examined { place, settings, is_building, profile, prefix });
+        examined_generations.push(ExaminedGeneration { place, settings, is_building, profile, prefix });
     }
     Ok(examined_generations)
 }
 
 impl MongoStore {
-    /// Examines the schema and all collections. With `repair`, mends what it finds: the schema as [`MongoStore::migrate`] does; a record
-    /// that is there is filed anew under its signatures; what belongs to no record is removed. `keys` also compares posting keys with what the profile makes of the signatures.
+    /// Examines the schema and all collections. With `repair`, it also repairs them: it repairs the schema as
+    /// [`MongoStore::migrate`] does, stores the signature and entries of each faulty record again, and removes signatures and
+    /// entries without a record. With `keys`, it also compares posting keys with the keys that the profile computes from the
+    /// signatures.
     ///
     /// # Errors
-    /// When the database cannot be read.
+    /// If the database cannot be read.
     pub fn examine(&self, repair: bool, keys: bool) -> BoxFuture<'_, Result<ExaminationReport>> {
         Box::pin(async move {
             let shared = &self.shared;
             let mut report = ExaminationReport::default();
             let differences = shared.migrator().differences().await?;
             let faults = differences.iter().map(|(name, difference)| {
-                // No name of a collection of records: these have none of its own in the database.
+                // `*` is not an id of a record.
                 ("database".to_owned(), "*".to_owned(), difference.describe(name))
             });
             report.faults.extend(faults);
@@ -115,18 +117,18 @@ impl MongoStore {
     }
 }
 
-impl Shared {
+impl SharedStore {
     async fn examine(
         &self,
         name: &CollectionName,
-        examined: &Examined<'_>,
+        examined: &ExaminedGeneration<'_>,
         repair: bool,
         report: &mut ExaminationReport,
     ) -> Result<()> {
         let before = report.records;
         let suspects = self.suspects(examined, report).await?;
         if !examined.prefix.is_empty() {
-            // They were counted with the live generation.
+            // The records were counted with the live generation.
             report.records = before;
         }
         for (id, pages) in suspects {
@@ -146,25 +148,26 @@ impl Shared {
         Ok(())
     }
 
-    /// One pass over signatures, pages and records.
-    async fn suspects(&self, examined: &Examined<'_>, report: &mut ExaminationReport) -> Result<Suspects> {
+    /// Reads all signatures, pages and records once, and returns the suspect records.
+    async fn suspects(
+        &self,
+        examined: &ExaminedGeneration<'_>,
+        report: &mut ExaminationReport,
+    ) -> Result<SuspectRecords> {
         let place = examined.place;
-        let mut seen: HashMap<String, Seen> = HashMap::new();
-        let mut suspects = Suspects::new();
-        let mut suspect = |id: &str, page: Option<Page>| {
-            suspects.entry(id.to_owned()).or_default().extend(page);
-        };
+        let mut seen: HashMap<String, SeenRecord> = HashMap::new();
+        let mut suspects = SuspectRecords::new();
         let filter = signatures_of(place.number, place.generation);
         let mut cursor = self.raw(SIGNATURES).find(filter).await.map_err(|error| super::retry::fatal(&error))?;
         while cursor.advance().await.map_err(|error| super::retry::fatal(&error))? {
             let signature = SignatureDocument::decode(cursor.current())?;
             if !keys_agree(&signature, examined.profile.as_ref()) {
-                suspect(signature.id.as_str(), None);
+                add_suspect(&mut suspects, signature.id.as_str(), None);
             }
             let places = signature.places();
             let SignatureDocument { id, seq, digest, fingerprint, .. } = signature;
-            let signature = Some(Signed4 { seq, digest, fingerprint, places });
-            seen.insert(id.as_str().to_owned(), Seen { signature, ..Seen::default() });
+            let signature = Some(SignatureParts { seq, digest, fingerprint, places });
+            seen.insert(id.as_str().to_owned(), SeenRecord { signature, ..SeenRecord::default() });
         }
         let filter = doc! { "c": place.number, "g": place.generation.0 as i32 };
         let pages = self.raw(BLOCKS);
@@ -177,7 +180,7 @@ impl Shared {
                 let known = seen.get_mut(entry.id);
                 let at = (place.generation, page.bucket, page.page);
                 if !known.is_some_and(|seen| seen.tick(at, entry.fingerprint)) {
-                    suspect(entry.id, Some(at));
+                    add_suspect(&mut suspects, entry.id, Some(at));
                 }
             })?;
         }
@@ -189,7 +192,7 @@ impl Shared {
             let raw = cursor.current();
             let id = raw.get_document("_id").and_then(|key| key.get_str("id")).map_err(documents::damaged)?;
             let seq = documents::seq_of(raw.get_i64("seq").map_err(documents::damaged)?);
-            // A digest that another profile made says nothing here.
+            // The digest of another generation cannot be compared.
             let own = raw.get_i32("g").is_ok_and(|generation| generation == place.generation.0 as i32);
             let digest = own.then(|| documents::digest_of(raw)).transpose()?;
             if examined.is_building && !seen.contains_key(id) {
@@ -202,23 +205,23 @@ impl Shared {
                 .as_ref()
                 .is_some_and(|signature| signature.seq == seq && digest.is_none_or(|digest| digest == signature.digest))
             {
-                suspect(id, None);
+                add_suspect(&mut suspects, id, None);
             }
         }
         for (id, seen) in &seen {
             if !seen.has_record || !seen.is_whole() {
-                suspect(id, None);
+                add_suspect(&mut suspects, id, None);
             }
         }
         Ok(suspects)
     }
 
-    /// What is wrong with one record, all read in one snapshot; in words.
+    /// Reads one record again in a snapshot, and describes its faults.
     async fn look_again(
         &self,
-        examined: &Examined<'_>,
+        examined: &ExaminedGeneration<'_>,
         id: &RecordId,
-        pages: &BTreeSet<Page>,
+        pages: &BTreeSet<PageKey>,
     ) -> std::result::Result<Vec<String>, TxnError> {
         let place = examined.place;
         let mut session = self.snapshot().await?;
@@ -275,7 +278,7 @@ impl Shared {
         &self,
         session: &mut ClientSession,
         place: GenerationKey,
-        at: Page,
+        at: PageKey,
         id: &RecordId,
     ) -> std::result::Result<Vec<doppel_core::verdict::Fingerprint>, TxnError> {
         let asked = self.in_session(BLOCKS);
@@ -296,9 +299,12 @@ impl Shared {
     }
 }
 
-impl Seen {
-    /// Whether an entry stands where the signature says, for the first time.
-    fn tick(&mut self, page: Page, fingerprint: doppel_core::verdict::Fingerprint) -> bool {
+fn add_suspect(suspects: &mut SuspectRecords, id: &str, page: Option<PageKey>) {
+    suspects.entry(id.to_owned()).or_default().extend(page);
+}
+impl SeenRecord {
+    /// True if the entry is on a page of the signature and is the first one there. Marks the page as found.
+    fn tick(&mut self, page: PageKey, fingerprint: doppel_core::verdict::Fingerprint) -> bool {
         let Some(signature) = &self.signature else { return false };
         let at = signature.places.iter().position(|place| *place == page);
         let bit = at.map_or(0, |at| 1_u8 << at);
@@ -314,10 +320,10 @@ impl Seen {
     }
 }
 
-/// Whether a signature is of this version of a record.
+/// True if the signature belongs to this version of the record.
 pub(super) fn is_of(signature: &SignatureDocument, record: &RecordDocument) -> bool {
     let StoredRecord { seq, digest, digest_generation, .. } = &record.record;
-    // A digest that another profile made says nothing here.
+    // The digest of another generation cannot be compared.
     *seq == signature.seq && (*digest_generation != signature.generation || *digest == signature.digest)
 }
 
@@ -327,7 +333,7 @@ fn keys_agree(signature: &SignatureDocument, profile: Option<&Profile>) -> bool 
     signature.keys == made
 }
 
-async fn all(shared: &Shared, name: &str, filter: Document, projection: Document) -> Result<Vec<RawDocumentBuf>> {
+async fn all(shared: &SharedStore, name: &str, filter: Document, projection: Document) -> Result<Vec<RawDocumentBuf>> {
     let reading = shared.read(shared.deadline(), || async {
         let collection = shared.raw(name);
         let mut cursor = collection.find(filter.clone()).projection(projection.clone()).await?;

@@ -1,8 +1,8 @@
-//! Filing stored records in a generation that is being built: many in one transaction.
+//! Adds stored records to a generation that is being built, many in one transaction.
 //!
-//! A transaction takes the latch of the collection as every other does, so that what it finds is what it files: a record that was
-//! replaced or removed since it was signed is left out, and one that was registered anew has filed itself. The more records at once,
-//! the fewer round trips for each, and the longer registrations wait for their turn.
+//! Each transaction takes the latch of the collection, so that the records cannot change between its reads and its writes. It skips
+//! a record that was replaced or removed after it was signed; a record that was registered again has added itself. More records in
+//! one transaction need fewer round trips for each record, but registrations wait longer.
 
 use std::collections::HashSet;
 
@@ -10,19 +10,19 @@ use async_trait::async_trait;
 use mongodb::ClientSession;
 use mongodb::bson::doc;
 
-use super::Shared;
+use super::SharedStore;
 use super::documents::{self, SIGNATURES};
 use super::read::{GenerationKey, next, signatures_among};
-use super::retry::{End, TxnError, Work};
+use super::retry::{TransactionEnd, TransactionWork, TxnError};
 use super::write::IndexWrites;
 use doppel_core::collection::CollectionName;
 use doppel_store::generations::Filing;
 use doppel_store::{GenerationId, Result, StoreError};
 
-/// Records of one transaction.
+/// Number of records in one transaction.
 const AT_ONCE: usize = 128;
 
-impl Shared {
+impl SharedStore {
     pub(super) async fn file(&self, name: &CollectionName, generation: GenerationId, batch: &[Filing]) -> Result<u64> {
         let number = self.beside(name, generation).await?;
         let place = GenerationKey { number, generation };
@@ -36,42 +36,44 @@ impl Shared {
 }
 
 struct FilingBatch<'a> {
-    shared: &'a Shared,
+    shared: &'a SharedStore,
     name: &'a CollectionName,
     place: GenerationKey,
     batch: &'a [Filing],
 }
 
 #[async_trait]
-impl Work for FilingBatch<'_> {
+impl TransactionWork for FilingBatch<'_> {
     type Answer = u64;
 
-    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<u64>, TxnError> {
+    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<TransactionEnd<u64>, TxnError> {
         let Self { shared, name, place, .. } = *self;
         let pointer = shared.latch(session, name, place.number).await?;
         if !pointer.others.contains(&place.generation) {
-            let (collection, generation) = (name.clone(), place.generation);
+            let collection = name.clone();
+            let generation = place.generation;
             return Err(StoreError::UnknownGeneration { collection, generation }.into());
         }
         let batch = self.missing(session).await?;
         if batch.is_empty() {
-            // That there is nothing to do rests on what was read: it is certain once a majority has this commit.
-            return Ok(End::Commit(0));
+            // The result that nothing must be added depends on the reads. It is certain after a majority has confirmed this commit.
+            return Ok(TransactionEnd::Commit(0));
         }
         let fingerprints = batch.iter().filter_map(|filing| filing.signed.fingerprint());
         let mut highest = shared.highest_pages(session, place, fingerprints).await?;
         let mut layout = IndexWrites::default();
         for Filing { id, seq, signed } in batch.iter().copied() {
-            layout.file((id, *seq, signed), place.generation, Vec::new(), &mut highest);
+            layout.file(id, *seq, signed, place.generation, Vec::new(), &mut highest);
         }
         shared.put_signatures(session, place.number, &layout.signatures, false).await?;
         shared.push_entries(session, place.number, &layout).await?;
-        Ok(End::Commit(batch.len() as u64))
+        Ok(TransactionEnd::Commit(batch.len() as u64))
     }
 }
 
 impl<'a> FilingBatch<'a> {
-    /// What is to be filed: records that are there as they were signed, and are not filed yet. Each once.
+    /// Returns the records to be added, each once: records that are stored with the signed seq, and that the generation does
+    /// not contain yet.
     async fn missing(&self, session: &mut ClientSession) -> std::result::Result<Vec<&'a Filing>, TxnError> {
         let ids: Vec<&str> = self.batch.iter().map(|filing| filing.id.as_str()).collect();
         let seqs = self.shared.seqs(session, self.place.number, &ids).await?;

@@ -1,6 +1,7 @@
-//! Filling an empty collection in bulk, without looking anything up: for measuring with many records.
+//! Fills an empty collection in bulk without lookups, for measurements with many records.
 //!
-//! Not a registration: nothing is atomic, no verdict is drawn, nobody else may write to the collection meanwhile.
+//! Filling differs from registration: it is not atomic and computes no verdicts, and no one else may write to the collection at the
+//! same time.
 
 use std::collections::BTreeMap;
 
@@ -19,14 +20,14 @@ use doppel_core::verdict::{Fingerprint, Verdict};
 use doppel_store::content::Content;
 use doppel_store::{Result, Seq, StoreError};
 
-/// Documents of one insert.
+/// Number of documents in one insert.
 const BATCH: usize = 5000;
 
 impl MongoStore {
     /// Stores `records` (id, row, signatures) with the next seqs. Memory: all fingerprints with their ids.
     ///
     /// # Errors
-    /// `UnknownCollection`; `NotEmpty`; `Unavailable` or `Internal` when the database does not take it.
+    /// `UnknownCollection`; `NotEmpty`; `Unavailable` or `Internal` if the database refuses a write.
     pub async fn fill(
         &self,
         name: &CollectionName,
@@ -37,9 +38,11 @@ impl MongoStore {
         if shared.count(name).await? > 0 {
             return Err(StoreError::NotEmpty(name.clone()));
         }
-        let (number, generation) = (known.number, known.state.generation);
+        let number = known.number;
+        let generation = known.state.generation;
         let mut buckets: BTreeMap<BucketNumber, Vec<(Fingerprint, String)>> = BTreeMap::new();
-        let (mut rows, mut signatures) = (Vec::new(), Vec::new());
+        let mut rows = Vec::new();
+        let mut signatures = Vec::new();
         let now = (shared.options.clock.now)();
         let mut last = Seq(0);
         for (id, row, signed) in records {

@@ -1,4 +1,4 @@
-//! Lookups that store nothing. Each reads in one snapshot: the index and the texts are of the same instant.
+//! Lookups that store nothing. Each lookup reads the index and the texts in one snapshot.
 
 use std::time::Instant;
 
@@ -7,12 +7,12 @@ use mongodb::bson::{Document, doc};
 use mongodb::options::SessionOptions;
 use serde::Deserialize;
 
-use super::Shared;
+use super::SharedStore;
 use super::documents::{RECORDS, RecordDocument, damaged, seq_of, seq_value};
-use super::full_lists::Known;
-use super::postings::{Filed, PostingQuery};
-use super::propose::{Hits, Seqs, Signatures, Texts, dismiss};
-use super::read::{BucketQuery, Buckets, GenerationKey, Pointer};
+use super::full_lists::KnownLists;
+use super::postings::{FiledPostings, PostingQuery};
+use super::propose::{JudgeContext, ProposedHits, RecordSeqs, RecordSignatures, RecordTexts, dismiss};
+use super::read::{BucketContents, BucketQuery, CollectionPointer, GenerationKey};
 use super::retry::TxnError;
 use doppel_core::collection::{ChannelPosition, CollectionName, SimhashChannel};
 use doppel_core::record::RecordId;
@@ -21,10 +21,18 @@ use doppel_store::rules::plan::check_live;
 use doppel_store::stages::{Span, Stage};
 use doppel_store::{Arrival, Found, Judge, Query, Result, Seq, StoreError, StoredRecord, Until};
 
-/// How many texts are fetched at a time when any one match will do.
+/// Number of texts that are read at once if any one match is enough.
 const FIRST_TEXTS: usize = 16;
 
-impl Shared {
+/// A lookup whose candidates are judged.
+#[derive(Clone, Copy)]
+struct JudgedLookup<'a> {
+    place: GenerationKey,
+    query: &'a Query,
+    judge: &'a dyn Judge,
+    until: Until,
+}
+impl SharedStore {
     pub(super) async fn find(&self, query: &Query, judge: &dyn Judge, until: Until) -> Result<Found> {
         let known = self.known(&query.collection).await?;
         let place = GenerationKey { number: known.number, generation: query.generation };
@@ -52,21 +60,21 @@ impl Shared {
         let mut question = PostingQuery::default();
         question.add(query.digest.as_ref(), keys);
         let known = self.full_lists.known(place, question.keys());
-        let mut answer = Known::answer(known.as_ref(), &mut question);
+        let mut answer = KnownLists::answer(known.as_ref(), &mut question);
         let (centre, within) = query.ball.map(|ball| (ball.centre, ball.within)).unzip();
         let SimhashChannel { position, radius } = within.unwrap_or_default();
         let around = BucketQuery::around(&[centre], radius);
         let mut finds = question.finds(place);
         let lists = finds.len();
-        finds.push(Pointer::find(&query.collection));
+        finds.push(CollectionPointer::find(&query.collection));
         finds.extend(known.as_ref().map(|known| known.find(place.number)));
         if until != Until::FirstMatch {
-            // Content that was seen before needs no look at the blocks.
+            // Content that is already stored needs no blocks.
             finds.extend(around.find(place));
         }
         let mut found = self.find_all(session, finds).await?;
         let mut others = found.split_off(lists).into_iter();
-        let pointer = Pointer::found(&others.next().unwrap_or_default())?;
+        let pointer = CollectionPointer::found(&others.next().unwrap_or_default())?;
         let taken = if known.is_some() { others.next() } else { None };
         let pages = others.next();
         let pointer = pointer.filter(|pointer| pointer.number == place.number);
@@ -74,46 +82,49 @@ impl Shared {
         check_live(place.generation, pointer.generation)?;
         answer.extend(self.filed(session, place, &question, found).await?);
         if let (Some(known), Some(taken)) = (&known, taken) {
-            self.check_known(session, place, (known, &pointer, &taken), &mut answer).await?;
+            self.check_known(session, place, known, &pointer, &taken, &mut answer).await?;
         }
-        self.full_lists.keep(place, (known.as_ref(), pointer.commits), answer.lists());
+        self.full_lists.keep(place, known.as_ref(), pointer.commits, answer.lists());
+        let lookup = JudgedLookup { place, query, judge, until };
         let filed = answer.of(query.digest.as_ref(), keys);
         if until == Until::FirstMatch && !filed.digest.is_empty() {
-            let exact = Filed { digest: filed.digest, ..Filed::default() };
-            let hits = Hits::gather(exact, &[], Buckets::default(), ChannelPosition::default());
-            let found = self.judge_hits(session, place, query, (hits, &[]), judge, (until, began)).await?;
+            let exact = FiledPostings { digest: filed.digest, ..FiledPostings::default() };
+            let hits = ProposedHits::gather(exact, &[], BucketContents::default(), ChannelPosition::default());
+            let found = self.judge_hits(session, lookup, hits, &[], began).await?;
             if !found.matches.is_empty() {
                 return Ok(found);
             }
         }
         let began = if until == Until::FirstMatch { Instant::now() } else { began };
         let buckets = self.buckets(session, place, &around, pages).await?.pop().unwrap_or_default();
-        let hits = Hits::gather(filed, keys, buckets, position);
-        self.judge_hits(session, place, query, (hits, &query.confirmed), judge, (until, began)).await
+        let hits = ProposedHits::gather(filed, keys, buckets, position);
+        self.judge_hits(session, lookup, hits, &query.confirmed, began).await
     }
 
+    /// Reads and judges the candidates `hits`. `began` is the time at which the search for them began.
     async fn judge_hits(
         &self,
         session: &mut ClientSession,
-        place: GenerationKey,
-        query: &Query,
-        (mut hits, confirmed): (Hits, &[RecordId]),
-        judge: &dyn Judge,
-        (until, began): (Until, Instant),
+        lookup: JudgedLookup<'_>,
+        mut hits: ProposedHits,
+        confirmed: &[RecordId],
+        began: Instant,
     ) -> std::result::Result<Found, TxnError> {
-        let mut texts = Texts::new();
-        self.learn(session, place, std::slice::from_mut(&mut hits), (&mut texts, &mut Seqs::new())).await?;
-        // What a majority has is never rolled back.
+        let JudgedLookup { place, query, judge, until } = lookup;
+        let mut texts = RecordTexts::new();
+        self.learn(session, place, std::slice::from_mut(&mut hits), &mut texts, &mut RecordSeqs::new()).await?;
+        // A majority has confirmed all records of the snapshot, so that no seq changes its content.
         let mut ranked = hits.ranked(confirmed, query.except.as_ref());
-        dismiss(&mut ranked.items, (judge, Seq::MAX));
+        let context = JudgeContext { judge, immutable: Seq::MAX };
+        dismiss(&mut ranked.items, context);
         let proposed = Span::since(began);
         judge.took(Stage::Propose, proposed);
-        let mut signatures = Signatures::new();
+        let mut signatures = RecordSignatures::new();
         let mut found = Found { matches: Vec::new(), truncated: ranked.truncated };
         let at_once = if until == Until::FirstMatch { FIRST_TEXTS } else { ranked.items.len().max(1) };
         for items in ranked.items.chunks(at_once) {
-            let read = (&mut texts, &mut signatures);
-            found.matches.extend(self.judged(session, place, items, read, (judge, Seq::MAX)).await?);
+            let judged = self.judged(session, place, items, &mut texts, &mut signatures, context).await?;
+            found.matches.extend(judged);
             if until == Until::FirstMatch && !found.matches.is_empty() {
                 found.matches.truncate(1);
                 break;
@@ -123,7 +134,7 @@ impl Shared {
         Ok(found)
     }
 
-    /// A session whose reads all show the same instant.
+    /// Starts a session whose reads all show the same moment.
     pub(super) async fn snapshot(&self) -> std::result::Result<ClientSession, TxnError> {
         let options = SessionOptions::builder().snapshot(true).build();
         Ok(self.client.start_session().with_options(options).await?)
@@ -145,10 +156,10 @@ impl Shared {
         if seqs.is_empty() { Ok(Vec::new()) } else { self.in_order(name, doc! { "$in": seqs }, 0).await }
     }
 
-    /// Those of these seqs that records have, ascending. The index of seqs answers.
+    /// Returns the seqs of this list that records have, ascending. The index of seqs answers.
     pub(super) async fn stored_seqs(&self, name: &CollectionName, seqs: &[Seq]) -> Result<Vec<Seq>> {
         #[derive(Deserialize)]
-        struct Found {
+        struct StoredSeq {
             seq: i64,
         }
         let seqs: Vec<i64> = seqs.iter().filter_map(|seq| i64::try_from(seq.0).ok()).collect();
@@ -162,7 +173,7 @@ impl Shared {
             let mut cursor = asked.projection(doc! { "_id": 0, "seq": 1 }).await?;
             let mut found = Vec::new();
             while cursor.advance().await? {
-                let read: Found =
+                let read: StoredSeq =
                     mongodb::bson::deserialize_from_slice(cursor.current().as_bytes()).map_err(damaged)?;
                 found.push(seq_of(read.seq));
             }
@@ -171,16 +182,16 @@ impl Shared {
         reading.await
     }
 
-    /// Reads nothing of a record but what it answers: a tenth of the record.
+    /// Reads only the fields of an arrival: a tenth of the record.
     pub(super) async fn arrivals(&self, name: &CollectionName, first: Seq, end: Seq) -> Result<Vec<Arrival>> {
         #[derive(Deserialize)]
-        struct Found {
+        struct ReadArrival {
             seq: i64,
             stored_at: String,
-            verdict: Kind,
+            verdict: ReadVerdict,
         }
         #[derive(Deserialize)]
-        struct Kind {
+        struct ReadVerdict {
             #[serde(rename = "verdict")]
             kind: VerdictKind,
         }
@@ -193,7 +204,7 @@ impl Shared {
             let mut cursor = asked.projection(wanted).await?;
             let mut found = Vec::new();
             while cursor.advance().await? {
-                let read: Found =
+                let read: ReadArrival =
                     mongodb::bson::deserialize_from_slice(cursor.current().as_bytes()).map_err(damaged)?;
                 found.push(Arrival { seq: seq_of(read.seq), stored_at: read.stored_at, verdict: read.verdict.kind });
             }
@@ -202,7 +213,7 @@ impl Shared {
         reading.await
     }
 
-    /// Records whose seq is as `which` says, in seq order. At most `limit`, unless that is 0.
+    /// Reads records whose seq matches `which`, in the order of seqs; at most `limit` records, unless `limit` is 0.
     async fn in_order(&self, name: &CollectionName, which: Document, limit: i64) -> Result<Vec<StoredRecord>> {
         let number = self.known(name).await?.number;
         let reading = self.read(self.deadline(), || async {

@@ -1,79 +1,82 @@
 //! Several finds in one command.
 //!
-//! What a registration must know lies in several collections, and a round trip for each would be most of the time that it takes. So a
-//! replica set is asked with one aggregation that joins what is found to one document. Joining costs the server about as much again
-//! for each document; for many of them a round trip each is cheaper. Transactions of clusters do not join sharded collections: these
-//! are asked one find after the other.
+//! A registration needs documents of several MongoDB collections, and a round trip for each would take most of the time of the
+//! registration. For a replica set, one aggregation therefore joins the results to one document. Joining costs the server about as
+//! much again for each document, so that separate round trips are cheaper for many documents. A transaction on a cluster cannot
+//! join sharded collections; there, each find is a separate command.
 
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
 use mongodb::options::Hint;
 
-use super::Shared;
+use super::SharedStore;
 use super::documents::{COLLECTIONS, damaged};
 use super::retry::TxnError;
-use super::server::Topology;
+use super::server::ServerTopology;
 
-/// Documents of one reply of a find. It ends at 16 MB anyway.
+/// Largest number of documents in one reply of a find. A reply has at most 16 MB in any case.
 const BATCH: u32 = 10_000;
-/// Bytes that finds of one command may find together, at worst: they come as one document, which ends at 16 MiB.
+/// Largest number of bytes that the finds of one command may return. The results are one document, which has at most 16 MiB.
 const MOST_BYTES: usize = 15 << 20;
-/// Finds of one command: a pipeline has at most a thousand stages.
+/// Largest number of finds in one command: a pipeline has at most a thousand stages.
 const MOST_FINDS: usize = 128;
 
-/// A find of bounded size.
+/// A find whose result has a bounded size.
 #[derive(Clone, Debug)]
-pub(super) struct Find {
+pub(super) struct BoundedFind {
     collection: &'static str,
     filter: Document,
     projection: Document,
-    /// Of an array, which may be of any length, only these values are joined.
+    /// The field of an array, and the values that a join returns of it. The array itself may have any length.
     values: Option<(&'static str, Vec<Bson>)>,
-    /// Bytes of one document as it is joined, at most.
+    /// Largest size in bytes of one document in a join.
     bytes: usize,
-    /// What it finds comes in this order; in none if it is empty.
+    /// The order of the documents; empty for any order.
     sort: Document,
     limit: i64,
     /// The index to use.
     index: Option<&'static str>,
 }
 
-impl Find {
-    /// At most `limit` of the documents in `collection` that `filter` finds, and that have at most so many bytes; of each what
-    /// `projection` says.
+impl BoundedFind {
+    /// Returns a find of at most `limit` documents in `collection` that match `filter`, each of at most `bytes` bytes, with the
+    /// fields of `projection`.
     pub(super) fn new(
         collection: &'static str,
         filter: Document,
         projection: Document,
-        (limit, bytes): (usize, usize),
+        limit: usize,
+        bytes: usize,
     ) -> Self {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let (sort, values, index) = (Document::new(), None, None);
+        let sort = Document::new();
+        let values = None;
+        let index = None;
         Self { collection, filter, projection, values, bytes, sort, limit, index }
     }
 
-    /// Where it is joined, of the array `field` only these values.
+    /// Restricts the array `field` to these values in a join.
     pub(super) fn only(self, field: &'static str, values: Vec<Bson>) -> Self {
         Self { values: Some((field, values)), ..self }
     }
 
-    /// Bytes of all that it finds, at most.
+    /// Returns the largest possible size of the result in bytes.
     fn most_bytes(&self) -> usize {
         usize::try_from(self.limit).unwrap_or(usize::MAX).saturating_mul(self.bytes)
     }
 
-    /// The first in this order.
+    /// Sorts the documents. The limit then returns the first ones.
     pub(super) fn sorted(self, sort: Document) -> Self {
         Self { sort, ..self }
     }
 
-    /// By this index, where it is a command of its own. Where several would do, the server tries them all, again and again if what is
-    /// asked differs much in size.
+    /// Names the index for a separate command. If several indexes are possible, the server otherwise tries all of them, and again
+    /// whenever the size of the values differs much.
     pub(super) fn by(self, index: &'static str) -> Self {
         Self { index: Some(index), ..self }
     }
 
-    /// A stage that joins what it finds, as `name`.
+    /// Returns a stage that joins the result as the field `name`.
     fn joined(mut self, name: &str) -> Document {
         if let Some((field, values)) = self.values {
             let only = doc! { "input": format!("${field}"), "cond": { "$in": ["$$this", values] } };
@@ -88,17 +91,17 @@ impl Find {
     }
 }
 
-/// Documents that were found, one behind the other: there may be thousands.
+/// Documents of a result in one buffer, because there may be thousands.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Rows {
+pub(super) struct FoundRows {
     bytes: Vec<u8>,
-    /// Where each ends.
+    /// The offset of the end of each document.
     ends: Vec<usize>,
-    /// Whether they come in the order of the index that was named.
+    /// True if the documents have the order of the named index.
     by_index: bool,
 }
 
-impl Rows {
+impl FoundRows {
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }
@@ -107,8 +110,8 @@ impl Rows {
         self.ends.is_empty()
     }
 
-    /// Whether they surely come in the order of the index that their find names: not where they were joined, which names none, nor
-    /// from a cluster, whose servers each have an order of their own.
+    /// True if the documents certainly have the order of the index that their find names. A join names no index, and the shards of
+    /// a cluster have no common order.
     pub(super) fn are_by_index(&self) -> bool {
         self.by_index
     }
@@ -131,11 +134,15 @@ impl Rows {
     }
 }
 
-impl Shared {
-    /// What each of `finds` finds, in their order. One round trip, and more where all together could be larger than a document; on a
-    /// cluster one for each; none for no finds.
-    pub(super) async fn find_all(&self, session: &mut ClientSession, finds: Vec<Find>) -> Result<Vec<Rows>, TxnError> {
-        if self.topology != Topology::ReplicaSet || !self.options.joins {
+impl SharedStore {
+    /// Returns the results of `finds` in their order. One round trip, or more if all results together may be larger than a
+    /// document; on a cluster, one round trip for each find; none without finds.
+    pub(super) async fn find_all(
+        &self,
+        session: &mut ClientSession,
+        finds: Vec<BoundedFind>,
+    ) -> Result<Vec<FoundRows>, TxnError> {
+        if self.topology != ServerTopology::ReplicaSet || !self.options.joins {
             return self.find_apart(session, finds).await;
         }
         let mut all = Vec::with_capacity(finds.len());
@@ -145,44 +152,47 @@ impl Shared {
         Ok(all)
     }
 
-    /// What each of `finds` finds, by one command.
-    async fn find_joined(&self, session: &mut ClientSession, finds: Vec<Find>) -> Result<Vec<Rows>, TxnError> {
+    /// Returns the results of `finds` with one command.
+    async fn find_joined(
+        &self,
+        session: &mut ClientSession,
+        finds: Vec<BoundedFind>,
+    ) -> Result<Vec<FoundRows>, TxnError> {
         let number = finds.len();
         if number == 1 {
             return self.find_apart(session, finds).await;
         }
-        let name = |at: usize| format!("f{at}");
-        // Joined to one document, whichever it is.
+        // The results are joined to one document, whichever this is.
         let one = [doc! { "$limit": 1 }, doc! { "$project": { "_id": 1 } }];
-        let joins = finds.into_iter().enumerate().map(|(at, find)| find.joined(&name(at)));
+        let joins = finds.into_iter().enumerate().map(|(at, find)| find.joined(&join_name(at)));
         let asked = self.in_session(COLLECTIONS);
         let asked = asked.aggregate(one.into_iter().chain(joins)).session(&mut *session);
         let mut cursor = asked.with_type::<RawDocumentBuf>().await?;
-        // Without any collection there is nothing to join to, and nothing to find.
+        // Without any collection, there is no document to join to, and nothing to find.
         if !cursor.advance(session).await? {
-            return Ok(vec![Rows::default(); number]);
+            return Ok(vec![FoundRows::default(); number]);
         }
         let joined = cursor.current();
         let mut all = Vec::with_capacity(number);
         for at in 0..number {
-            let found = joined.get(name(at)).map_err(damaged)?.and_then(|found| found.as_array());
-            let found = found.ok_or_else(|| damaged("what was asked was not joined"))?;
-            let mut rows = Rows::default();
+            let found = joined.get(join_name(at)).map_err(damaged)?.and_then(|found| found.as_array());
+            let found = found.ok_or_else(|| damaged("a join lacks the result of a find"))?;
+            let mut rows = FoundRows::default();
             for row in found {
                 let row = row.map_err(damaged)?.as_document();
-                rows.push(row.ok_or_else(|| damaged("what was joined is not a document"))?);
+                rows.push(row.ok_or_else(|| damaged("a joined value is not a document"))?);
             }
             all.push(rows);
         }
         Ok(all)
     }
 
-    /// As [`Shared::find_all`], with a round trip for each.
+    /// Returns the results of `finds` with a round trip for each; see [`SharedStore::find_all`].
     pub(super) async fn find_apart(
         &self,
         session: &mut ClientSession,
-        finds: Vec<Find>,
-    ) -> Result<Vec<Rows>, TxnError> {
+        finds: Vec<BoundedFind>,
+    ) -> Result<Vec<FoundRows>, TxnError> {
         let mut all = Vec::with_capacity(finds.len());
         for find in finds {
             all.push(self.find_one(session, find).await?);
@@ -190,16 +200,16 @@ impl Shared {
         Ok(all)
     }
 
-    /// What `find` finds.
-    pub(super) async fn find_one(&self, session: &mut ClientSession, find: Find) -> Result<Rows, TxnError> {
-        let Find { collection, filter, projection, sort, limit, index, .. } = find;
-        let by_index = index.is_some() && sort.is_empty() && self.topology == Topology::ReplicaSet;
+    /// Returns the result of one find.
+    pub(super) async fn find_one(&self, session: &mut ClientSession, find: BoundedFind) -> Result<FoundRows, TxnError> {
+        let BoundedFind { collection, filter, projection, sort, limit, index, .. } = find;
+        let by_index = index.is_some() && sort.is_empty() && self.topology == ServerTopology::ReplicaSet;
         let documents = self.in_session(collection);
         let asked = documents.find(filter).projection(projection).limit(limit).batch_size(BATCH);
         let asked = if sort.is_empty() { asked } else { asked.sort(sort) };
         let asked = if let Some(index) = index { asked.hint(Hint::Name(index.into())) } else { asked };
         let mut cursor = asked.session(&mut *session).await?;
-        let mut rows = Rows { by_index, ..Rows::default() };
+        let mut rows = FoundRows { by_index, ..FoundRows::default() };
         while cursor.advance(session).await? {
             rows.push(cursor.current());
         }
@@ -207,9 +217,13 @@ impl Shared {
     }
 }
 
-/// Parts finds in commands, in their order: as many in each as a document surely holds, one at least.
-fn commands(finds: Vec<Find>) -> Vec<Vec<Find>> {
-    let mut commands: Vec<Vec<Find>> = Vec::new();
+/// Returns the name of the field for the result of the find at position `at`.
+fn join_name(at: usize) -> String {
+    format!("f{at}")
+}
+/// Groups finds into commands, in their order. Each command has as many finds as one document certainly holds, at least one.
+fn commands(finds: Vec<BoundedFind>) -> Vec<Vec<BoundedFind>> {
+    let mut commands: Vec<Vec<BoundedFind>> = Vec::new();
     let mut bytes = 0;
     for find in finds {
         bytes += find.most_bytes();
@@ -229,12 +243,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_command_finds_is_at_most_a_document() {
-        let find = |limit, bytes| Find::new("records", doc! {}, doc! { "_id": 1 }, (limit, bytes));
-        let sizes = |finds| commands(finds).iter().map(Vec::len).collect::<Vec<_>>();
+    fn the_results_of_one_command_fit_in_one_document() {
         assert_eq!(sizes(vec![find(1, 1); 300]), [128, 128, 44]);
         assert_eq!(sizes(vec![find(1024, 5 << 10); 7]), [3, 3, 1]);
         assert_eq!(sizes(vec![find(1, 1), find(1024, 1 << 20), find(1, 1), find(1, 1)]), [1, 1, 2]);
         assert!(sizes(Vec::new()).is_empty());
+    }
+
+    fn find(limit: usize, bytes: usize) -> BoundedFind {
+        BoundedFind::new("records", doc! {}, doc! { "_id": 1 }, limit, bytes)
+    }
+
+    fn sizes(finds: Vec<BoundedFind>) -> Vec<usize> {
+        commands(finds).iter().map(Vec::len).collect()
     }
 }

@@ -1,7 +1,7 @@
-//! Document frequencies: one document a version, inserted by the transaction that raises the version.
+//! Document frequencies: one document for each version. The transaction that raises the version inserts the document.
 //!
-//! A sample is what follows some point in the order of digests. Digests are spread evenly, so that any stretch of them is as good
-//! as another; records of one content have one digest, and are next to each other.
+//! A sample consists of consecutive records in the order of digests. Digests are uniformly distributed, so that any range is a
+//! random sample. Records with the same content have the same digest and are consecutive.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use mongodb::bson::{Document, doc};
 use mongodb::options::Hint;
 
 use super::documents::{self, SIGNATURES, STATISTICS, damaged, seq_of, signatures_of};
-use super::generations::Change;
-use super::read::Pointer;
+use super::generations::DocumentChange;
+use super::read::CollectionPointer;
 use super::retry::TxnError;
-use super::{MongoStore, Shared};
+use super::{MongoStore, SharedStore};
 use doppel_core::collection::CollectionName;
 use doppel_core::schemes::profile::Digest;
 use doppel_store::frequencies::{Frequencies, check_size, sample_start};
@@ -24,7 +24,8 @@ use doppel_store::{Result, Seq, StoreError};
 impl Frequencies for MongoStore {
     async fn put_frequencies(&self, name: &CollectionName, version: u32, bytes: Vec<u8>) -> Result<bool> {
         check_size(&bytes)?;
-        let (shared, name) = (Arc::clone(&self.shared), name.clone());
+        let shared = Arc::clone(&self.shared);
+        let name = name.clone();
         self.detached(async move { shared.put_frequencies(&name, version, &bytes).await }).await
     }
 
@@ -42,16 +43,16 @@ impl Frequencies for MongoStore {
     }
 }
 
-impl Shared {
+impl SharedStore {
     async fn put_frequencies(&self, name: &CollectionName, version: u32, bytes: &[u8]) -> Result<bool> {
         let put = self.change(name, |document| {
             if version.checked_sub(1) != Some(document.state.frequencies) {
-                return Ok(Change { answer: false, put: false, gone: Vec::new(), also: Vec::new() });
+                return Ok(DocumentChange { answer: false, put: false, gone: Vec::new(), also: Vec::new() });
             }
             document.state.frequencies = version;
             let gone = vec![(STATISTICS, documents::frequencies_except(document.number, version - 1))];
             let also = vec![(STATISTICS, documents::encode_frequencies(document.number, version, bytes))];
-            Ok(Change { answer: true, put: true, gone, also })
+            Ok(DocumentChange { answer: true, put: true, gone, also })
         });
         put.await
     }
@@ -66,7 +67,8 @@ impl Shared {
         found.map(|found| Ok(found.get_binary("data").map_err(damaged)?.bytes.to_vec())).transpose()
     }
 
-    /// Up to `limit` records from `start` (as a fraction of 2^64 of all digests) on, in one snapshot.
+    /// Returns the seqs of up to `limit` records with digests from `start` on (in units of 2^-64 of the range of digests), read in
+    /// one snapshot.
     async fn sampled(
         &self,
         name: &CollectionName,
@@ -74,25 +76,25 @@ impl Shared {
         start: u64,
     ) -> std::result::Result<Vec<Seq>, TxnError> {
         let mut session = self.snapshot().await?;
-        let found = self.find_all(&mut session, vec![Pointer::find(name)]).await?;
-        let pointer = found.first().map(Pointer::found).transpose()?.flatten();
+        let found = self.find_all(&mut session, vec![CollectionPointer::find(name)]).await?;
+        let pointer = found.first().map(CollectionPointer::found).transpose()?.flatten();
         let pointer = pointer.ok_or_else(|| StoreError::UnknownCollection(name.clone()))?;
         let mut first = Digest([0; 32]);
         first.0[..8].copy_from_slice(&start.to_be_bytes());
         let first = documents::digest_value(&first);
         let mut seqs = self.stretch(&mut session, &pointer, doc! { "$gte": first.clone() }, limit).await?;
-        // Behind the last digest comes the first.
+        // The first digest follows the last one.
         let rest = limit - seqs.len();
         seqs.extend(self.stretch(&mut session, &pointer, doc! { "$lt": first }, rest).await?);
         seqs.sort_unstable();
         Ok(seqs)
     }
 
-    /// The seqs of the first `limit` records of the live generation, in the order of digests, whose digest is as `which` says.
+    /// Returns the seqs of the first `limit` records of the live generation whose digest matches `which`, in the order of digests.
     async fn stretch(
         &self,
         session: &mut ClientSession,
-        pointer: &Pointer,
+        pointer: &CollectionPointer,
         which: Document,
         limit: usize,
     ) -> std::result::Result<Vec<Seq>, TxnError> {
@@ -102,7 +104,7 @@ impl Shared {
         let mut filter = signatures_of(pointer.number, pointer.generation);
         filter.insert("digest", which);
         let signatures = self.in_session(SIGNATURES);
-        // The index holds all that is asked for.
+        // The index contains all fields of the projection.
         let asked =
             signatures.find(filter).projection(doc! { "_id": 0, "seq": 1 }).sort(doc! { "digest": 1, "seq": 1 });
         let asked = asked.limit(i64::try_from(limit).unwrap_or(i64::MAX)).hint(Hint::Name("digest".into()));

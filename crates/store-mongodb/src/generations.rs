@@ -1,9 +1,9 @@
-//! Generations beside the live one: the collection's document lists them, and every transaction that changes the index reads
-//! that list.
+//! The generations of a collection besides the live one. The document of the collection lists them, and every transaction that
+//! changes the index reads this list.
 //!
-//! Both write the collection's document, so that they have an order: what is committed before a generation is announced has a lower
-//! seq than [`GenerationState::scan_end`] and is filed by the reindex, what is committed after it files itself. The list may be stale
-//! in an instance's memory, never in a transaction.
+//! Announcing a generation and changing the index both write the document of the collection, and are therefore ordered: a record
+//! that is committed before the announcement has a seq below [`GenerationState::scan_end`] and is added by the reindex; a record
+//! that is committed later adds itself. The list may be outdated in the memory of an instance, but never in a transaction.
 
 use std::sync::Arc;
 
@@ -14,25 +14,26 @@ use mongodb::bson::{Binary, Document, doc};
 use mongodb::options::Hint;
 
 use super::documents::{
-    self, COLLECTIONS, CollectionDocument, DROPPED, Number, SIGNATURES, STATISTICS, damaged, generation_key, seq_value,
-    signatures_of,
+    self, COLLECTIONS, CollectionDocument, DROPPED, SIGNATURES, STATISTICS, StoredNumber, damaged, generation_key,
+    seq_value, signatures_of,
 };
-use super::retry::{End, TxnError, Work, check_reply};
-use super::{MongoStore, Shared, server, sweep};
+use super::retry::{TransactionEnd, TransactionWork, TxnError, check_reply};
+use super::sweep::{self, SweepTarget};
+use super::{MongoStore, SharedStore, server};
 use doppel_core::collection::CollectionName;
 use doppel_core::index::Entry;
 use doppel_store::generations::{Filing, GenerationSpec, GenerationState, Generations, Pairs};
 use doppel_store::{CollectionState, GenerationId, Result, Seq, StoreError};
 
-/// Pairs written by one command.
+/// Number of pairs in one command.
 const PAIRS_AT_ONCE: usize = 1000;
-/// Bytes of statistics in one document, well below what the server takes.
+/// Size of the statistics in one document in bytes, much less than the limit of the server.
 const STATISTICS_BYTES: usize = 4 << 20;
 
 #[async_trait]
 impl Generations for MongoStore {
     async fn wait_until_settled(&self, _: &CollectionName) -> Result<()> {
-        // What is committed later was judged by what is committed now: the latch sees to that.
+        // The latch guarantees that later commits were judged after all commits until now.
         Ok(())
     }
 
@@ -42,12 +43,14 @@ impl Generations for MongoStore {
     }
 
     async fn file(&self, name: &CollectionName, generation: GenerationId, batch: Vec<Filing>) -> Result<u64> {
-        let (shared, name) = (Arc::clone(&self.shared), name.clone());
+        let shared = Arc::clone(&self.shared);
+        let name = name.clone();
         self.detached(async move { shared.file(&name, generation, &batch).await }).await
     }
 
     async fn complete_generation(&self, name: &CollectionName, generation: GenerationId) -> Result<()> {
-        let (shared, name) = (Arc::clone(&self.shared), name.clone());
+        let shared = Arc::clone(&self.shared);
+        let name = name.clone();
         self.detached(async move { shared.complete_generation(&name, generation).await }).await
     }
 
@@ -56,23 +59,26 @@ impl Generations for MongoStore {
         name: &CollectionName,
         generation: GenerationId,
     ) -> Result<Arc<CollectionState>> {
-        let (shared, name) = (Arc::clone(&self.shared), name.clone());
+        let shared = Arc::clone(&self.shared);
+        let name = name.clone();
         self.detached(async move { shared.activate_generation(&name, generation).await }).await
     }
 
     async fn complete_pairs(&self, name: &CollectionName, generation: GenerationId) -> Result<()> {
-        let (shared, name) = (Arc::clone(&self.shared), name.clone());
+        let shared = Arc::clone(&self.shared);
+        let name = name.clone();
         self.detached(async move { shared.complete_pairs(&name, generation).await }).await
     }
 
     async fn drop_generation(&self, name: &CollectionName, generation: GenerationId) -> Result<bool> {
-        let (shared, name) = (Arc::clone(&self.shared), name.clone());
+        let shared = Arc::clone(&self.shared);
+        let name = name.clone();
         self.detached(async move { drop_generation(shared, &name, generation).await }).await
     }
 
     async fn statistics(&self, name: &CollectionName, generation: GenerationId) -> Result<Option<Vec<u8>>> {
         let known = self.shared.known(name).await?;
-        // Those of a dropped one are swept a little later.
+        // The statistics of a dropped generation are deleted a little later.
         match known.generations().any(|(there, _)| there == generation) {
             true => self.shared.statistics(known.number, generation).await,
             false => Ok(None),
@@ -86,12 +92,13 @@ impl Generations for MongoStore {
         after: Seq,
         limit: usize,
     ) -> Result<Vec<Entry>> {
-        let asked = (documents::filed_projection(), doc! {}, "order");
-        self.shared.listed(name, generation, (after, limit), asked, documents::filed_of).await
+        let scan = SignatureScan { projection: documents::filed_projection(), filter: doc! {}, index: "order" };
+        self.shared.listed(name, generation, after, limit, scan, documents::filed_of).await
     }
 
     async fn put_pairs(&self, name: &CollectionName, generation: GenerationId, pairs: Vec<Pairs>) -> Result<()> {
-        let (shared, name) = (Arc::clone(&self.shared), name.clone());
+        let shared = Arc::clone(&self.shared);
+        let name = name.clone();
         self.detached(async move { shared.put_pairs(&name, generation, &pairs).await }).await
     }
 
@@ -102,37 +109,37 @@ impl Generations for MongoStore {
         after: Seq,
         limit: usize,
     ) -> Result<Vec<Pairs>> {
-        let any = doc! { "pairs": { "$exists": true } };
-        let asked = (doc! { "_id": 0, "seq": 1, "pairs": 1 }, any, "pairs");
-        self.shared.listed(name, generation, (after, limit), asked, documents::pairs_of).await
+        let filter = doc! { "pairs": { "$exists": true } };
+        let scan = SignatureScan { projection: doc! { "_id": 0, "seq": 1, "pairs": 1 }, filter, index: "pairs" };
+        self.shared.listed(name, generation, after, limit, scan, documents::pairs_of).await
     }
 }
 
-impl Shared {
+impl SharedStore {
     async fn begin_generation(self: &Arc<Self>, spec: GenerationSpec) -> Result<GenerationState> {
         let begun = self.change(&spec.collection, |document| {
             let id = document.last_generation.next();
             document.last_generation = id;
-            // Whatever is committed later is filed in it by its own transaction.
+            // The transactions of later registrations add their records to the generation.
             let (begun, state) = document.state.begin(id, &spec, document.commits.next())?;
             document.state = state;
             let chunks = spec.statistics.chunks(STATISTICS_BYTES).enumerate();
             let chunks = chunks.map(|(n, bytes)| (STATISTICS, statistics_chunk(document.number, id, n as i32, bytes)));
             let answer = (begun, document.number);
-            Ok(Change { answer, put: true, gone: Vec::new(), also: chunks.collect() })
+            Ok(DocumentChange { answer, put: true, gone: Vec::new(), also: chunks.collect() })
         });
         let (begun, number) = begun.await?;
         self.begin_to_spread(number, begun.id);
         Ok(begun)
     }
 
-    /// The number of a collection that has `generation` beside the live one.
-    pub(super) async fn beside(&self, name: &CollectionName, generation: GenerationId) -> Result<Number> {
+    /// Returns the number of the collection if `generation` is one of its generations besides the live one.
+    pub(super) async fn beside(&self, name: &CollectionName, generation: GenerationId) -> Result<StoredNumber> {
         let known = self.known(name).await?;
         if known.state.standby(generation).is_ok() {
             return Ok(known.number);
         }
-        // Announced by another instance a moment ago?
+        // Another instance may have announced the generation a moment ago.
         self.cache.forget(name);
         let known = self.known(name).await?;
         known.state.standby(generation).map(|_| known.number)
@@ -142,7 +149,7 @@ impl Shared {
         self.beside(name, generation).await?;
         let completed = self.change(name, |document| {
             let put = document.show(document.state.complete(generation)?);
-            Ok(Change { answer: (), put, gone: Vec::new(), also: Vec::new() })
+            Ok(DocumentChange { answer: (), put, gone: Vec::new(), also: Vec::new() })
         });
         completed.await
     }
@@ -154,7 +161,7 @@ impl Shared {
     ) -> Result<Arc<CollectionState>> {
         let activated = self.change(name, |document| {
             let put = document.show(document.state.activate(generation, document.commits.next())?);
-            Ok(Change { answer: document.clone(), put, gone: Vec::new(), also: Vec::new() })
+            Ok(DocumentChange { answer: document.clone(), put, gone: Vec::new(), also: Vec::new() })
         });
         Ok(Arc::clone(&self.cache.put(activated.await?).state))
     }
@@ -162,14 +169,15 @@ impl Shared {
     async fn complete_pairs(&self, name: &CollectionName, generation: GenerationId) -> Result<()> {
         let completed = self.change(name, |document| {
             let put = document.show(document.state.complete_pairs(generation)?);
-            Ok(Change { answer: (), put, gone: Vec::new(), also: Vec::new() })
+            Ok(DocumentChange { answer: (), put, gone: Vec::new(), also: Vec::new() })
         });
         completed.await
     }
 
-    pub(super) async fn statistics(&self, number: Number, generation: GenerationId) -> Result<Option<Vec<u8>>> {
+    pub(super) async fn statistics(&self, number: StoredNumber, generation: GenerationId) -> Result<Option<Vec<u8>>> {
         let reading = self.read(self.deadline(), || async {
-            let (from, to) = (generation_key(number, generation), generation_key(number, generation.next()));
+            let from = generation_key(number, generation);
+            let to = generation_key(number, generation.next());
             let chunks = self.documents(STATISTICS);
             let mut cursor = chunks.find(doc! { "_id": { "$gte": from, "$lt": to } }).sort(doc! { "_id": 1 }).await?;
             let mut found = Vec::new();
@@ -183,18 +191,20 @@ impl Shared {
         Ok((!found.is_empty()).then_some(found))
     }
 
-    /// Signatures of a generation in seq order, through one of its indexes. None of a generation that is not there.
+    /// Reads signatures of a generation in the order of seqs, with one of the indexes. Empty if the generation does not exist.
     async fn listed<T: Send>(
         &self,
         name: &CollectionName,
         generation: GenerationId,
-        (after, limit): (Seq, usize),
-        (projection, more, index): (Document, Document, &str),
+        after: Seq,
+        limit: usize,
+        scan: SignatureScan,
         decode: fn(&mongodb::bson::RawDocument) -> Result<T>,
     ) -> Result<Vec<T>> {
         let known = self.known(name).await?;
         let there = known.generations().any(|(known, _)| known == generation);
         let (Ok(after), true) = (i64::try_from(after.0), there && limit > 0) else { return Ok(Vec::new()) };
+        let SignatureScan { projection, filter: more, index } = scan;
         let mut filter = signatures_of(known.number, generation);
         filter.insert("seq", doc! { "$gt": after });
         filter.extend(more);
@@ -225,80 +235,91 @@ impl Shared {
                     true => doc! { "$unset": { "pairs": "" } },
                     false => doc! { "$set": { "pairs": documents::seqs_value(earlier) } },
                 };
-                // Clusters update by what is no shard key only where several are meant.
+                // A cluster updates by another field than the shard key only with `multi`.
                 doc! { "q": filter, "u": change, "multi": true, "hint": "order" }
             });
             let command = doc! {
                 "update": SIGNATURES, "updates": updates.collect::<Vec<_>>(), "ordered": false,
                 "writeConcern": server::durable_document(),
             };
-            // Said twice is said once: so it is said again until a majority has it.
+            // The command is idempotent, so that it is repeated until a majority has confirmed it.
             self.read(self.deadline(), || async { check_reply(&self.database.run_command(command.clone()).await?) })
                 .await?;
         }
         Ok(())
     }
 
-    /// Changes a collection's document in one transaction.
+    /// Changes the document of a collection in one transaction.
     pub(super) async fn change<T, F>(&self, name: &CollectionName, change: F) -> Result<T>
     where
         T: Send,
-        F: FnMut(&mut CollectionDocument) -> Result<Change<T>> + Send,
+        F: FnMut(&mut CollectionDocument) -> Result<DocumentChange<T>> + Send,
     {
         let number = self.known(name).await?.number;
-        let mut work = Changing { shared: self, name, change };
+        let mut work = DocumentTransaction { shared: self, name, change };
         let changed = self.transact_queued(number, &mut work).await;
-        // Even if it failed: it may have been made.
+        // Also after an error, because the change may have been committed.
         self.cache.forget(name);
         changed
     }
 }
 
-async fn drop_generation(shared: Arc<Shared>, name: &CollectionName, generation: GenerationId) -> Result<bool> {
+async fn drop_generation(shared: Arc<SharedStore>, name: &CollectionName, generation: GenerationId) -> Result<bool> {
     let dropped = shared.change(name, |document| {
         let put = document.show(document.state.without(generation)?);
         let note = put.then(|| (DROPPED, sweep::note(document.number, Some(generation))));
-        Ok(Change { answer: put.then_some(document.number), put, gone: Vec::new(), also: note.into_iter().collect() })
+        Ok(DocumentChange {
+            answer: put.then_some(document.number),
+            put,
+            gone: Vec::new(),
+            also: note.into_iter().collect(),
+        })
     });
     let dropped = dropped.await?;
     if let Some(number) = dropped {
-        tokio::spawn(sweep::sweep(Arc::clone(&shared), (number, Some(generation))));
+        tokio::spawn(sweep::sweep(Arc::clone(&shared), SweepTarget { number, generation: Some(generation) }));
     }
     Ok(dropped.is_some())
 }
 
-fn statistics_chunk(number: Number, generation: GenerationId, n: i32, bytes: &[u8]) -> Document {
+fn statistics_chunk(number: StoredNumber, generation: GenerationId, n: i32, bytes: &[u8]) -> Document {
     let mut key = generation_key(number, generation);
     key.insert("n", n);
     doc! { "_id": key, "data": Binary { subtype: BinarySubtype::Generic, bytes: bytes.to_vec() } }
 }
 
-/// What became of a collection's document.
-pub(super) struct Change<T> {
+/// The fields, the filter and the index of a scan over signatures.
+struct SignatureScan {
+    projection: Document,
+    filter: Document,
+    index: &'static str,
+}
+/// A change of the document of a collection.
+pub(super) struct DocumentChange<T> {
     pub(super) answer: T,
-    /// Whether it differs.
+    /// True if the document must be replaced.
     pub(super) put: bool,
-    /// Filters of documents to be deleted with it.
+    /// Filters of documents that the transaction deletes.
     pub(super) gone: Vec<(&'static str, Document)>,
-    /// Documents to be inserted with it, after that.
+    /// Documents that the transaction inserts after the deletions.
     pub(super) also: Vec<(&'static str, Document)>,
 }
 
-struct Changing<'a, F> {
-    shared: &'a Shared,
+struct DocumentTransaction<'a, F> {
+    shared: &'a SharedStore,
     name: &'a CollectionName,
     change: F,
 }
 
 #[async_trait]
-impl<T, F> Work for Changing<'_, F>
+impl<T, F> TransactionWork for DocumentTransaction<'_, F>
 where
     T: Send,
-    F: FnMut(&mut CollectionDocument) -> Result<Change<T>> + Send,
+    F: FnMut(&mut CollectionDocument) -> Result<DocumentChange<T>> + Send,
 {
     type Answer = T;
 
-    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<T>, TxnError> {
+    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<TransactionEnd<T>, TxnError> {
         let collections = self.shared.documents(COLLECTIONS);
         let filter = doc! { "_id": self.name.as_str() };
         let Some(found) = collections.find_one(filter.clone()).session(&mut *session).await? else {
@@ -306,9 +327,9 @@ where
         };
         let mut document = CollectionDocument::decode(&found)?;
         document.commits = document.commits.next();
-        let Change { answer, put, gone, also } = (self.change)(&mut document)?;
+        let DocumentChange { answer, put, gone, also } = (self.change)(&mut document)?;
         if !put {
-            return Ok(End::Abort(answer));
+            return Ok(TransactionEnd::Abort(answer));
         }
         collections.replace_one(filter, document.encode()?).session(&mut *session).await?;
         for (name, filter) in gone {
@@ -317,6 +338,6 @@ where
         for (name, document) in also {
             self.shared.documents(name).insert_one(document).session(&mut *session).await?;
         }
-        Ok(End::Commit(answer))
+        Ok(TransactionEnd::Commit(answer))
     }
 }

@@ -1,53 +1,54 @@
-//! Posting lists that have the ids of their records in common: a record stands in a dozen lists, and its id is kept once.
+//! Posting lists with shared ids: a record is in a dozen lists, but its id is stored once.
 
 use std::sync::Arc;
 
 use hashbrown::HashSet;
 
-use super::postings::{LIMIT, ListKey, ListsByKey, Posting, Postings, append};
+use super::postings::{LIMIT, ListKey, ListsByKey, PostingList, RecordPosting, append};
 
-/// Bytes of a list besides its postings: its key and place in the map, the list's own head and counts, what the allocator adds.
+/// Size in bytes of a list without its postings: its key and its place in the map, its header and reference counts, and the
+/// overhead of the allocator.
 pub(super) const LIST_BYTES: usize = 160;
-/// Bytes of an id besides its characters: its place in the set, its counts, what the allocator adds.
+/// Size in bytes of an id without its characters: its place in the set, its reference counts, and the overhead of the allocator.
 const ID_BYTES: usize = 64;
 
-/// See the module.
+/// Lists that share the ids of their postings.
 #[derive(Debug, Default)]
 pub(super) struct InternedLists {
     lists: ListsByKey,
-    /// Room for postings in all lists.
+    /// The sum of the capacities of all lists.
     room: usize,
-    /// Those of the lists, and of some that were given up since the last halving.
+    /// The ids of the lists, and of some lists that were removed since the last halving.
     ids: HashSet<Arc<str>>,
     id_bytes: usize,
 }
 
 impl InternedLists {
-    pub(super) fn get(&self, key: &ListKey) -> Option<&Arc<Postings>> {
+    pub(super) fn get(&self, key: &ListKey) -> Option<&Arc<PostingList>> {
         self.lists.get(key)
     }
 
-    /// Keeps a list, unless there is one. O(length).
-    pub(super) fn add(&mut self, key: ListKey, list: &[Posting]) {
+    /// Adds a list unless the key already has one. O(length).
+    pub(super) fn add(&mut self, key: ListKey, list: &[RecordPosting]) {
         if self.lists.contains_key(&key) {
             return;
         }
-        let own = Arc::new(list.iter().map(|posting| self.interned(posting)).collect::<Postings>());
+        let own = Arc::new(list.iter().map(|posting| self.interned(posting)).collect::<PostingList>());
         self.room += own.capacity();
         self.lists.insert(key, own);
     }
 
-    /// The same posting with the id that is kept already, if there is one.
-    fn interned(&mut self, posting: &Posting) -> Posting {
+    /// Returns the posting with the stored id, and stores the id if it is new.
+    fn interned(&mut self, posting: &RecordPosting) -> RecordPosting {
         let id = self.ids.get_or_insert_with(&*posting.id, |_| {
             self.id_bytes += posting.id.len() + ID_BYTES;
             Arc::clone(&posting.id)
         });
-        Posting { id: Arc::clone(id), seq: posting.seq }
+        RecordPosting { id: Arc::clone(id), seq: posting.seq }
     }
 
-    /// Keeps what has become of a list that was taken from here, in its place. O(records that came to it).
-    pub(super) fn put(&mut self, key: ListKey, list: Arc<Postings>) {
+    /// Replaces a list by a longer one that begins with the same records. O(number of new records).
+    pub(super) fn put(&mut self, key: ListKey, list: Arc<PostingList>) {
         let before = self.lists.get(&key).map_or(0, |list| list.len());
         self.remove(&key);
         list.iter().skip(before).for_each(|posting| _ = self.interned(posting));
@@ -55,8 +56,8 @@ impl InternedLists {
         self.lists.insert(key, list);
     }
 
-    /// Adds a record that comes after all others, where the list is kept.
-    pub(super) fn append(&mut self, key: &ListKey, posting: &Posting) {
+    /// Adds a record that is later than all others, if the list is stored.
+    pub(super) fn append(&mut self, key: &ListKey, posting: &RecordPosting) {
         if self.lists.get(key).is_none_or(|list| list.len() >= LIMIT) {
             return;
         }
@@ -74,7 +75,7 @@ impl InternedLists {
         }
     }
 
-    /// Gives up every second list.
+    /// Removes every second list.
     pub(super) fn halve(&mut self) {
         let mut stays = false;
         self.lists.retain(|_, list| {
@@ -88,13 +89,13 @@ impl InternedLists {
         self.id_bytes = self.ids.iter().map(|id| id.len() + ID_BYTES).sum();
     }
 
-    /// Bytes of all, about.
+    /// Returns the approximate size in bytes.
     pub(super) fn bytes(&self) -> usize {
-        self.lists.len() * LIST_BYTES + self.room * size_of::<Posting>() + self.id_bytes
+        self.lists.len() * LIST_BYTES + self.room * size_of::<RecordPosting>() + self.id_bytes
     }
 
     #[cfg(test)]
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&ListKey, &Arc<Postings>)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&ListKey, &Arc<PostingList>)> {
         self.lists.iter()
     }
 
@@ -103,12 +104,12 @@ impl InternedLists {
         self.lists.len()
     }
 
-    /// Bytes of all, counted anew.
+    /// Returns the size in bytes, computed from the lists.
     #[cfg(test)]
     pub(super) fn counted_bytes(&self) -> usize {
         let room: usize = self.lists.values().map(|list| list.capacity()).sum();
         let ids: usize = self.ids.iter().map(|id| id.len() + ID_BYTES).sum();
-        self.lists.len() * LIST_BYTES + room * size_of::<Posting>() + ids
+        self.lists.len() * LIST_BYTES + room * size_of::<RecordPosting>() + ids
     }
 }
 
@@ -117,13 +118,14 @@ mod tests {
     use super::*;
     use doppel_store::Seq;
 
-    fn list(seqs: std::ops::Range<u64>) -> Postings {
-        seqs.map(|seq| Posting { id: format!("r{seq}").into(), seq: Seq(seq) }).collect()
+    fn list(seqs: std::ops::Range<u64>) -> PostingList {
+        seqs.map(|seq| RecordPosting { id: format!("r{seq}").into(), seq: Seq(seq) }).collect()
     }
 
     #[test]
     fn a_list_grows_until_it_is_full() {
-        let (mut lists, key) = (InternedLists::default(), ListKey::Key(1));
+        let mut lists = InternedLists::default();
+        let key = ListKey::Key(1);
         lists.add(key, &list(0..8));
         list(8..LIMIT as u64 + 20).iter().for_each(|posting| lists.append(&key, posting));
         assert_eq!(lists.get(&key).map(|kept| &**kept), Some(&list(0..LIMIT as u64)));
@@ -131,11 +133,11 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_kept_once_and_bytes_are_those_of_what_is_there() {
+    fn an_id_is_stored_once_and_the_size_in_bytes_is_right() {
         let mut lists = InternedLists::default();
         (0..10).for_each(|key| lists.add(ListKey::Key(key), &list(0..100)));
         let ids: usize = (0..100).map(|seq| format!("r{seq}").len() + ID_BYTES).sum();
-        assert_eq!(lists.bytes(), 10 * LIST_BYTES + 1000 * size_of::<Posting>() + ids);
+        assert_eq!(lists.bytes(), 10 * LIST_BYTES + 1000 * size_of::<RecordPosting>() + ids);
         let [first, last] = [0, 9].map(|key| lists.get(&ListKey::Key(key)).expect("it is kept")[7].id.as_ptr());
         assert_eq!(first, last);
         lists.append(&ListKey::Key(3), &list(100..101)[0]);

@@ -1,4 +1,4 @@
-//! Keys of callers: one document, whose change names the version that it replaces.
+//! The keys of callers: one document. A change contains the version that it replaces.
 
 use std::sync::Arc;
 
@@ -7,11 +7,11 @@ use mongodb::bson::{Document, doc};
 
 use super::documents::{META, damaged};
 use super::retry;
-use super::{MongoStore, Shared};
+use super::{MongoStore, SharedStore};
 use doppel_store::keys::{KeyRing, Keys};
 use doppel_store::{Result, StoreError};
 
-/// Its `_id` in `meta`.
+/// The `_id` of the document in `meta`.
 const ID: &str = "keys";
 
 #[async_trait]
@@ -26,7 +26,7 @@ impl Keys for MongoStore {
     }
 }
 
-/// The ring as JSON, as earlier and later versions of doppel read it, and beside it what is compared.
+/// Encodes the ring as JSON, which other versions of doppel can read, and the version, which is compared.
 fn encode(ring: &KeyRing) -> Result<Document> {
     Ok(doc! { "_id": ID, "version": ring.version as i64, "ring": serde_json::to_string(ring).map_err(damaged)? })
 }
@@ -35,7 +35,7 @@ fn decode(document: &Document) -> Result<KeyRing> {
     serde_json::from_str(document.get_str("ring").map_err(damaged)?).map_err(damaged)
 }
 
-impl Shared {
+impl SharedStore {
     async fn key_ring(&self) -> Result<KeyRing> {
         let reading = self.read(self.deadline(), || async {
             let found = self.documents(META).find_one(doc! { "_id": ID }).await?;
@@ -52,7 +52,7 @@ impl Shared {
         for attempt in 0.. {
             match super::admin::within(deadline, self.write_key_ring(ring.version, document.clone())).await? {
                 Ok(true) => return Ok(Some(next)),
-                // Lost on the way back from the attempt before?
+                // An earlier attempt may have succeeded without an answer.
                 Ok(false) if outcome_unknown && self.key_ring().await? == next => return Ok(Some(next)),
                 Ok(false) => return Ok(None),
                 Err(error) if retry::is_transient(&error) => outcome_unknown = true,
@@ -65,7 +65,7 @@ impl Shared {
         Err(StoreError::Unknown("the database did not confirm the write in time".into()))
     }
 
-    /// Whether what was stored had that version, and is replaced.
+    /// Replaces the ring if the stored version is `version`. Returns true if it was replaced.
     async fn write_key_ring(&self, version: u64, document: Document) -> mongodb::error::Result<bool> {
         let meta = self.documents(META);
         if version > 0 {

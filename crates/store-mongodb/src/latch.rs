@@ -1,16 +1,17 @@
 //! The latch of a collection: its document.
 //!
-//! Every transaction that changes a collection's index, its generations or its decisions begins by raising the number of commits in
-//! the collection's document. That is three things at once. Two such transactions conflict, so that the later one sees all that the
-//! earlier one did. What the document says of generations holds until the commit. And the numbers between are this transaction's:
-//! its seqs. So commits are numbered in their order, without gaps but for numbers that were drawn and not needed, and whoever has
-//! read up to a seq will never see a lower one appear.
+//! Every transaction that changes the index, the generations or the decisions of a collection begins by raising the number of
+//! commits in the document of the collection. This has three effects. Two such transactions conflict, so that the later one sees
+//! all changes of the earlier one. The generations in the document stay the same until the commit. The numbers in between are the
+//! seqs of this transaction. Commits are therefore numbered in their order, without gaps except drawn numbers that were not needed,
+//! and a reader that has read up to a seq never sees a lower seq later.
 //!
-//! Where a majority has confirmed a commit, it has confirmed every one with a lower number, too; see [`LatchQueue::confirmed`].
+//! If a majority has confirmed a commit, it has also confirmed every commit with a lower number; see [`LatchQueue::confirmed`].
 //!
-//! Within a process transactions of one collection go one at a time, in the order in which they asked ([`LatchQueue::enter`]). Between
-//! instances the database decides, and one that loses tries again after a few milliseconds. So that it does not lose for ever, it
-//! leaves a note that it waits; who has committed and finds one lets it go first ([`Shared::others_wait`]).
+//! Within a process, transactions of one collection run one at a time, in the order in which they asked ([`LatchQueue::enter`]).
+//! Between instances, the database decides, and the losing instance tries again after a few milliseconds. An instance that lost
+//! repeatedly stores a note that it waits; an instance that finds a note after its commit pauses before its next commit
+//! ([`SharedStore::others_wait`]).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,21 +24,21 @@ use mongodb::options::{Acknowledgment, CollectionOptions, ReadConcern, ReturnDoc
 use parking_lot::Mutex;
 use tokio::sync::{OwnedMutexGuard, watch};
 
-use super::Shared;
-use super::documents::{COLLECTIONS, Number, WAITING};
-use super::read::Pointer;
-use super::retry::{Deadline, TxnError, Work};
+use super::SharedStore;
+use super::documents::{COLLECTIONS, StoredNumber, WAITING};
+use super::read::CollectionPointer;
+use super::retry::{CallDeadline, TransactionWork, TxnError};
 use doppel_core::collection::CollectionName;
 use doppel_store::{Result, Seq, StoreError};
 
-/// Attempts that fail before an instance says that it waits.
+/// Number of failed attempts before an instance stores a note.
 const ATTEMPTS_BEFORE_NOTE: u32 = 2;
-/// How long a note counts, milliseconds: longer than a deadline.
+/// Time in milliseconds for which a note is valid: longer than a deadline.
 const NOTE_HOLDS_MS: i64 = 6_000;
-/// Longest time that another instance is let go first.
+/// Longest pause in favour of another instance.
 pub(super) const MAX_YIELD: Duration = Duration::from_millis(100);
 
-/// The transactions of one collection, as this process knows them.
+/// The transactions of one collection in this process.
 #[derive(Default)]
 pub(super) struct LatchQueue {
     entered: Arc<tokio::sync::Mutex<()>>,
@@ -45,14 +46,14 @@ pub(super) struct LatchQueue {
 }
 
 impl LatchQueue {
-    /// Waits until all before it are through, at most until the deadline. First come, first served.
-    pub(super) async fn enter(&self, deadline: Deadline) -> Result<OwnedMutexGuard<()>> {
+    /// Waits until all earlier transactions have ended, at most until the deadline. Transactions enter in the order of their calls.
+    pub(super) async fn enter(&self, deadline: CallDeadline) -> Result<OwnedMutexGuard<()>> {
         let entered = tokio::time::timeout_at(deadline.at(), Arc::clone(&self.entered).lock_owned()).await;
         entered.map_err(|_| busy())
     }
 
-    /// A commit up to which a majority is known to have confirmed all: what has such a seq is never rolled back, so that the seq
-    /// names one content for ever.
+    /// Returns a commit up to which a majority has confirmed all commits. A record with such a seq is never rolled back, so that
+    /// the seq names one content for ever.
     pub(super) fn confirmed(&self) -> Seq {
         *self.confirmed.borrow()
     }
@@ -66,13 +67,13 @@ impl LatchQueue {
         });
     }
 
-    /// Shows [`LatchQueue::confirmed`] as it rises.
+    /// Returns a receiver of the changes of [`LatchQueue::confirmed`].
     pub(super) fn confirmations(&self) -> watch::Receiver<Seq> {
         self.confirmed.subscribe()
     }
 }
 
-/// Too many changes of the collection are waiting.
+/// Returns the error that too many changes of the collection wait.
 pub(super) fn busy() -> StoreError {
     let reason = "too many changes of the collection are waiting to be committed".into();
     StoreError::Unavailable { reason, retry_after_s: 1 }
@@ -80,65 +81,67 @@ pub(super) fn busy() -> StoreError {
 
 /// The queues of all collections that were changed.
 #[derive(Default)]
-pub(super) struct LatchQueues(Mutex<HashMap<Number, Arc<LatchQueue>>>);
+pub(super) struct LatchQueues(Mutex<HashMap<StoredNumber, Arc<LatchQueue>>>);
 
 impl LatchQueues {
-    pub(super) fn of(&self, number: Number) -> Arc<LatchQueue> {
+    pub(super) fn of(&self, number: StoredNumber) -> Arc<LatchQueue> {
         Arc::clone(self.0.lock().entry(number).or_default())
     }
 
-    /// Forgets a collection that was dropped.
-    pub(super) fn forget(&self, number: Number) {
+    /// Removes the queue of a dropped collection.
+    pub(super) fn forget(&self, number: StoredNumber) {
         self.0.lock().remove(&number);
     }
 }
 
-impl Shared {
-    /// Takes the latch and draws `draw` numbers, at least one: the last one drawn, which is the number of this commit, is the
-    /// pointer's. `None` when there is no such collection. One round trip.
+impl SharedStore {
+    /// Takes the latch and draws `draw` numbers, at least one. The pointer contains the last number drawn, which is the number of
+    /// this commit. Returns `None` if the collection does not exist. One round trip.
     pub(super) async fn take_latch(
         &self,
         session: &mut ClientSession,
         name: &CollectionName,
         draw: usize,
-    ) -> std::result::Result<Option<Pointer>, TxnError> {
+    ) -> std::result::Result<Option<CollectionPointer>, TxnError> {
         let change = doc! { "$inc": { "commits": draw.max(1) as i64 } };
         let collections = self.raw(COLLECTIONS);
-        let taken =
-            collections.find_one_and_update(doc! { "_id": name.as_str() }, change).projection(Pointer::projection());
+        let taken = collections
+            .find_one_and_update(doc! { "_id": name.as_str() }, change)
+            .projection(CollectionPointer::projection());
         let found = taken.return_document(ReturnDocument::After).session(&mut *session).await?;
-        Ok(found.map(|found| Pointer::decode(&found)).transpose()?)
+        Ok(found.map(|found| CollectionPointer::decode(&found)).transpose()?)
     }
 
-    /// As [`Shared::take_latch`], for a change that draws nothing.
+    /// Takes the latch for a change that draws no seqs; see [`SharedStore::take_latch`].
     ///
     /// # Errors
-    /// [`StoreError::UnknownCollection`], also where another has taken the name since.
+    /// [`StoreError::UnknownCollection`], also if another collection has the name now.
     pub(super) async fn latch(
         &self,
         session: &mut ClientSession,
         name: &CollectionName,
-        number: Number,
-    ) -> std::result::Result<Pointer, TxnError> {
+        number: StoredNumber,
+    ) -> std::result::Result<CollectionPointer, TxnError> {
         let latched = self.take_latch(session, name, 1).await?;
         let latched = latched.filter(|latched| latched.number == number);
         latched.ok_or_else(|| StoreError::UnknownCollection(name.clone()).into())
     }
 
-    /// Runs a transaction that takes the latch of a collection, whose turn has come.
-    pub(super) async fn transact_latched<W: Work>(
+    /// Runs a transaction that takes the latch of a collection. It must be its turn in the queue.
+    pub(super) async fn transact_latched<W: TransactionWork>(
         &self,
-        number: Number,
-        deadline: Deadline,
+        number: StoredNumber,
+        deadline: CallDeadline,
         work: &mut W,
     ) -> Result<W::Answer> {
         match self.retry.transact_at_most(ATTEMPTS_BEFORE_NOTE, &self.client, deadline, work).await {
             Err(StoreError::Unavailable { .. }) if !deadline.left().is_zero() => {}
             done => return done,
         }
-        let (waiting, own) = (self.notes(), doc! { "_id": { "c": number, "i": &self.instance } });
+        let waiting = self.notes();
+        let own = doc! { "_id": { "c": number, "i": &self.instance } };
         let now = vec![doc! { "$set": { "at": "$$NOW" } }];
-        // Notes only help: where one fails, so does the transaction, with its reason.
+        // Notes only help the order. If storing the note fails, the transaction also fails, with its own error.
         let noted = waiting.update_one(own.clone(), now).upsert(true).into_future();
         let noted = tokio::time::timeout_at(deadline.at(), noted).await;
         let done = self.retry.transact(&self.client, deadline, work).await;
@@ -148,18 +151,18 @@ impl Shared {
         done
     }
 
-    /// True if another instance has noted that it waits to commit to the collection. One round trip.
-    pub(super) async fn others_wait(&self, number: Number) -> bool {
+    /// True if another instance has stored a note that it waits to commit to the collection. One round trip.
+    pub(super) async fn others_wait(&self, number: StoredNumber) -> bool {
         let others = doc! {
             "_id": { "$gte": { "c": number }, "$lt": { "c": number + 1 } }, "_id.i": { "$ne": &self.instance },
-            // Who died has left its note.
+            // A note of a crashed instance remains, and expires.
             "$expr": { "$gt": ["$at", { "$subtract": ["$$NOW", NOTE_HOLDS_MS] }] },
         };
         let found = tokio::time::timeout(MAX_YIELD, self.notes().find_one(others).into_future()).await;
         matches!(found, Ok(Ok(Some(_))))
     }
 
-    /// Notes of instances that wait; none is worth waiting for.
+    /// Returns the collection of notes. Its writes and reads wait for no majority.
     fn notes(&self) -> Collection<Document> {
         let options = CollectionOptions::builder()
             .read_concern(ReadConcern::local())
@@ -167,9 +170,14 @@ impl Shared {
         self.database.collection_with_options(WAITING, options.build())
     }
 
-    /// As [`Shared::transact_latched`], for one change of its own, which waits for its turn.
-    pub(super) async fn transact_queued<W: Work>(&self, number: Number, work: &mut W) -> Result<W::Answer> {
-        let (deadline, queue) = (self.deadline(), self.latch_queues.of(number));
+    /// Waits for its turn, and then runs a transaction that takes the latch, as [`SharedStore::transact_latched`].
+    pub(super) async fn transact_queued<W: TransactionWork>(
+        &self,
+        number: StoredNumber,
+        work: &mut W,
+    ) -> Result<W::Answer> {
+        let deadline = self.deadline();
+        let queue = self.latch_queues.of(number);
         let _entered = queue.enter(deadline).await?;
         self.transact_latched(number, deadline, work).await
     }

@@ -1,29 +1,34 @@
-//! The MongoDB store: records on a replica set (or a cluster), any number of instances at once.
+//! The MongoDB store: records in a replica set or a sharded cluster, which any number of instances use at once.
 //!
-//! An instance keeps no state but a cache of collections ([`Options::staleness`]); all of them may be stopped at any
-//! instant. All changes of a collection are transactions in one order, each of which begins with its document (`latch`), and those of
-//! records that wait at the same moment share one (`commit`):
+//! An instance keeps no state except caches (the cache of collections is limited by [`Options::staleness`]), so that it may stop at
+//! any time. All changes of a collection are transactions in one order. Each transaction first changes the document of the
+//! collection (`latch`). Changes of records that wait at the same moment share a transaction (`commit`), which does the following:
 //!
-//! 1. raise the number of commits in the collection's document: that is the latch, says the generations, and draws the seqs;
-//! 2. read what stands under the ids, the digests and keys, the pages of the buckets (`postings`, `read`): one round trip; of a large batch
-//!    one for the ids, one for the pages, and one for every 32 digests or keys that it does not remember; and the texts that these propose (`propose`): one round trip, however many records;
-//! 3. judge each record against these and those before it in the batch;
-//! 4. insert the records with their verdicts, their signatures, and push to the highest page of each bucket, or to the next when that
-//!    was pushed to 128 times; no older page is reopened;
-//! 5. commit. A conflict begins again at 1, an unknown commit is committed again, the deadline ends both (`retry`).
+//! 1. It raises the number of commits in the document of the collection. This takes the latch, returns the generations, and draws
+//!    the seqs.
+//! 2. It reads the records with the ids, the digests and keys, and the pages of the buckets (`postings`, `read`) in one round trip.
+//!    For a large batch, it needs one round trip for the ids, one for the pages, and one for every 32 digests or keys that the
+//!    cache does not contain. Then it reads the texts of the candidates (`propose`) in one round trip, however many records there
+//!    are.
+//! 3. It judges each record against the candidates and against the records before it in the batch.
+//! 4. It inserts the records with their verdicts and their signatures, and adds entries to the highest page of each bucket, or to
+//!    the next page if 128 entries were added to the highest. It never adds entries to an older page.
+//! 5. It commits. After a conflict it begins again at 1; after a commit with an unknown result it commits again; the deadline ends
+//!    both (`retry`).
 //!
-//! Lookups read in a snapshot: one instant, majority committed, never half a replacement. Round trips of a lookup: the collection,
-//! digest, keys and blocks 1 (2 where any one match will do: the blocks only if the digest has none; `finds`), 1 more for every 256
-//! records that share any of 32 keys, texts 1. On a cluster each of these alone, and each such key.
+//! A lookup reads in a snapshot: the state at one moment, which a majority has confirmed, never a part of a replacement. Round
+//! trips of a lookup: 1 for the collection, digest, keys and blocks (2 if any one match is enough, because the blocks are then read
+//! only if the digest has no match; `finds`), 1 more for every 256 records that share any of 32 keys, and 1 for the texts. On a
+//! cluster, each of these needs its own round trip, and so does each key with many records.
 //!
-//! All of it in every generation of the collection; only the live one is looked up. `generations` announces others, `filing`
-//! fills them.
+//! Every generation of the collection is written; only the live generation is looked up. `generations` announces generations,
+//! `filing` fills them.
 //!
-//! A seq is a number in the order of commits, drawn by the transaction that commits under it. Numbers that a batch did not need stay
-//! unused. Up to a commit that a majority has confirmed, a seq names one content for ever.
-//! `documents` shows what is stored; `docs/mongodb.md` is for readers of the database.
+//! A seq is a number in the order of commits, which the transaction draws. Numbers that a batch did not need stay unused. If a
+//! majority has confirmed the commit of a seq, the seq names one content for ever. `documents` describes the stored documents;
+//! `docs/mongodb.md` describes the database for its users.
 //!
-//! The futures of public functions are boxed, so that this crate compiles them and not every crate that waits for them.
+//! Public functions return boxed futures, so that only this crate compiles them and not every crate that awaits them.
 
 mod admin;
 mod changes;
@@ -67,8 +72,8 @@ use mongodb::bson::{Document, RawDocumentBuf, doc};
 use mongodb::options::{CollectionOptions, ReadConcern};
 use mongodb::{Client, Collection, Database};
 
-use self::retry::{Deadline, Retry};
-use self::server::Topology;
+use self::retry::{CallDeadline, TransactionRunner};
+use self::server::{ServerClient, ServerTopology};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_store::{
@@ -85,31 +90,32 @@ pub struct Clock {
     pub micros: fn() -> u64,
     /// Now (RFC 3339, UTC).
     pub now: fn() -> String,
-    /// A name that no other process has.
+    /// Returns a name that no other process has.
     pub unique_id: fn() -> String,
 }
 
-/// Choices of a MongoDB store.
+/// Settings of a MongoDB store.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where it takes the time from.
+    /// The source of the time.
     pub clock: Clock,
-    /// Within this every call is answered, be it with [`StoreError::Unavailable`].
+    /// Every call is answered within this time, if necessary with [`StoreError::Unavailable`].
     pub deadline: Duration,
-    /// How long a collection's settings may be answered from memory. Registrations check the generation anyway.
+    /// The longest time for which the settings of a collection may be answered from memory. Registrations always check the
+    /// generation.
     pub staleness: Duration,
-    /// How long to wait for a server when connecting, and for another instance that is migrating.
+    /// The longest time to wait for a server, and for another instance that migrates the schema.
     pub connect_timeout: Duration,
-    /// Most connections to each server.
+    /// Largest number of connections to each server.
     pub pool: u32,
-    /// Whether ids, digests, keys and pages may be read in one joined command. Clusters never do; elsewhere it only saves time.
+    /// True if one joined command may read ids, digests, keys and pages. It only saves time. The store never joins on a cluster.
     pub joins: bool,
-    /// Whether pending migrations are applied when connecting; refused otherwise.
+    /// True if connecting applies pending migrations. Otherwise connecting fails if a migration is pending.
     pub migrate: bool,
 }
 
 impl Options {
-    /// The usual choices.
+    /// Returns the default settings.
     pub fn new(clock: Clock) -> Self {
         Self {
             clock,
@@ -123,57 +129,56 @@ impl Options {
     }
 }
 
-/// A store in a MongoDB database; see the module. Cheap to clone.
+/// A store in a MongoDB database. Cloning it is cheap.
 #[derive(Clone)]
 pub struct MongoStore {
-    shared: Arc<Shared>,
+    shared: Arc<SharedStore>,
 }
 
-struct Shared {
+struct SharedStore {
     client: Client,
     database: Database,
-    topology: Topology,
+    topology: ServerTopology,
     options: Options,
-    retry: Retry,
-    cache: admin::Cache,
-    commits: commit::Commits,
+    retry: TransactionRunner,
+    cache: admin::CollectionCache,
+    commits: commit::CommitQueues,
     latch_queues: latch::LatchQueues,
     posting_caches: posting_cache::PostingCaches,
     full_lists: full_lists::FullLists,
-    counts: counts::Counts,
+    counts: counts::RecordCounts,
     last_commits: changes::LastCommitsSender,
-    /// The name of this instance among others.
+    /// The unique name of this instance.
     instance: String,
     closed: AtomicBool,
 }
 
 impl MongoStore {
-    /// Connects, checks that the server will do, and applies pending migrations if told to.
+    /// Connects, checks the server, and applies pending migrations if [`Options::migrate`] is true.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] when no server answers in time, [`StoreError::Internal`] with the remedy when it is
-    /// standalone, too old, or its schema does not fit.
+    /// [`StoreError::Unavailable`] if no server answers in time, [`StoreError::Internal`] with the remedy if the server is
+    /// standalone or too old, or if its schema is wrong.
     pub fn connect<'a>(uri: &'a str, database: &'a str, options: Options) -> BoxFuture<'a, Result<Self>> {
         Box::pin(async move {
-            // Shorter than the deadline, so that a call can try a second server before it must answer.
+            // The wait is shorter than the deadline, so that a call can try a second server before it must answer.
             let wait = (options.deadline / 2).max(Duration::from_millis(200));
             server::check_database(database)?;
-            let client = server::client(uri, wait, options.pool).await?;
-            let topology = wait_for_server(&client, &options).await?;
-            let (client, _) = client;
-            let database = client.database(database);
+            let server = server::client(uri, wait, options.pool).await?;
+            let topology = wait_for_server(&server, &options).await?;
+            let database = server.client.database(database);
             let store = Self {
-                shared: Arc::new(Shared {
-                    client,
+                shared: Arc::new(SharedStore {
+                    client: server.client,
                     database,
                     topology,
-                    retry: Retry::default(),
-                    cache: admin::Cache::default(),
-                    commits: commit::Commits::default(),
+                    retry: TransactionRunner::default(),
+                    cache: admin::CollectionCache::default(),
+                    commits: commit::CommitQueues::default(),
                     latch_queues: latch::LatchQueues::default(),
                     posting_caches: posting_cache::PostingCaches::default(),
                     full_lists: full_lists::FullLists::default(),
-                    counts: counts::Counts::default(),
+                    counts: counts::RecordCounts::default(),
                     last_commits: changes::LastCommitsSender::default(),
                     instance: (options.clock.unique_id)(),
                     closed: AtomicBool::new(false),
@@ -197,45 +202,45 @@ impl MongoStore {
         })
     }
 
-    /// Opens a database for [`MongoStore::migrations`] and [`MongoStore::migrate`] alone: nothing is applied or checked.
+    /// Opens a database to show or apply migrations. Applies and checks nothing itself.
     ///
     /// # Errors
-    /// As [`MongoStore::connect`], the schema apart.
+    /// As [`MongoStore::connect`], except the errors of the schema.
     pub fn inspect<'a>(uri: &'a str, database: &'a str, options: Options) -> BoxFuture<'a, Result<Schema>> {
         Box::pin(async move {
             let wait = (options.deadline / 2).max(Duration::from_millis(200));
             server::check_database(database)?;
-            let client = server::client(uri, wait, options.pool).await?;
-            let topology = wait_for_server(&client, &options).await?;
-            let (client, _) = client;
-            let database = client.database(database);
-            Ok(Schema { client, database, topology, options })
+            let server = server::client(uri, wait, options.pool).await?;
+            let topology = wait_for_server(&server, &options).await?;
+            let database = server.client.database(database);
+            Ok(Schema { client: server.client, database, topology, options })
         })
     }
 
-    /// How the migrations stand.
+    /// Returns the states of all migrations.
     ///
     /// # Errors
-    /// When the database cannot be read.
+    /// If the database cannot be read.
     pub fn migrations(&self) -> BoxFuture<'_, Result<Vec<Status>>> {
         Box::pin(async move { self.shared.migrator().status().await })
     }
 
-    /// Applies pending migrations and mends what differs from the schema that this version needs; the names of what was applied or
-    /// mended.
+    /// Applies pending migrations and repairs differences from the schema that this version needs. Returns the names of the applied
+    /// migrations and of the repaired collections.
     ///
     /// # Errors
-    /// When a migration was edited, or is unknown to this build, or the database refuses.
+    /// If a migration was edited or is unknown to this build, or if the database refuses.
     pub fn migrate(&self) -> BoxFuture<'_, Result<Vec<String>>> {
         Box::pin(async move { self.shared.migrator().apply().await })
     }
 
-    /// Transactions begun by this instance, and the attempts they took.
+    /// Returns the number of transactions that this instance began and the number of their attempts.
     pub fn attempts(&self) -> (u64, u64) {
         self.shared.retry.counts()
     }
 
-    /// Runs a change in a task of its own: a caller that stops waiting does not stop it half-way. The deadline stays that of the request.
+    /// Runs a change in a separate task, so that the change is completed even if its caller stops waiting. The deadline of the
+    /// request still applies.
     async fn detached<T: Send + 'static>(&self, change: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
         self.shared.check_open()?;
         let done = tokio::spawn(request::continued(change)).await;
@@ -243,32 +248,32 @@ impl MongoStore {
     }
 }
 
-/// The schema of a database, for `doppel migrate`.
+/// The schema of a database, for the command `doppel migrate`.
 pub struct Schema {
     client: Client,
     database: Database,
-    topology: Topology,
+    topology: ServerTopology,
     options: Options,
 }
 
 impl Schema {
-    fn migrator(&self) -> migrate::Migrator<'_> {
+    fn migrator(&self) -> migrate::SchemaMigrator<'_> {
         migrator(&self.client, &self.database, self.topology, &self.options)
     }
 
-    /// How the migrations stand.
+    /// Returns the states of all migrations.
     ///
     /// # Errors
-    /// When the database cannot be read.
+    /// If the database cannot be read.
     pub fn status(&self) -> BoxFuture<'_, Result<Vec<Status>>> {
         Box::pin(async move { self.migrator().status().await })
     }
 
-    /// What differs from the schema that this version needs, and what mends it: validators, indexes and, on a cluster, shard keys. Empty
-    /// before the first migration, since everything is pending then.
+    /// Describes the differences from the schema that this version needs, each with its remedy: validators, indexes and, on a
+    /// cluster, shard keys. Returns nothing while a migration is pending, because the migration may remove the differences.
     ///
     /// # Errors
-    /// When the database cannot be read.
+    /// If the database cannot be read.
     pub fn differences(&self) -> BoxFuture<'_, Result<Vec<String>>> {
         Box::pin(async move {
             let migrator = self.migrator();
@@ -280,11 +285,11 @@ impl Schema {
         })
     }
 
-    /// Applies pending migrations and mends what differs from the schema that this version needs; the names of what was applied or
-    /// mended.
+    /// Applies pending migrations and repairs differences from the schema that this version needs. Returns the names of the applied
+    /// migrations and of the repaired collections.
     ///
     /// # Errors
-    /// When a migration was edited, or is unknown to this build, or the database refuses.
+    /// If a migration was edited or is unknown to this build, or if the database refuses.
     pub fn apply(&self) -> BoxFuture<'_, Result<Vec<String>>> {
         Box::pin(async move { self.migrator().apply().await })
     }
@@ -293,17 +298,23 @@ impl Schema {
 fn migrator<'a>(
     client: &'a Client,
     database: &'a Database,
-    topology: Topology,
+    topology: ServerTopology,
     options: &Options,
-) -> migrate::Migrator<'a> {
-    let on_cluster = topology == Topology::Cluster;
-    migrate::Migrator { client, database, on_cluster, clock: options.clock, connect_timeout: options.connect_timeout }
+) -> migrate::SchemaMigrator<'a> {
+    let on_cluster = topology == ServerTopology::Cluster;
+    migrate::SchemaMigrator {
+        client,
+        database,
+        on_cluster,
+        clock: options.clock,
+        connect_timeout: options.connect_timeout,
+    }
 }
 
-async fn wait_for_server(client: &(Client, bool), options: &Options) -> Result<Topology> {
-    let deadline = Deadline::after(options.connect_timeout);
+async fn wait_for_server(server: &ServerClient, options: &Options) -> Result<ServerTopology> {
+    let deadline = CallDeadline::after(options.connect_timeout);
     for attempt in 0.. {
-        match server::inspect(client, options.clock.micros).await {
+        match server::inspect(server, options.clock.micros).await {
             Err(StoreError::Unavailable { reason, retry_after_s }) => {
                 if retry::pause(attempt, deadline).await.is_err() {
                     return Err(StoreError::Unavailable { reason, retry_after_s });
@@ -315,14 +326,14 @@ async fn wait_for_server(client: &(Client, bool), options: &Options) -> Result<T
     Err(StoreError::Internal("waiting for the server ended without a reason".into()))
 }
 
-impl Shared {
-    fn migrator(&self) -> migrate::Migrator<'_> {
+impl SharedStore {
+    fn migrator(&self) -> migrate::SchemaMigrator<'_> {
         migrator(&self.client, &self.database, self.topology, &self.options)
     }
 
-    /// Until when the call that begins now must have answered: as long as is left of its request.
-    fn deadline(&self) -> Deadline {
-        Deadline::of_request(request::began(), self.options.deadline)
+    /// Returns the deadline of a call that begins now: the time that remains of its request.
+    fn deadline(&self) -> CallDeadline {
+        CallDeadline::of_request(request::began(), self.options.deadline)
     }
 
     fn documents(&self, name: &str) -> Collection<Document> {
@@ -333,9 +344,9 @@ impl Shared {
         self.database.collection(name)
     }
 
-    /// For reading in a session: in a snapshot all reads show one instant only where the collection itself says so, since the
-    /// driver lets what a collection says of reading (here `majority`) go before what the session says. In a transaction, what the
-    /// transaction says counts.
+    /// Returns a collection for reads in a session. Its read concern is `snapshot`, because the driver prefers the read concern of
+    /// the collection (otherwise `majority`) to that of the session, and the reads of a session would then show different moments.
+    /// In a transaction, the read concern of the transaction applies.
     fn in_session(&self, name: &str) -> Collection<RawDocumentBuf> {
         let options = CollectionOptions::builder().read_concern(ReadConcern::snapshot()).build();
         self.database.collection_with_options(name, options)
@@ -348,13 +359,14 @@ impl Shared {
         Ok(())
     }
 
-    /// Runs a read under the deadline, again and again while it fails for a reason that passes.
-    async fn read<T, F>(&self, deadline: Deadline, mut read: impl FnMut() -> F + Send) -> Result<T>
+    /// Runs a read, and repeats the read after transient errors until the deadline.
+    async fn read<T, F>(&self, deadline: CallDeadline, mut read: impl FnMut() -> F + Send) -> Result<T>
     where
         F: Future<Output = std::result::Result<T, retry::TxnError>> + Send,
     {
         self.check_open()?;
-        let (mut last, mut unconfirmed) = (None, None);
+        let mut last = None;
+        let mut unconfirmed = None;
         for attempt in 0.. {
             match tokio::time::timeout_at(deadline.at(), read()).await {
                 Ok(Ok(answer)) => return Ok(answer),
@@ -403,7 +415,8 @@ impl Store for MongoStore {
     }
 
     async fn drop_collection(&self, name: &CollectionName) -> Result<bool> {
-        let (shared, name) = (Arc::clone(&self.shared), name.clone());
+        let shared = Arc::clone(&self.shared);
+        let name = name.clone();
         self.detached(async move { sweep::drop_collection(shared, &name).await }).await
     }
 
@@ -413,12 +426,16 @@ impl Store for MongoStore {
     }
 
     async fn remove(&self, collection: &CollectionName, id: &RecordId) -> Result<bool> {
-        let (shared, collection, id) = (Arc::clone(&self.shared), collection.clone(), id.clone());
+        let shared = Arc::clone(&self.shared);
+        let collection = collection.clone();
+        let id = id.clone();
         self.detached(async move { shared.remove(&collection, &id, None).await }).await
     }
 
     async fn remove_if(&self, collection: &CollectionName, id: &RecordId, condition: RemovalCondition) -> Result<bool> {
-        let (shared, collection, id) = (Arc::clone(&self.shared), collection.clone(), id.clone());
+        let shared = Arc::clone(&self.shared);
+        let collection = collection.clone();
+        let id = id.clone();
         self.detached(async move { shared.remove(&collection, &id, Some(Arc::new(condition))).await }).await
     }
 
@@ -452,8 +469,8 @@ impl Store for MongoStore {
         let checks = async {
             server::check_primary(&shared.database, shared.options.clock.micros).await?;
             match shared.topology {
-                Topology::ReplicaSet => Ok(()),
-                Topology::Cluster => server::check_shards(&shared.database).await,
+                ServerTopology::ReplicaSet => Ok(()),
+                ServerTopology::Cluster => server::check_shards(&shared.database).await,
             }
         };
         tokio::time::timeout_at(shared.deadline().at(), checks).await.unwrap_or_else(|_| Err(retry::no_answer()))
@@ -475,7 +492,7 @@ impl Store for MongoStore {
     }
 }
 
-/// The filter of all records of a collection.
-fn records_of(number: documents::Number) -> Document {
+/// Returns the filter of all records of a collection.
+fn records_of(number: documents::StoredNumber) -> Document {
     doc! { "_id.c": number }
 }

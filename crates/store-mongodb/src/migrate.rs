@@ -1,7 +1,7 @@
-//! Carries migrations out, each once, one instance at a time.
+//! Applies migrations, each once, with one instance at a time.
 //!
-//! The lock is a document with an expiry by the server's clock, renewed while work goes on: a holder that crashed keeps
-//! it for [`LOCK_SECONDS`] at most, and since every statement may be repeated, the next one simply begins again.
+//! The lock is a document that expires by the clock of the server and is renewed during the work. The lock of a crashed instance
+//! expires after at most [`LOCK_SECONDS`]. The next instance then begins again, because every statement may be repeated.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use mongodb::bson::{Document, doc};
 use mongodb::{Client, Database};
 
 use super::documents::META;
-use super::retry::{self, Deadline};
+use super::retry::{self, CallDeadline};
 use super::schema::{
-    self, ActualCollection, ActualIndex, Applied, Difference, Migration, RequiredCollection, RequiredIndex, ShardKey,
-    State, Status,
+    self, ActualCollection, ActualIndex, AppliedMigration, RequiredCollection, RequiredIndex, SchemaDifference,
+    SchemaMigration, ShardKey, State, Status,
 };
 use doppel_store::{Result, StoreError};
 
@@ -28,30 +28,31 @@ const INDEX_NOT_FOUND: i32 = 27;
 /// An index with this key exists under another name.
 const INDEX_OPTIONS_CONFLICT: i32 = 85;
 
-/// Migrations against one database.
-pub(super) struct Migrator<'a> {
+/// Applies migrations to one database.
+pub(super) struct SchemaMigrator<'a> {
     pub(super) client: &'a Client,
     pub(super) database: &'a Database,
     pub(super) on_cluster: bool,
     pub(super) clock: super::Clock,
-    /// How long to wait for another instance that is migrating.
+    /// The longest time to wait for another instance that migrates.
     pub(super) connect_timeout: Duration,
 }
 
-impl Migrator<'_> {
-    /// How every migration stands.
+impl SchemaMigrator<'_> {
+    /// Returns the states of all migrations.
     pub(super) async fn status(&self) -> Result<Vec<Status>> {
         Ok(schema::plan(&schema::migrations()?, &self.applied().await?, self.on_cluster))
     }
 
-    /// Applies what is pending and mends what differs; the names of what was applied or mended.
+    /// Applies pending migrations and repairs differences. Returns the names of the applied migrations and of the repaired parts.
     pub(super) async fn apply(&self) -> Result<Vec<String>> {
         let plan = self.status().await?;
         schema::check(&plan)?;
         let is_applied = plan.iter().all(|status| matches!(status.state, State::Applied(_)));
-        let can_be_mended =
-            |(_, difference): &(String, Difference)| !matches!(difference, Difference::OtherShardKey(_));
-        if is_applied && !self.differences().await?.iter().any(can_be_mended) {
+        let differences = if is_applied { self.differences().await? } else { Vec::new() };
+        let is_done =
+            differences.iter().all(|(_, difference)| matches!(difference, SchemaDifference::OtherShardKey(_)));
+        if is_applied && is_done {
             return Ok(Vec::new());
         }
         let holder = (self.clock.unique_id)();
@@ -61,14 +62,15 @@ impl Migrator<'_> {
             lost = self.keep_lock(&holder) => Err(lost),
         };
         let meta = self.database.collection::<Document>(META);
-        // If this fails the lock expires by itself.
+        // If this fails, the lock expires.
         let _ = meta.delete_one(doc! { "_id": LOCK, "holder": &holder }).await;
         outcome
     }
 
-    /// The differences between the database and the schema that this version needs, by the name of the collection.
-    pub(super) async fn differences(&self) -> Result<Vec<(String, Difference)>> {
-        let (required, actual) = (schema::required(&schema::migrations()?, self.on_cluster)?, self.actual().await?);
+    /// Returns the differences between the database and the schema that this version needs, with the names of the collections.
+    pub(super) async fn differences(&self) -> Result<Vec<(String, SchemaDifference)>> {
+        let required = schema::required(&schema::migrations()?, self.on_cluster)?;
+        let actual = self.actual().await?;
         let all = required.iter().flat_map(|collection| {
             let found = schema::compare(collection, actual.get(&collection.name));
             found.into_iter().map(|difference| (collection.name.clone(), difference))
@@ -76,14 +78,15 @@ impl Migrator<'_> {
         Ok(all.collect())
     }
 
-    /// Applies pending migrations, then mends what still differs: shard keys and the indexes they need after a move to a cluster, and
-    /// whatever was changed by hand or by an earlier version. Each step leaves a schema that the running service can use, so that a
-    /// run that was killed is simply repeated.
+    /// Applies pending migrations, and then repairs the remaining differences: shard keys and their indexes after a move to a
+    /// cluster, and changes by an administrator or an earlier version. After each step, the running service can use the schema, so
+    /// that an interrupted run can be repeated.
     async fn apply_pending(&self) -> Result<Vec<String>> {
-        // Again under the lock: another instance may have been faster.
+        // The states are read again under the lock, because another instance may have migrated meanwhile.
         let plan = self.status().await?;
         schema::check(&plan)?;
-        let (migrations, mut done) = (schema::migrations()?, Vec::new());
+        let migrations = schema::migrations()?;
+        let mut done = Vec::new();
         for (migration, status) in migrations.iter().zip(&plan) {
             if status.state != State::Pending {
                 continue;
@@ -96,7 +99,7 @@ impl Migrator<'_> {
         for (name, difference) in self.differences().await? {
             if let Some(collection) = required.iter().find(|collection| collection.name == name) {
                 let mended = self.mend(collection, &difference).await?;
-                // What a migration of this run brought along is not named again.
+                // A repair that belongs to a migration of this run is not listed.
                 done.extend(mended.filter(|_| plan.iter().all(|status| status.state != State::Pending)));
             }
         }
@@ -111,11 +114,11 @@ impl Migrator<'_> {
         Ok(done)
     }
 
-    /// Mends one difference; the name of what was mended.
-    async fn mend(&self, collection: &RequiredCollection, difference: &Difference) -> Result<Option<String>> {
+    /// Repairs one difference. Returns the name of the repaired part.
+    async fn mend(&self, collection: &RequiredCollection, difference: &SchemaDifference) -> Result<Option<String>> {
         let name = &collection.name;
         let mended = match difference {
-            Difference::MissingCollection => {
+            SchemaDifference::MissingCollection => {
                 self.prepare(name, collection.validator.clone()).await?;
                 for index in &collection.indexes {
                     self.create_index(name, index).await?;
@@ -125,38 +128,38 @@ impl Migrator<'_> {
                 }
                 format!("collection {name}")
             }
-            Difference::Validator => {
+            SchemaDifference::Validator => {
                 self.prepare(name, collection.validator.clone()).await?;
                 format!("validator of {name}")
             }
-            Difference::MissingIndex(index) => {
+            SchemaDifference::MissingIndex(index) => {
                 self.create_index(name, index).await?;
                 format!("index {} of {name}", index.name)
             }
-            Difference::OtherIndex(index) => {
+            SchemaDifference::OtherIndex(index) => {
                 self.drop_index(name, &index.name).await?;
                 self.create_index(name, index).await?;
                 format!("index {} of {name}", index.name)
             }
-            Difference::UniqueIndex(index) => {
+            SchemaDifference::UniqueIndex(index) => {
                 self.drop_index(name, index).await?;
                 format!("index {index} of {name}, which was unique")
             }
-            Difference::MissingShardKey(key) => {
+            SchemaDifference::MissingShardKey(key) => {
                 self.shard(name, key.clone()).await?;
                 format!("shard key of {name}")
             }
-            Difference::OtherShardKey(_) => {
+            SchemaDifference::OtherShardKey(_) => {
                 tracing::warn!(difference = difference.describe(name), "the schema needs an administrator");
                 return Ok(None);
             }
         };
-        tracing::info!(mended, "schema mended");
+        tracing::info!(mended, "schema repaired");
         Ok(Some(mended))
     }
 
     /// Applies a migration without its shard keys.
-    async fn apply_one(&self, migration: &Migration) -> Result<()> {
+    async fn apply_one(&self, migration: &SchemaMigration) -> Result<()> {
         for collection in &migration.content.collections {
             let name = &collection.name;
             if collection.drop {
@@ -191,7 +194,7 @@ impl Migrator<'_> {
         self.patiently(|| migrations.update_one(doc! { "_id": number }, noted.clone()).into_future()).await.map(drop)
     }
 
-    /// Makes the collection exist with its validator.
+    /// Creates the collection if necessary, and sets its validator.
     async fn prepare(&self, name: &str, validator: Option<Document>) -> Result<()> {
         let mut rules = Document::new();
         if let Some(validator) = validator {
@@ -217,7 +220,7 @@ impl Migrator<'_> {
         if let Some(partial) = &index.partial {
             wanted.insert("partialFilterExpression", partial);
         }
-        // Where another name will do, the index may be there under that.
+        // If any name is allowed, the index may exist under another name.
         let accepted: &[i32] = if index.any_name { &[INDEX_OPTIONS_CONFLICT] } else { &[] };
         self.run(doc! { "createIndexes": collection, "indexes": [wanted] }, accepted).await
     }
@@ -235,24 +238,26 @@ impl Migrator<'_> {
         Ok(())
     }
 
-    /// The collections of the database, by name.
+    /// Reads the collections of the database, by name.
     async fn actual(&self) -> Result<HashMap<String, ActualCollection>> {
         let mut all = HashMap::new();
-        let listing = || async { self.database.list_collections().await?.try_collect::<Vec<_>>().await };
-        for specification in self.patiently(listing).await? {
+        let listing =
+            self.patiently(|| async { self.database.list_collections().await?.try_collect::<Vec<_>>().await });
+        for specification in listing.await? {
             let collection = self.database.collection::<Document>(&specification.name);
-            let listing = || async {
+            let listing = self.patiently(|| async {
                 match collection.list_indexes().await {
                     Ok(listed) => listed.try_collect::<Vec<_>>().await,
-                    // Dropped since it was listed.
+                    // The collection was dropped after it was listed.
                     Err(error) if retry::code(&error) == Some(NAMESPACE_NOT_FOUND) => Ok(Vec::new()),
                     Err(error) => Err(error),
                 }
-            };
-            let listed = self.patiently(listing).await?;
+            });
+            let listed = listing.await?;
             let indexes = listed.into_iter().map(|index| {
                 let options = index.options.unwrap_or_default();
-                let (name, unique) = (options.name.unwrap_or_default(), options.unique.unwrap_or(false));
+                let name = options.name.unwrap_or_default();
+                let unique = options.unique.unwrap_or(false);
                 ActualIndex { name, key: index.keys, unique, partial: options.partial_filter_expression }
             });
             let indexes = indexes.collect();
@@ -263,7 +268,7 @@ impl Migrator<'_> {
         Ok(all)
     }
 
-    /// The shard key of a collection, as the cluster's configuration says.
+    /// Reads the shard key of a collection from the configuration of the cluster.
     async fn shard_key(&self, collection: &str) -> ShardKey {
         let name = format!("{}.{collection}", self.database.name());
         let collections = self.client.database("config").collection::<Document>("collections");
@@ -278,12 +283,12 @@ impl Migrator<'_> {
         }
     }
 
-    /// Repeats a command while it fails for a reason that passes, at most as long as connecting may take.
+    /// Runs a command, and repeats it after transient errors, for at most [`SchemaMigrator::connect_timeout`].
     async fn patiently<T, F>(&self, mut command: impl FnMut() -> F) -> Result<T>
     where
         F: Future<Output = mongodb::error::Result<T>>,
     {
-        let deadline = Deadline::after(self.connect_timeout);
+        let deadline = CallDeadline::after(self.connect_timeout);
         for attempt in 0.. {
             match command().await {
                 Err(error) if retry::is_transient(&error) && retry::pause(attempt, deadline).await.is_ok() => {}
@@ -295,27 +300,27 @@ impl Migrator<'_> {
 
     async fn run(&self, mut command: Document, accepted: &[i32]) -> Result<()> {
         command.insert("writeConcern", super::server::durable_document());
-        let run = || async {
+        let run = self.patiently(|| async {
             match self.database.run_command(command.clone()).await {
                 Err(error) if retry::code(&error).is_some_and(|code| accepted.contains(&code)) => Ok(()),
                 done => done.map(drop),
             }
-        };
-        self.patiently(run).await
+        });
+        run.await
     }
 
-    async fn applied(&self) -> Result<Vec<Applied>> {
+    async fn applied(&self) -> Result<Vec<AppliedMigration>> {
         let migrations = self.database.collection::<Document>(MIGRATIONS);
-        let listing =
-            || async { migrations.find(doc! {}).sort(doc! { "_id": 1 }).await?.try_collect::<Vec<_>>().await };
+        let listing = self.patiently(|| async {
+            migrations.find(doc! {}).sort(doc! { "_id": 1 }).await?.try_collect::<Vec<_>>().await
+        });
         let mut found = Vec::new();
-        for document in self.patiently(listing).await? {
-            let text = |key: &str| document.get_str(key).unwrap_or_default().to_owned();
-            found.push(Applied {
+        for document in listing.await? {
+            found.push(AppliedMigration {
                 number: document.get_i32("_id").map_err(super::documents::damaged)?,
-                name: text("name"),
-                checksum: text("checksum"),
-                at: text("at"),
+                name: text_of(&document, "name"),
+                checksum: text_of(&document, "checksum"),
+                at: text_of(&document, "at"),
                 sharded: document.get_bool("sharded").unwrap_or(false),
             });
         }
@@ -323,7 +328,7 @@ impl Migrator<'_> {
     }
 
     async fn lock(&self, holder: &str) -> Result<()> {
-        let deadline = Deadline::after(self.connect_timeout);
+        let deadline = CallDeadline::after(self.connect_timeout);
         let free = doc! { "_id": LOCK, "holder": "", "until": mongodb::bson::DateTime::from_millis(0) };
         for attempt in 0.. {
             match self.database.collection::<Document>(META).insert_one(&free).await {
@@ -332,7 +337,7 @@ impl Migrator<'_> {
                 }
                 _ => {}
             }
-            // The server's clock decides, whatever those of the instances say.
+            // The clock of the server decides, not the clocks of the instances.
             if self.take_lock(holder, doc! { "$expr": { "$lt": ["$until", "$$NOW"] } }).await? {
                 return Ok(());
             }
@@ -346,7 +351,7 @@ impl Migrator<'_> {
         })
     }
 
-    /// Ends when the lock is lost.
+    /// Renews the lock. Returns the error when the lock is lost.
     async fn keep_lock(&self, holder: &str) -> StoreError {
         loop {
             tokio::time::sleep(RENEW).await;
@@ -371,7 +376,12 @@ impl Migrator<'_> {
     }
 }
 
-/// Schema errors keep the server's words: they are about names and options, and someone has to act on them.
+/// Returns a text field of a document; empty if it is missing.
+fn text_of(document: &Document, key: &str) -> String {
+    document.get_str(key).unwrap_or_default().to_owned()
+}
+/// Converts an error of a schema command. The message of the server is kept, because it concerns names and options that an
+/// administrator must correct.
 fn failed(error: &mongodb::error::Error) -> StoreError {
     match &*error.kind {
         mongodb::error::ErrorKind::Command(command) if !retry::is_away(error) => {

@@ -1,12 +1,12 @@
-//! Posting lists that batches of a collection have read, kept for the next batch.
+//! A cache of the posting lists that the batches of a collection have read.
 //!
-//! A key that many records share is asked for by batch after batch, and its list is the same but for what was filed since. What this
-//! instance files it adds by itself. What others filed is read by seq, and where they took something away, everything is forgotten:
-//! the log of changes says so. Of lists that were not asked for lately the long ones stay: a list costs a row for each of its records to read
-//! again, and there are fewer of them.
+//! Successive batches need the lists of popular keys, and a list changes only by new records. The cache adds the records of this
+//! instance itself. It reads the records of other instances by seq, and drops all lists if the log shows that another instance
+//! removed a record from lists. Of the lists that were not used recently, only long lists stay, because reading a list again costs
+//! a document for each of its records, and there are fewer long lists.
 //!
-//! A cache belongs to whoever has the turn of the collection, and is handed on only after a commit that a majority has confirmed: so it
-//! holds nothing that can be rolled back.
+//! The transaction whose turn it is owns the cache of the collection, and returns it only after a majority has confirmed its
+//! commit. The cache therefore contains nothing that can be rolled back.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -18,51 +18,56 @@ use mongodb::bson::doc;
 use parking_lot::Mutex;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::Shared;
-use super::documents::{self, CHANGES, Number, SIGNATURES, seq_value};
+use super::SharedStore;
+use super::documents::{self, CHANGES, SIGNATURES, StoredNumber, seq_value};
 use super::interned::{InternedLists, LIST_BYTES};
-use super::postings::{Answer, ListKey, ListsByKey, Posting, Postings, append, posting, stored_list_keys};
+use super::postings::{
+    ListKey, ListsByKey, PostingAnswer, PostingList, RecordPosting, append, posting, stored_list_keys,
+};
 use super::read::{GenerationKey, next};
-use super::retry::{Deadline, TxnError};
+use super::retry::{CallDeadline, TxnError};
 use doppel_store::{GenerationId, Seq};
 
-/// Bytes that a collection keeps, about: of lists of its last batches, and as many of earlier ones. A list of few records costs little to
-/// read again, and the next batch waits while the long ones among a generation of them are put elsewhere: some milliseconds.
+/// Approximate number of bytes of the lists of recent batches in each collection; the lists of earlier batches may have as many. A
+/// short list costs little to read again, and the next batch waits some milliseconds while the long lists of earlier batches are
+/// moved.
 const MOST_RECENT: usize = 8 << 20;
-/// Bytes of long lists that a collection keeps besides, about: of a million letters most of those that are asked for.
+/// Approximate number of bytes of long lists that a collection keeps in addition: for a million letters, most of the lists that are
+/// used.
 const MOST_LONG: usize = 160 << 20;
-/// Postings from which on a list is long.
+/// Number of postings from which on a list is long.
 const LONG: usize = 8;
-/// Bytes that all collections keep together.
+/// Largest number of bytes of all collections together.
 const MOST_IN_ALL: usize = 256 << 20;
-/// Bytes of a posting besides the characters of its id: the list's part, the counts before the id, what the allocator adds. Each
-/// list that was read has ids of its own.
-const POSTING_BYTES: usize = size_of::<Posting>() + 32;
-/// Longest wait for what is read beside a batch: the next one would begin by reading the same. Of a large stock, and with nothing in the
-/// cache, it takes some hundred milliseconds.
+/// Size in bytes of a posting without the characters of its id: the entry in the list, the reference counts of the id, and the
+/// overhead of the allocator. Each list that was read has separate ids.
+const POSTING_BYTES: usize = size_of::<RecordPosting>() + 32;
+/// Longest wait for lists that are read ahead, because the next batch would begin by reading the same lists. In a large collection
+/// with an empty cache, reading takes some hundred milliseconds.
 const MOST_WAIT: Duration = Duration::from_secs(2);
-/// Records of others that are read to go on with a cache. Behind more, reading lists anew is less work.
+/// Largest number of records of other instances that are read to update a cache. For more records, reading the lists again is
+/// cheaper.
 const MOST_BEHIND: usize = 1024;
 
-/// The lists of one collection.
+/// The cached lists of one collection.
 #[derive(Debug, Default)]
 pub(super) struct PostingCache {
     generation: GenerationId,
     /// The commit up to which all lists are complete.
     as_of: Seq,
-    recent: Lists,
-    /// Asked for before the recent ones, and not since.
-    earlier: Lists,
-    /// Long ones that were asked for before those.
+    recent: SizedLists,
+    /// Lists that were used before the recent ones, and not since.
+    earlier: SizedLists,
+    /// Long lists that were used before the earlier ones.
     long: InternedLists,
-    bounds: Bounds,
-    /// What it becomes when it is taken next.
-    pending: Option<Box<Pending>>,
+    bounds: CacheBounds,
+    /// An update that is applied when the cache is taken next.
+    pending: Option<Box<PendingUpdate>>,
 }
 
-/// How much a cache keeps.
+/// The limits of a cache.
 #[derive(Clone, Copy, Debug)]
-struct Bounds {
+struct CacheBounds {
     /// See [`MOST_RECENT`].
     most_recent: usize,
     /// See [`MOST_LONG`].
@@ -71,46 +76,46 @@ struct Bounds {
     long: usize,
 }
 
-impl Default for Bounds {
+impl Default for CacheBounds {
     fn default() -> Self {
         Self { most_recent: MOST_RECENT, most_long: MOST_LONG, long: LONG }
     }
 }
 
-/// What a cache becomes when it is taken next.
+/// An update of a cache that is applied when the cache is taken next.
 #[derive(Debug)]
-struct Pending {
+struct PendingUpdate {
     update: CacheUpdate,
-    /// Bytes of the lists of the update.
+    /// Size of the lists of the update in bytes.
     bytes: usize,
-    reading: Reading,
+    reading: ReadAheadTask,
 }
 
-/// Lists that are being read beside a batch; given up where it is dropped.
-pub(super) type Reading = AbortOnDropHandle<Option<ListsAsOf>>;
+/// The task that reads lists ahead. Dropping it stops the task.
+pub(super) type ReadAheadTask = AbortOnDropHandle<Option<ListsAsOf>>;
 
-/// Records that other instances filed, by what they stand under, in order.
+/// Records that other instances added, by the keys of their lists, in order.
 #[derive(Debug, Default)]
-pub(super) struct FiledByOthers(HashMap<ListKey, Vec<Posting>>);
+pub(super) struct FiledByOthers(HashMap<ListKey, Vec<RecordPosting>>);
 
 impl FiledByOthers {
-    fn add(&mut self, posting: &Posting, keys: BTreeSet<ListKey>) {
+    fn add(&mut self, posting: &RecordPosting, keys: BTreeSet<ListKey>) {
         for key in keys {
             self.0.entry(key).or_default().push(posting.clone());
         }
     }
 }
 
-/// What was committed since a cache was up to date.
+/// The commits since a cache was up to date.
 #[derive(Debug)]
-pub(super) enum Behind {
-    /// These records were filed, and nothing else happened.
+pub(super) enum CommitsBehind {
+    /// Other instances added these records, and removed none.
     Filed(FiledByOthers),
-    /// The cache is of no use.
+    /// The cache must not be used.
     Unknown,
 }
 
-/// Lists of a generation as they stood after a commit.
+/// The lists of a generation after a commit.
 #[derive(Debug)]
 pub(super) struct ListsAsOf {
     pub(super) generation: GenerationId,
@@ -118,39 +123,39 @@ pub(super) struct ListsAsOf {
     pub(super) lists: ListsByKey,
 }
 
-/// What a cache becomes once a batch is committed.
+/// The change of a cache by the commit of a batch.
 #[derive(Debug)]
 pub(super) struct CacheUpdate {
     pub(super) generation: GenerationId,
-    /// The number of the commit before it.
+    /// The number of the previous commit.
     pub(super) before: Seq,
-    /// The number of the commit.
     pub(super) commit: Seq,
-    pub(super) behind: Behind,
-    /// The lists that were asked for, with what the batch filed under them.
-    pub(super) answer: Answer,
-    /// What the batch took records from.
+    pub(super) behind: CommitsBehind,
+    /// The lists that the batch used, with the records that it added.
+    pub(super) answer: PostingAnswer,
+    /// The keys of the lists from which the batch removed records.
     pub(super) taken_from: Vec<ListKey>,
 }
 
-/// Lists, and about how many bytes they take.
+/// Lists, and their approximate size in bytes.
 #[derive(Debug, Default)]
-struct Lists {
+struct SizedLists {
     lists: ListsByKey,
     bytes: usize,
 }
 
-/// Bytes of a posting of a list. Ids of a collection are about as long as each other: the first of the list stands for all.
-fn posting_bytes(list: &Postings) -> usize {
+/// Returns the size of a posting of a list in bytes. The ids of a collection have similar lengths, so that the first id of the list
+/// represents all.
+fn posting_bytes(list: &PostingList) -> usize {
     POSTING_BYTES + list.first().map_or(0, |posting| posting.id.len())
 }
 
-fn list_bytes(list: &Postings) -> usize {
+fn list_bytes(list: &PostingList) -> usize {
     LIST_BYTES + list.len() * posting_bytes(list)
 }
 
-impl Lists {
-    fn insert(&mut self, key: ListKey, list: Arc<Postings>) {
+impl SizedLists {
+    fn insert(&mut self, key: ListKey, list: Arc<PostingList>) {
         self.remove(&key);
         self.bytes += list_bytes(&list);
         self.lists.insert(key, list);
@@ -162,8 +167,8 @@ impl Lists {
         }
     }
 
-    /// Adds a record that comes after all others, where the list is kept.
-    fn add(&mut self, key: &ListKey, posting: &Posting) {
+    /// Adds a record that is later than all others, if the list is cached.
+    fn add(&mut self, key: &ListKey, posting: &RecordPosting) {
         if let Some(list) = self.lists.get_mut(key)
             && append(list, posting)
         {
@@ -173,8 +178,8 @@ impl Lists {
 }
 
 impl PostingCache {
-    /// A list as it stands after what is `behind`.
-    pub(super) fn get(&self, key: &ListKey, behind: &FiledByOthers) -> Option<Arc<Postings>> {
+    /// Returns a list with the records of `behind`.
+    pub(super) fn get(&self, key: &ListKey, behind: &FiledByOthers) -> Option<Arc<PostingList>> {
         let mut list = Arc::clone(self.kept(key)?);
         for posting in behind.0.get(key).into_iter().flatten() {
             append(&mut list, posting);
@@ -182,26 +187,26 @@ impl PostingCache {
         Some(list)
     }
 
-    /// Whether a list is kept.
+    /// True if the list is cached.
     pub(super) fn has(&self, key: &ListKey) -> bool {
         self.kept(key).is_some()
     }
 
-    /// A list as it stood at `as_of`.
-    fn kept(&self, key: &ListKey) -> Option<&Arc<Postings>> {
+    /// Returns a list as it was after the commit `as_of`.
+    fn kept(&self, key: &ListKey) -> Option<&Arc<PostingList>> {
         self.recent.lists.get(key).or_else(|| self.earlier.lists.get(key)).or_else(|| self.long.get(key))
     }
 
-    /// It becomes that of after the commit when it is taken next, with what is being read beside it, which may take as long.
-    pub(super) fn update_later(&mut self, update: CacheUpdate, reading: Reading) {
+    /// Schedules an update with lists that are being read. It is applied when the cache is taken next.
+    pub(super) fn update_later(&mut self, update: CacheUpdate, reading: ReadAheadTask) {
         let bytes = update.answer.lists().map(|(_, list)| list_bytes(list)).sum();
-        self.pending = Some(Box::new(Pending { update, bytes, reading }));
+        self.pending = Some(Box::new(PendingUpdate { update, bytes, reading }));
     }
 
-    /// As it is to be by now. Waits for what is being read, at most [`MOST_WAIT`], and not beyond the deadline.
-    pub(super) async fn settled(mut self, deadline: Deadline) -> Self {
+    /// Applies a scheduled update. Waits for the lists that are being read, at most [`MOST_WAIT`] and until the deadline.
+    pub(super) async fn settled(mut self, deadline: CallDeadline) -> Self {
         if let Some(pending) = self.pending.take() {
-            let Pending { update, reading, .. } = *pending;
+            let PendingUpdate { update, reading, .. } = *pending;
             let until = deadline.at().min(tokio::time::Instant::now() + MOST_WAIT);
             let read = tokio::time::timeout_at(until, reading).await;
             self.update(update, read.ok().and_then(Result::ok).flatten());
@@ -209,12 +214,12 @@ impl PostingCache {
         self
     }
 
-    /// Makes it that of after the commit, with what was `read` beside it, if that is of the instant before or after.
+    /// Updates the cache after a commit. The lists `read` ahead are used if they were read just before or just after this commit.
     pub(super) fn update(&mut self, update: CacheUpdate, read: Option<ListsAsOf>) {
         let CacheUpdate { generation, before, commit, behind, answer, taken_from } = update;
         let mut read = read.filter(|read| read.generation == generation);
         match behind {
-            Behind::Filed(records) if self.generation == generation => {
+            CommitsBehind::Filed(records) if self.generation == generation => {
                 for (key, postings) in &records.0 {
                     postings.iter().for_each(|posting| self.add(key, posting));
                 }
@@ -246,13 +251,13 @@ impl PostingCache {
         }
     }
 
-    /// Keeps the long ones among lists that were not asked for lately.
-    fn keep_long(&mut self, Lists { lists, .. }: Lists) {
+    /// Keeps the long lists among lists that were not used recently.
+    fn keep_long(&mut self, SizedLists { lists, .. }: SizedLists) {
         let long = lists.into_iter().filter(|(_, list)| list.len() >= self.bounds.long);
         long.for_each(|(key, list)| self.long.add(key, &list));
     }
 
-    /// Keeps lists, in place of those that it has.
+    /// Stores lists, and replaces older versions of them.
     fn keep(&mut self, lists: ListsByKey) {
         for (key, list) in lists {
             if self.long.get(&key).is_some() {
@@ -264,7 +269,7 @@ impl PostingCache {
         }
     }
 
-    fn add(&mut self, key: &ListKey, posting: &Posting) {
+    fn add(&mut self, key: &ListKey, posting: &RecordPosting) {
         self.recent.add(key, posting);
         self.earlier.add(key, posting);
         self.long.append(key, posting);
@@ -278,37 +283,36 @@ impl PostingCache {
     }
 }
 
-/// The caches of all collections, least recently used first.
+/// The caches of all collections, the least recently used first.
 #[derive(Debug, Default)]
-pub(super) struct PostingCaches(Mutex<VecDeque<Kept>>);
+pub(super) struct PostingCaches(Mutex<VecDeque<StoredCache>>);
 
-/// What is kept of a collection.
 #[derive(Debug)]
-struct Kept {
-    number: Number,
-    /// As when it was put here last.
+struct StoredCache {
+    number: StoredNumber,
+    /// The size when the cache was returned last.
     bytes: usize,
-    /// `None` while somebody has it.
+    /// `None` while a transaction owns it.
     cache: Option<PostingCache>,
 }
 
 impl PostingCaches {
-    /// Takes the cache of a collection, an empty one if there is none. For whoever has its turn.
-    pub(super) fn take(&self, number: Number) -> PostingCache {
+    /// Takes the cache of a collection, or an empty one if there is none. Only the transaction whose turn it is may call it.
+    pub(super) fn take(&self, number: StoredNumber) -> PostingCache {
         let mut all = self.0.lock();
         let Some(kept) = all.iter_mut().find(|kept| kept.number == number) else { return PostingCache::default() };
-        // Where the batch that had it failed, it is gone.
+        // The cache is missing if the batch that owned it failed.
         kept.cache.take().unwrap_or_else(|| {
             kept.bytes = 0;
             PostingCache::default()
         })
     }
 
-    /// Puts it back, and gives up those of other collections where all together are too large.
-    pub(super) fn put(&self, number: Number, cache: PostingCache) {
+    /// Returns a cache, and drops caches of other collections if all together are too large.
+    pub(super) fn put(&self, number: StoredNumber, cache: PostingCache) {
         let mut all = self.0.lock();
         all.retain(|kept| kept.number != number);
-        all.push_back(Kept { number, bytes: cache.bytes(), cache: Some(cache) });
+        all.push_back(StoredCache { number, bytes: cache.bytes(), cache: Some(cache) });
         let mut bytes: usize = all.iter().map(|kept| kept.bytes).sum();
         let mut given_up = Vec::new();
         while bytes > MOST_IN_ALL
@@ -318,43 +322,44 @@ impl PostingCaches {
             bytes -= kept.bytes;
             given_up.push(kept);
         }
-        // Giving back what is large takes its time.
+        // Freeing much memory takes time, and happens after the lock is released.
         drop(all);
         drop(given_up);
     }
 
-    /// Forgets a collection that was dropped.
-    pub(super) fn forget(&self, number: Number) {
+    /// Removes a dropped collection.
+    pub(super) fn forget(&self, number: StoredNumber) {
         self.0.lock().retain(|kept| kept.number != number);
     }
 
-    /// Bytes of all, about; those of one that somebody has as they were.
+    /// Returns the approximate size of all caches in bytes. For a cache that a transaction owns, it is the size before.
     pub(super) fn memory_bytes(&self) -> usize {
         self.0.lock().iter().map(|kept| kept.bytes).sum()
     }
 }
 
-impl Shared {
-    /// What was committed up to `last` since a cache was up to date. None or two round trips.
+impl SharedStore {
+    /// Reads the records that other instances committed up to `last` since the cache was up to date. No round trip or two.
     pub(super) async fn behind(
         &self,
         session: &mut ClientSession,
         place: GenerationKey,
         cache: &PostingCache,
-        (last, forgotten): (Seq, Seq),
-    ) -> Result<Behind, TxnError> {
+        last: Seq,
+        forgotten: Seq,
+    ) -> Result<CommitsBehind, TxnError> {
         if cache.bytes() == 0 || cache.generation != place.generation || cache.as_of < forgotten || cache.as_of > last {
-            return Ok(Behind::Unknown);
+            return Ok(CommitsBehind::Unknown);
         }
         let mut filed = FiledByOthers::default();
         if cache.as_of == last {
-            return Ok(Behind::Filed(filed));
+            return Ok(CommitsBehind::Filed(filed));
         }
         let mut taken = documents::changes_between(place.number, cache.as_of, last);
         taken.insert("$or", documents::took_lists());
         let changes = self.in_session(CHANGES);
         if changes.find_one(taken).projection(doc! { "_id": 1 }).session(&mut *session).await?.is_some() {
-            return Ok(Behind::Unknown);
+            return Ok(CommitsBehind::Unknown);
         }
         let since = doc! { "$gt": seq_value(cache.as_of), "$lte": seq_value(last) };
         let of_others = doc! { "_id.c": place.number, "_id.g": place.generation.0 as i32, "seq": since };
@@ -367,7 +372,7 @@ impl Shared {
             filed.add(&posting(&found)?, stored_list_keys(&found)?);
             records += 1;
         }
-        Ok(if records > MOST_BEHIND { Behind::Unknown } else { Behind::Filed(filed) })
+        Ok(if records > MOST_BEHIND { CommitsBehind::Unknown } else { CommitsBehind::Filed(filed) })
     }
 }
 
@@ -379,55 +384,60 @@ mod tests {
     use doppel_core::schemes::profile::{Digest, PostingKey};
     use proptest::prelude::*;
 
-    /// Records by seq: the digest and the keys of each.
+    /// Records by seq, each with its digest and keys.
     type Stored = std::collections::BTreeMap<Seq, (Digest, Vec<PostingKey>)>;
 
-    fn posting_of(seq: Seq) -> Posting {
-        Posting { id: format!("r{seq}").into(), seq }
+    fn posting_of(seq: Seq) -> RecordPosting {
+        RecordPosting { id: format!("r{seq}").into(), seq }
     }
 
-    fn stands_on((digest, keys): &(Digest, Vec<PostingKey>)) -> BTreeSet<ListKey> {
-        list_keys(digest, keys)
+    fn lists_of(record: &(Digest, Vec<PostingKey>)) -> BTreeSet<ListKey> {
+        list_keys(&record.0, &record.1)
     }
 
-    fn list_of(stored: &Stored, key: &ListKey) -> Arc<Postings> {
-        let filed = stored.iter().filter(|(_, record)| stands_on(record).contains(key));
+    fn list_of(stored: &Stored, key: &ListKey) -> Arc<PostingList> {
+        let filed = stored.iter().filter(|(_, record)| lists_of(record).contains(key));
         Arc::new(filed.take(LIMIT).map(|(seq, _)| posting_of(*seq)).collect())
     }
 
-    fn record((digest, keys): Drawn) -> (Digest, Vec<PostingKey>) {
-        let key = |key: u8| PostingKey { channel: ChannelPosition(1), key: u64::from(key) };
-        (Digest([digest; 32]), keys.into_iter().map(key).collect())
+    fn record(drawn: DrawnRecord) -> (Digest, Vec<PostingKey>) {
+        let (digest, keys) = drawn;
+        let keys = keys.into_iter().map(|key| PostingKey { channel: ChannelPosition(1), key: u64::from(key) });
+        (Digest([digest; 32]), keys.collect())
     }
 
     /// The digest and the keys of a record.
-    type Drawn = (u8, Vec<u8>);
+    type DrawnRecord = (u8, Vec<u8>);
 
-    /// Kinds of batches with the digest and the keys of each record: so many digests and keys, records at most and batches at most.
+    /// Generates kinds of batches with the digest and the keys of each record. All arguments are upper bounds (exclusive).
     fn steps(
-        (digests, keys): (u8, u8),
-        (records, batches): (usize, usize),
-    ) -> impl Strategy<Value = Vec<(u8, Vec<Drawn>)>> {
+        digests: u8,
+        keys: u8,
+        records: usize,
+        batches: usize,
+    ) -> impl Strategy<Value = Vec<(u8, Vec<DrawnRecord>)>> {
         let record = (0..digests, prop::collection::vec(0..keys, 0..4));
         prop::collection::vec((0..8_u8, prop::collection::vec(record, 1..records)), 1..batches)
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
-        /// Whatever is committed by this instance and by others, a list that is kept is the one that is stored.
+        /// After any commits of this instance and of others, a cached list equals the stored list.
         #[test]
-        fn what_is_kept_is_what_is_stored(
-            // Many lists, of which some are not asked for for a while; or a few that become full.
-            steps in prop_oneof![steps((3, 16), (12, 40)), steps((2, 4), (40, 30))],
+        fn cached_lists_equal_stored_lists(
+            // Either many lists, some of which are not used for a while; or a few lists that become full.
+            steps in prop_oneof![steps(3, 16, 12, 40), steps(2, 4, 40, 30)],
         ) {
-            let bounds = Bounds { most_recent: 1 << 10, most_long: 3 << 10, long: 2 };
+            let bounds = CacheBounds { most_recent: 1 << 10, most_long: 3 << 10, long: 2 };
             let mut cache = PostingCache { bounds, ..PostingCache::default() };
-            let (generation, mut stored, mut last) = (GenerationId(1), Stored::new(), Seq(0));
+            let generation = GenerationId(1);
+            let mut stored = Stored::new();
+            let mut last = Seq(0);
             let mut taken_by_others = false;
             for (kind, records) in steps {
                 let records: Vec<_> = records.into_iter().map(record).collect();
                 let is_own = kind < 6;
-                // A batch of another instance, which may take away the earliest record.
+                // A batch of another instance, which may remove the earliest record.
                 if !is_own {
                     taken_by_others |= kind == 7 && stored.pop_first().is_some();
                     for record in records {
@@ -438,36 +448,32 @@ mod tests {
                 }
                 let since = stored.range(cache.as_of.next()..);
                 let mut filed = FiledByOthers::default();
-                since.for_each(|(seq, record)| filed.add(&posting_of(*seq), stands_on(record)));
+                since.for_each(|(seq, record)| filed.add(&posting_of(*seq), lists_of(record)));
                 let behind = match taken_by_others || cache.bytes() == 0 {
-                    true => Behind::Unknown,
-                    false => Behind::Filed(filed),
+                    true => CommitsBehind::Unknown,
+                    false => CommitsBehind::Filed(filed),
                 };
                 taken_by_others = false;
                 let mut question = PostingQuery::default();
                 records.iter().for_each(|(digest, keys)| question.add(Some(digest), keys));
                 let mut answer = match &behind {
-                    Behind::Filed(records) => question.answer_from(|key| cache.get(key, records)),
-                    Behind::Unknown => Answer::default(),
+                    CommitsBehind::Filed(records) => question.answer_from(|key| cache.get(key, records)),
+                    CommitsBehind::Unknown => PostingAnswer::default(),
                 };
                 let kept = answer.clone().into_parts().0;
                 for (key, list) in kept {
                     prop_assert_eq!(list, list_of(&stored, &key));
                 }
-                // The database says the rest.
+                // The database returns the other lists.
                 answer.extend(question.answer_from(|key| Some(list_of(&stored, key))));
-                let (mut taken_from, stored_before) = (Vec::new(), stored.clone());
+                let mut taken_from = Vec::new();
+                let stored_before = stored.clone();
                 if kind == 5 && let Some((seq, gone)) = stored.pop_first() {
                     answer.remove(&posting_of(seq).id);
-                    taken_from.extend(stands_on(&gone));
+                    taken_from.extend(lists_of(&gone));
                 }
                 let before = last;
-                // All lists, read beside the batch: at the instant before it, after it, or earlier.
-                let read_all = |stored: &Stored, as_of: Seq| {
-                    let keys = stored.values().flat_map(stands_on).chain([ListKey::Key(3)]);
-                    let lists = keys.map(|key| (key, list_of(stored, &key))).collect();
-                    ListsAsOf { generation, as_of, lists }
-                };
+                // All lists, read ahead: just before the batch, just after it, or earlier.
                 let outdated = ListsByKey::from([(ListKey::Key(1), Arc::default())]);
                 let mut read = match kind {
                     1 => Some(ListsAsOf { generation, as_of: before.before(1), lists: outdated }),
@@ -486,56 +492,84 @@ mod tests {
                 for (key, list) in cache.recent.lists.iter().chain(&cache.earlier.lists).chain(cache.long.iter()) {
                     prop_assert_eq!(list, &list_of(&stored, key));
                 }
-                let bytes = |lists: &Lists| lists.lists.values().map(|list| list_bytes(list)).sum::<usize>();
                 prop_assert_eq!(
                     cache.bytes(),
-                    bytes(&cache.recent) + bytes(&cache.earlier) + cache.long.counted_bytes()
+                    counted_bytes(&cache.recent) + counted_bytes(&cache.earlier) + cache.long.counted_bytes()
                 );
             }
         }
     }
 
     #[test]
-    fn lists_that_are_not_asked_for_any_more_go_and_so_do_caches() {
-        let list = |length: usize| Arc::new((1..=length as u64).map(|seq| posting_of(Seq(seq))).collect::<Postings>());
-        let (short, long) = (list(LONG - 1), list(250));
-        let ask = |cache: &mut PostingCache, list: &Arc<Postings>, keys: std::ops::Range<i64>| {
-            let mut question = PostingQuery::default();
-            let keys: Vec<_> = keys.map(|key| PostingKey { channel: ChannelPosition(1), key: key as u64 }).collect();
-            keys.chunks(16).for_each(|keys| question.add(None, keys));
-            let answer = question.answer_from(|_| Some(Arc::clone(list)));
-            let behind = Behind::Filed(FiledByOthers::default());
-            let (generation, commit) = (GenerationId::default(), Seq(250));
-            let before = Seq(249);
-            cache.update(CacheUpdate { generation, before, commit, behind, answer, taken_from: Vec::new() }, None);
-        };
-        let enough = |list: &Arc<Postings>| (MOST_RECENT / list_bytes(list)) as i64 + 1;
-        let (mut cache, many) = (PostingCache::default(), enough(&short));
-        ask(&mut cache, &short, 0..many);
-        let (first, none) = (ListKey::Key(0), FiledByOthers::default());
+    fn unused_lists_and_unused_caches_are_dropped() {
+        let short = list_of_length(LONG - 1);
+        let long = list_of_length(250);
+        let mut cache = PostingCache::default();
+        let many = more_than_recent(&short);
+        use_lists(&mut cache, &short, 0..many);
+        let first = ListKey::Key(0);
+        let none = FiledByOthers::default();
         assert!(cache.get(&first, &none).is_some());
-        ask(&mut cache, &short, many..2 * many);
-        ask(&mut cache, &short, 2 * many..3 * many);
+        use_lists(&mut cache, &short, many..2 * many);
+        use_lists(&mut cache, &short, 2 * many..3 * many);
         assert!(cache.get(&first, &none).is_none() && cache.bytes() <= 2 * MOST_RECENT + MOST_RECENT / 4);
 
-        // Long ones stay longer, as far as there is room.
-        let bounds = Bounds { most_long: 8 << 20, ..Bounds::default() };
-        let (mut cache, many) = (PostingCache { bounds, ..PostingCache::default() }, enough(&long));
-        (0..2).for_each(|time| ask(&mut cache, &long, time * many..(time + 1) * many));
+        // Long lists stay longer, if there is room.
+        let bounds = CacheBounds { most_long: 8 << 20, ..CacheBounds::default() };
+        let mut cache = PostingCache { bounds, ..PostingCache::default() };
+        let many = more_than_recent(&long);
+        (0..2).for_each(|time| use_lists(&mut cache, &long, time * many..(time + 1) * many));
         assert!((0..many).all(|key| cache.get(&ListKey::Key(key), &none).as_ref() == Some(&long)));
-        (2..9).for_each(|time| ask(&mut cache, &long, time * many..(time + 1) * many));
+        (2..9).for_each(|time| use_lists(&mut cache, &long, time * many..(time + 1) * many));
         assert!(cache.long.len() > many as usize / 2 && cache.long.bytes() <= bounds.most_long);
 
         let caches = PostingCaches::default();
         for number in 0..8 {
             let mut cache = caches.take(number);
-            (0..9).for_each(|time| ask(&mut cache, &long, time * many..(time + 1) * many));
+            (0..9).for_each(|time| use_lists(&mut cache, &long, time * many..(time + 1) * many));
             caches.put(number, cache);
         }
         assert!(caches.memory_bytes() <= MOST_IN_ALL);
         assert_eq!((caches.take(0).bytes(), caches.take(7).bytes() > 0), (0, true), "the last ones are kept");
         assert!(caches.memory_bytes() > 0);
         (0..8).for_each(|number| caches.forget(number));
-        assert_eq!(caches.memory_bytes(), 0, "what is dropped is forgotten");
+        assert_eq!(caches.memory_bytes(), 0, "dropped collections have no cache");
+    }
+
+    fn list_of_length(length: usize) -> Arc<PostingList> {
+        Arc::new((1..=length as u64).map(|seq| posting_of(Seq(seq))).collect())
+    }
+
+    /// Updates a cache after a batch that used the lists of `keys`, which all contain the postings `list`.
+    fn use_lists(cache: &mut PostingCache, list: &Arc<PostingList>, keys: std::ops::Range<i64>) {
+        let mut question = PostingQuery::default();
+        let keys: Vec<_> = keys.map(|key| PostingKey { channel: ChannelPosition(1), key: key as u64 }).collect();
+        keys.chunks(16).for_each(|keys| question.add(None, keys));
+        let answer = question.answer_from(|_| Some(Arc::clone(list)));
+        let update = CacheUpdate {
+            generation: GenerationId::default(),
+            before: Seq(249),
+            commit: Seq(250),
+            behind: CommitsBehind::Filed(FiledByOthers::default()),
+            answer,
+            taken_from: Vec::new(),
+        };
+        cache.update(update, None);
+    }
+
+    /// Returns a number of copies of the list that exceed the limit of recent lists.
+    fn more_than_recent(list: &Arc<PostingList>) -> i64 {
+        (MOST_RECENT / list_bytes(list)) as i64 + 1
+    }
+
+    /// Returns the lists of all stored keys.
+    fn read_all(stored: &Stored, as_of: Seq) -> ListsAsOf {
+        let keys = stored.values().flat_map(lists_of).chain([ListKey::Key(3)]);
+        let lists = keys.map(|key| (key, list_of(stored, &key))).collect();
+        ListsAsOf { generation: GenerationId(1), as_of, lists }
+    }
+
+    fn counted_bytes(lists: &SizedLists) -> usize {
+        lists.lists.values().map(|list| list_bytes(list)).sum()
     }
 }

@@ -1,7 +1,7 @@
-//! Reading the postings of digests and keys.
+//! Reads the posting lists of digests and keys.
 //!
-//! A digest and a key give their [`POSTINGS_PER_KEY`] earliest records and say whether there are more, whatever the length of
-//! their lists: what is read is bounded.
+//! A list gives its [`POSTINGS_PER_KEY`] earliest records, and whether there are more. The number of documents that are read is
+//! therefore bounded for lists of any length.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,69 +10,70 @@ use hashbrown::HashMap;
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, doc};
 
-use super::Shared;
+use super::SharedStore;
 use super::documents::{self, SIGNATURES, damaged, seq_of};
-use super::finds::{Find, Rows};
+use super::finds::{BoundedFind, FoundRows};
 use super::read::GenerationKey;
 use super::retry::TxnError;
-use super::server::Topology;
+use super::server::ServerTopology;
 use doppel_core::index::{POSTINGS_PER_KEY, looked_up};
 use doppel_core::record::MAX_ID_BYTES;
 use doppel_core::schemes::profile::{Digest, PostingKey, Signed};
 use doppel_store::Seq;
 
-/// Digests or keys whose records are read at once.
+/// Number of digests or keys whose records are read at once.
 const GROUP: usize = 32;
-/// Records with any of a group that are read at once. Where there are more, those digests and keys that these do not show wholly are read
-/// next.
+/// Number of records that are read at once for a group. If there are more, the next read is for those digests and keys whose lists
+/// are incomplete.
 const GROUP_LIMIT: usize = POSTINGS_PER_KEY;
-/// The field that has a signature's keys.
+/// The field of the keys of a signature.
 const KEYS: &str = "keys";
-/// Bytes of a signature as it is joined, at most: its id, a digest or a group of keys with their places in an array, seq and names.
+/// Largest size in bytes of a signature in a join: its id, a digest or a group of keys with their positions in an array, the seq
+/// and the field names.
 const SIGNATURE_BYTES: usize = MAX_ID_BYTES + GROUP * 12 + 128;
 
-/// A record under a key. Of a burst of alike records each is under a dozen keys of each other one: ids are shared.
+/// A record in a posting list. Similar records share many keys, so that the id is shared between lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Posting {
+pub(super) struct RecordPosting {
     pub(super) id: Arc<str>,
     pub(super) seq: Seq,
 }
 
-/// The earliest records under a key, one more than may be used if there are more.
-pub(super) type Postings = Vec<Posting>;
+/// The earliest records of a key, at most [`LIMIT`].
+pub(super) type PostingList = Vec<RecordPosting>;
 
-/// Lists by what their records share.
-pub(super) type ListsByKey = HashMap<ListKey, Arc<Postings>>;
+/// Posting lists by key.
+pub(super) type ListsByKey = HashMap<ListKey, Arc<PostingList>>;
 
-/// Names a list: what its records share.
+/// The digest or key that the records of a list share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum ListKey {
     Digest([u8; 32]),
     Key(i64),
 }
 
-/// The digests and keys that are asked for, of one record or of several.
+/// The digests and keys to be read, of one record or of several.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PostingQuery {
     lists: BTreeSet<ListKey>,
 }
 
-/// Digests or keys that are read at once.
-struct Group {
+/// Digests or keys that are read with one find.
+struct KeyGroup {
     field: &'static str,
     keys: Vec<ListKey>,
 }
 
 impl PostingQuery {
-    /// Adds what is asked for one record.
+    /// Adds the digest and the keys of one record.
     pub(super) fn add(&mut self, digest: Option<&Digest>, keys: &[PostingKey]) {
         self.lists.extend(digest.map(|digest| ListKey::Digest(digest.0)));
         self.lists.extend(looked_up(keys).0.map(|key| ListKey::Key(key.key as i64)));
     }
 
-    /// Takes out what `known` knows; the answer as far as it goes.
-    pub(super) fn answer_from(&mut self, known: impl Fn(&ListKey) -> Option<Arc<Postings>>) -> Answer {
-        let mut answer = Answer::default();
+    /// Removes the lists that `known` returns, and returns them as an answer.
+    pub(super) fn answer_from(&mut self, known: impl Fn(&ListKey) -> Option<Arc<PostingList>>) -> PostingAnswer {
+        let mut answer = PostingAnswer::default();
         self.lists.retain(|key| match known(key) {
             Some(list) => answer.lists.insert(*key, list).is_some(),
             None => true,
@@ -80,19 +81,19 @@ impl PostingQuery {
         answer
     }
 
-    /// What is asked for records that are signed so.
+    /// Returns the query for records with these signatures.
     pub(super) fn of<'a>(all: impl Iterator<Item = &'a Signed>) -> Self {
         let mut question = Self::default();
         all.for_each(|signed| question.add(Some(&signed.digest), &signed.keys));
         question
     }
 
-    /// What these lists hold.
+    /// Returns the query for these lists.
     pub(super) fn of_lists(lists: impl Iterator<Item = ListKey>) -> Self {
         Self { lists: lists.collect() }
     }
 
-    /// Takes out what `is_known`.
+    /// Removes the lists for which `is_known` is true.
     pub(super) fn leave_out(&mut self, is_known: impl Fn(&ListKey) -> bool) {
         self.lists.retain(|key| !is_known(key));
     }
@@ -109,38 +110,41 @@ impl PostingQuery {
         self.lists.is_empty()
     }
 
-    /// Finds records with any of a group of digests or keys, for each group: one more than [`GROUP_LIMIT`], if there are more.
-    pub(super) fn finds(&self, place: GenerationKey) -> Vec<Find> {
+    /// Returns one find for each group of digests or keys. Each returns [`GROUP_LIMIT`] + 1 records if there are more.
+    pub(super) fn finds(&self, place: GenerationKey) -> Vec<BoundedFind> {
         self.groups().map(|group| group.find(place)).collect()
     }
 
-    fn groups(&self) -> impl Iterator<Item = Group> {
+    fn groups(&self) -> impl Iterator<Item = KeyGroup> {
         let (digests, keys): (Vec<ListKey>, Vec<ListKey>) =
             self.lists.iter().partition(|key| matches!(key, ListKey::Digest(_)));
         [("digest", digests), (KEYS, keys)].into_iter().flat_map(|(field, keys)| {
-            let groups: Vec<Group> = keys.chunks(GROUP).map(|keys| Group { field, keys: keys.to_vec() }).collect();
+            let groups: Vec<KeyGroup> =
+                keys.chunks(GROUP).map(|keys| KeyGroup { field, keys: keys.to_vec() }).collect();
             groups
         })
     }
 }
 
-impl Group {
-    fn find(&self, place: GenerationKey) -> Find {
+impl KeyGroup {
+    fn find(&self, place: GenerationKey) -> BoundedFind {
         let field = self.field;
         let values: Vec<Bson> = self.keys.iter().map(ListKey::value).collect();
         let filter = within(place, doc! { field: { "$in": &values } });
         let wanted = doc! { "seq": 1, field: 1 };
-        // The indexes are called as the fields.
-        let find = Find::new(SIGNATURES, filter, wanted, (GROUP_LIMIT + 1, SIGNATURE_BYTES)).by(field);
+        // The indexes have the names of the fields.
+        let find = BoundedFind::new(SIGNATURES, filter, wanted, GROUP_LIMIT + 1, SIGNATURE_BYTES).by(field);
         if field == KEYS { find.only(field, values) } else { find }
     }
 
-    /// Takes the keys whose lists `rows`, what [`Group::find`] found, show wholly out of the group, in their order, and gives their
-    /// lists. Where there are more rows than were asked for, these are the first keys, one at least; `None` where the rows do not surely
-    /// come in the order of the index then: by the first key of the group that they have, each once, and by seq.
-    fn take_whole(&mut self, rows: &Rows) -> doppel_store::Result<Option<Vec<(ListKey, Postings)>>> {
-        let mut lists = vec![Postings::default(); self.keys.len()];
-        let (mut last, mut in_order) = ((0, Seq(0)), rows.are_by_index());
+    /// Removes the keys with complete lists from the group, in order, and returns their lists. `rows` is the result of
+    /// [`KeyGroup::find`]. If the result was cut by the limit, the complete lists are those of the first keys, at least one. Returns
+    /// `None` if the result was cut and its rows may not be in the order of the index: by the first key of the group that the row
+    /// has, each row once, and by seq.
+    fn take_whole(&mut self, rows: &FoundRows) -> doppel_store::Result<Option<Vec<(ListKey, PostingList)>>> {
+        let mut lists = vec![PostingList::default(); self.keys.len()];
+        let mut last = (0, Seq(0));
+        let mut in_order = rows.are_by_index();
         for row in rows.iter() {
             let row = row?;
             let posting = posting(row)?;
@@ -161,7 +165,7 @@ impl Group {
                 return Ok(None);
             }
             let (at, seq) = last;
-            // Of the key that was being read, all records up to this one are there.
+            // The list of the last key is complete up to this record.
             lists[at].retain(|posting| posting.seq <= seq);
             cut(&mut lists[at]);
             whole = if lists[at].len() < LIMIT { at } else { at + 1 };
@@ -170,43 +174,47 @@ impl Group {
     }
 }
 
-/// The answer to a [`PostingQuery`].
+/// The lists of a [`PostingQuery`].
 #[derive(Clone, Debug, Default)]
-pub(super) struct Answer {
-    /// All that was asked for, also where nothing is filed.
+pub(super) struct PostingAnswer {
+    /// All lists of the query, including empty lists.
     lists: ListsByKey,
-    /// What was added under other keys.
-    others: Vec<(ListKey, Posting)>,
+    /// Records that were added under keys outside the query.
+    others: Vec<(ListKey, RecordPosting)>,
 }
 
-/// What is filed under the digest and the keys of one record.
+/// The postings of the digest and the keys of one record.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Filed<'a> {
-    pub(super) digest: &'a [Posting],
-    /// In the order of the keys asked.
-    pub(super) keys: Vec<&'a [Posting]>,
+pub(super) struct FiledPostings<'a> {
+    pub(super) digest: &'a [RecordPosting],
+    /// In the order of the keys of the record.
+    pub(super) keys: Vec<&'a [RecordPosting]>,
 }
 
-impl Answer {
-    /// The part of one record.
-    pub(super) fn of(&self, digest: Option<&Digest>, keys: &[PostingKey]) -> Filed<'_> {
-        let list = |key: ListKey| self.lists.get(&key).map_or(&[][..], |list| list.as_slice());
-        let digest = digest.map_or(&[][..], |digest| list(ListKey::Digest(digest.0)));
-        Filed { digest, keys: looked_up(keys).0.map(|key| list(ListKey::Key(key.key as i64))).collect() }
+impl PostingAnswer {
+    /// Returns the postings of one record.
+    pub(super) fn of(&self, digest: Option<&Digest>, keys: &[PostingKey]) -> FiledPostings<'_> {
+        let digest = digest.map_or(&[][..], |digest| self.list(ListKey::Digest(digest.0)));
+        let keys = looked_up(keys).0.map(|key| self.list(ListKey::Key(key.key as i64)));
+        FiledPostings { digest, keys: keys.collect() }
     }
 
-    /// The lists that were asked for.
-    pub(super) fn lists(&self) -> impl Iterator<Item = (&ListKey, &Arc<Postings>)> {
+    fn list(&self, key: ListKey) -> &[RecordPosting] {
+        self.lists.get(&key).map_or(&[][..], |list| list.as_slice())
+    }
+
+    /// Returns the lists of the query.
+    pub(super) fn lists(&self) -> impl Iterator<Item = (&ListKey, &Arc<PostingList>)> {
         self.lists.iter()
     }
 
-    /// Whether a list was asked for.
+    /// True if the query contained the list.
     pub(super) fn has(&self, key: &ListKey) -> bool {
         self.lists.contains_key(key)
     }
 
-    /// Adds a record that comes after all others.
-    pub(super) fn add(&mut self, posting: &Posting, digest: &Digest, keys: &[PostingKey]) {
+    /// Adds a record that is later than all others.
+    pub(super) fn add(&mut self, posting: &RecordPosting, digest: &Digest, keys: &[PostingKey]) {
         for key in list_keys(digest, keys) {
             match self.lists.get_mut(&key) {
                 Some(list) => _ = append(list, posting),
@@ -215,18 +223,18 @@ impl Answer {
         }
     }
 
-    /// Adds another answer, to another question.
+    /// Adds the answer to another query.
     pub(super) fn extend(&mut self, more: Self) {
         self.lists.extend(more.lists);
         self.others.extend(more.others);
     }
 
-    /// The lists that were asked for, and what was added under other keys.
-    pub(super) fn into_parts(self) -> (ListsByKey, Vec<(ListKey, Posting)>) {
+    /// Returns the lists of the query, and the records that were added under other keys.
+    pub(super) fn into_parts(self) -> (ListsByKey, Vec<(ListKey, RecordPosting)>) {
         (self.lists, self.others)
     }
 
-    /// Takes a record away; whether all lists are still whole: one that had been cut off lacks the next now.
+    /// Removes a record. Returns true if all lists are still complete; a list that was cut lacks its next record now.
     pub(super) fn remove(&mut self, id: &str) -> bool {
         let mut whole = true;
         for list in self.lists.values_mut() {
@@ -240,18 +248,18 @@ impl Answer {
     }
 }
 
-impl Shared {
-    /// What is filed under all digests and keys, where `found` is what [`PostingQuery::finds`] found. A round trip for every 256 records
-    /// more that share some of a group.
+impl SharedStore {
+    /// Reads the postings of all digests and keys in `question`. `found` is the results of [`PostingQuery::finds`]. One more round
+    /// trip for every 256 records that share keys of a group.
     pub(super) async fn filed(
         &self,
         session: &mut ClientSession,
         place: GenerationKey,
         question: &PostingQuery,
-        found: Vec<Rows>,
-    ) -> Result<Answer, TxnError> {
-        let mut all: HashMap<ListKey, Postings> =
-            question.lists.iter().map(|key| (*key, Postings::default())).collect();
+        found: Vec<FoundRows>,
+    ) -> Result<PostingAnswer, TxnError> {
+        let mut all: HashMap<ListKey, PostingList> =
+            question.lists.iter().map(|key| (*key, PostingList::default())).collect();
         if found.len() != question.groups().count() {
             return Err(damaged("a group of keys has no answer").into());
         }
@@ -260,8 +268,8 @@ impl Shared {
             loop {
                 match group.take_whole(&found)? {
                     Some(whole) => all.extend(whole),
-                    None if found.are_by_index() || self.topology != Topology::ReplicaSet => break,
-                    // They were joined. One command of its own names the index.
+                    None if found.are_by_index() || self.topology != ServerTopology::ReplicaSet => break,
+                    // The rows were joined. A separate command names the index.
                     None => {}
                 }
                 if group.keys.is_empty() {
@@ -276,21 +284,21 @@ impl Shared {
             cut(&mut list);
             (key, Arc::new(list))
         });
-        Ok(Answer { lists: lists.collect(), others: Vec::new() })
+        Ok(PostingAnswer { lists: lists.collect(), others: Vec::new() })
     }
 
-    /// The earliest records of each digest or key: each list an index range of bounded length, whatever is behind it. For every 128 of
-    /// them one round trip; on a cluster, whose servers give rows in no common order, one for each.
+    /// Reads the earliest records of each digest or key. Each list is a range of the index with a bounded length. One round trip
+    /// for every 128 lists; on a cluster, whose shards have no common order, one for each list.
     async fn each_bounded(
         &self,
         session: &mut ClientSession,
         place: GenerationKey,
         filters: Vec<(ListKey, Document)>,
-    ) -> Result<HashMap<ListKey, Postings>, TxnError> {
+    ) -> Result<HashMap<ListKey, PostingList>, TxnError> {
         let mut all = HashMap::with_capacity(filters.len());
         let (keys, filters): (Vec<ListKey>, Vec<Document>) = filters.into_iter().unzip();
         let finds = filters.into_iter().map(|filter| {
-            let find = Find::new(SIGNATURES, within(place, filter), doc! { "seq": 1 }, (LIMIT, POSTING_BYTES));
+            let find = BoundedFind::new(SIGNATURES, within(place, filter), doc! { "seq": 1 }, LIMIT, POSTING_BYTES);
             find.sorted(doc! { "seq": 1 })
         });
         let found = self.find_all(session, finds.collect()).await?;
@@ -302,13 +310,13 @@ impl Shared {
     }
 }
 
-/// Bytes of a signature of which nothing is read but its id and seq, at most.
+/// Largest size in bytes of a signature of which only id and seq are read.
 const POSTING_BYTES: usize = MAX_ID_BYTES + 128;
-/// Postings of a list: one more than may be used, so that it shows whether there are more.
+/// Largest length of a list: one more than is used, so that the length shows whether there are more.
 pub(super) const LIMIT: usize = POSTINGS_PER_KEY + 1;
 
 impl ListKey {
-    /// As stored.
+    /// Returns the value in the database.
     fn value(&self) -> Bson {
         match self {
             Self::Digest(digest) => documents::digest_value(&Digest(*digest)).into(),
@@ -317,20 +325,20 @@ impl ListKey {
     }
 }
 
-/// The lists on which a record stands, each once.
+/// Returns the keys of the lists that contain a record, each once.
 pub(super) fn list_keys(digest: &Digest, keys: &[PostingKey]) -> BTreeSet<ListKey> {
     let keys = keys.iter().map(|key| ListKey::Key(key.key as i64));
     std::iter::once(ListKey::Digest(digest.0)).chain(keys).collect()
 }
 
-/// The lists on which a stored signature stands, as far as they were read; each once.
+/// Returns the keys of the lists that contain the record of a stored signature, for the fields that were read; each once.
 pub(super) fn stored_list_keys(signature: &RawDocument) -> doppel_store::Result<BTreeSet<ListKey>> {
     let mut all = BTreeSet::new();
     see_list_keys(signature, |key| _ = all.insert(key))?;
     Ok(all)
 }
 
-/// Calls `see` with the lists on which a stored signature stands, as far as they were read.
+/// Calls `see` with the keys of the lists that contain the record of a stored signature, for the fields that were read.
 fn see_list_keys(signature: &RawDocument, mut see: impl FnMut(ListKey)) -> doppel_store::Result<()> {
     if signature.get("digest").map_err(damaged)?.is_some() {
         see(ListKey::Digest(documents::digest_of(signature)?.0));
@@ -344,8 +352,8 @@ fn see_list_keys(signature: &RawDocument, mut see: impl FnMut(ListKey)) -> doppe
     Ok(())
 }
 
-/// Adds a record that comes after all others to a list; whether it was not full.
-pub(super) fn append(list: &mut Arc<Postings>, posting: &Posting) -> bool {
+/// Adds a record that is later than all others to a list. Returns true if the list was not full.
+pub(super) fn append(list: &mut Arc<PostingList>, posting: &RecordPosting) -> bool {
     let has_room = list.len() < LIMIT;
     if has_room {
         Arc::make_mut(list).push(posting.clone());
@@ -353,8 +361,8 @@ pub(super) fn append(list: &mut Arc<Postings>, posting: &Posting) -> bool {
     has_room
 }
 
-/// The earliest of a list, in order, each once.
-fn cut(list: &mut Postings) {
+/// Sorts a list, removes repeated records, and keeps the earliest.
+fn cut(list: &mut PostingList) {
     list.sort_unstable_by_key(|posting| posting.seq);
     list.dedup();
     list.truncate(LIMIT);
@@ -366,10 +374,10 @@ fn within(place: GenerationKey, what: Document) -> Document {
     filter
 }
 
-/// Of a signature.
-pub(super) fn posting(signature: &RawDocument) -> doppel_store::Result<Posting> {
+/// Decodes the posting of a signature.
+pub(super) fn posting(signature: &RawDocument) -> doppel_store::Result<RecordPosting> {
     let id = signature.get_document("_id").and_then(|key| key.get_str("id")).map_err(damaged)?.into();
-    Ok(Posting { id, seq: seq_of(signature.get_i64("seq").map_err(damaged)?) })
+    Ok(RecordPosting { id, seq: seq_of(signature.get_i64("seq").map_err(damaged)?) })
 }
 
 #[cfg(test)]
@@ -382,28 +390,31 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_signature_of_the_longest_id_has_no_more_bytes_than_a_find_reckons_with() {
+    fn the_limits_of_bytes_hold_for_a_signature_of_the_longest_id() {
         let id = id(&"x".repeat(MAX_ID_BYTES));
-        let _id = documents::signature_key(documents::Number::MAX, GenerationId(u32::MAX), &id);
+        let _id = documents::signature_key(documents::StoredNumber::MAX, GenerationId(u32::MAX), &id);
         let alone = doc! { "_id": _id, "seq": i64::MAX };
-        let joined = |field: &str, value: Bson| {
-            let mut joined = alone.clone();
-            joined.insert(field, value);
-            RawDocumentBuf::try_from(&joined).expect("it can be encoded").as_bytes().len()
-        };
         let key = PostingKey { channel: ChannelPosition(1), key: u64::MAX };
         let keys: Vec<Bson> = (0..GROUP).map(|_| ListKey::Key(key.key as i64).value()).collect();
-        let with_keys = joined(KEYS, keys.into());
-        let with_digest = joined("digest", ListKey::Digest([255; 32]).value());
+        let mut with_keys = alone.clone();
+        with_keys.insert(KEYS, keys);
+        let mut with_digest = alone.clone();
+        with_digest.insert("digest", ListKey::Digest([255; 32]).value());
+        let with_keys = encoded_bytes(&with_keys);
+        let with_digest = encoded_bytes(&with_digest);
         assert!(
             (SIGNATURE_BYTES / 2..=SIGNATURE_BYTES).contains(&with_keys.max(with_digest)),
             "{with_keys} {with_digest}"
         );
-        let alone = RawDocumentBuf::try_from(&alone).expect("it can be encoded").as_bytes().len();
+        let alone = encoded_bytes(&alone);
         assert!((POSTING_BYTES / 2..=POSTING_BYTES).contains(&alone), "{alone}");
     }
 
-    /// Signatures as a find gives them that walks the index of `keys`: by the first of these that each has, then by seq.
+    fn encoded_bytes(document: &Document) -> usize {
+        RawDocumentBuf::try_from(document).expect("it can be encoded").as_bytes().len()
+    }
+
+    /// Returns signatures in the order of the index of `keys`: by the first of these keys that each signature has, then by seq.
     fn walked(stored: &[(Seq, BTreeSet<i64>)], keys: &[ListKey]) -> Vec<Document> {
         let mut rows = Vec::new();
         for (seq, own) in stored {
@@ -419,22 +430,22 @@ mod tests {
         rows.collect()
     }
 
-    fn found<'d>(rows: impl Iterator<Item = &'d Document>) -> Rows {
-        Rows::made_up(&rows.take(GROUP_LIMIT + 1).collect::<Vec<_>>(), true)
+    fn found<'d>(rows: impl Iterator<Item = &'d Document>) -> FoundRows {
+        FoundRows::made_up(&rows.take(GROUP_LIMIT + 1).collect::<Vec<_>>(), true)
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
-        /// However many records share keys of a group, all lists end up whole, up to their limit.
+        /// For any number of records that share keys of a group, all lists are complete up to their limit.
         #[test]
         fn lists_of_a_group_are_the_earliest_records_of_each_key(
-            // A high draw has one key, a low one several of the popular ones.
+            // Keys of low numbers are popular.
             draws in prop::collection::vec(prop::collection::btree_set(prop_oneof![0..3_i64, 0..12_i64, 0..40_i64], 0..4), 0..2_500),
             asked in prop::collection::btree_set(0..40_i64, 1..24),
         ) {
             let stored: Vec<(Seq, BTreeSet<i64>)> =
                 draws.into_iter().enumerate().map(|(at, keys)| (Seq(at as u64 + 1), keys)).collect();
-            let mut group = Group { field: KEYS, keys: asked.into_iter().map(ListKey::Key).collect() };
+            let mut group = KeyGroup { field: KEYS, keys: asked.into_iter().map(ListKey::Key).collect() };
             let mut unread = group.keys.len();
             while !group.keys.is_empty() {
                 let rows = found(walked(&stored, &group.keys).iter());
@@ -442,8 +453,7 @@ mod tests {
                 prop_assert!(!whole.is_empty());
                 for (key, mut list) in whole {
                     cut(&mut list);
-                    let has = |own: &BTreeSet<i64>| matches!(key, ListKey::Key(key) if own.contains(&key));
-                    let all = stored.iter().filter(|(_, own)| has(own));
+                    let all = stored.iter().filter(|(_, own)| matches!(key, ListKey::Key(key) if own.contains(&key)));
                     let all: Vec<Seq> = all.map(|(seq, _)| *seq).take(LIMIT).collect();
                     prop_assert_eq!(list.iter().map(|posting| posting.seq).collect::<Vec<_>>(), all);
                     unread -= 1;
@@ -454,22 +464,25 @@ mod tests {
     }
 
     #[test]
-    fn rows_in_another_order_than_that_of_the_index_show_nothing_but_if_there_are_no_more() {
+    fn rows_in_another_order_than_the_index_give_lists_only_if_there_are_no_more_rows() {
         let stored: Vec<(Seq, BTreeSet<i64>)> =
             (1..=1_000).map(|seq| (Seq(seq), BTreeSet::from([seq as i64 % 7]))).collect();
-        let group = || Group { field: KEYS, keys: (0..7).map(ListKey::Key).collect() };
-        let rows = walked(&stored, &group().keys);
-        assert!(group().take_whole(&found(rows.iter().rev())).expect("rows").is_none());
-        // The first records have the first key, but so have later ones: by another index these rows come in the order of seqs, too.
-        let key_of = |seq: u64| if (11..300).contains(&seq) { 6 } else { 0 };
+        let rows = walked(&stored, &group_of_seven().keys);
+        assert!(group_of_seven().take_whole(&found(rows.iter().rev())).expect("rows").is_none());
+        // The first records have the first key, and so have later records. With another index, these rows are also in the order of
+        // seqs.
         let stored: Vec<(Seq, BTreeSet<i64>)> =
-            (1..=1_000).map(|seq| (Seq(seq), BTreeSet::from([key_of(seq)]))).collect();
-        let mut by_seq = walked(&stored, &group().keys);
+            (1..=1_000).map(|seq| (Seq(seq), BTreeSet::from([if (11..300).contains(&seq) { 6 } else { 0 }]))).collect();
+        let mut by_seq = walked(&stored, &group_of_seven().keys);
         by_seq.sort_by_key(|row| row.get_i64("seq").expect("a seq"));
         let joined: Vec<&Document> = by_seq.iter().take(GROUP_LIMIT + 1).collect();
-        assert!(group().take_whole(&Rows::made_up(&joined, false)).expect("rows").is_none());
-        let whole =
-            group().take_whole(&found(rows.iter().take(GROUP_LIMIT).rev())).expect("rows").expect("that is all");
+        assert!(group_of_seven().take_whole(&FoundRows::made_up(&joined, false)).expect("rows").is_none());
+        let found = found(rows.iter().take(GROUP_LIMIT).rev());
+        let whole = group_of_seven().take_whole(&found).expect("rows").expect("that is all");
         assert_eq!(whole.len(), 7);
+    }
+
+    fn group_of_seven() -> KeyGroup {
+        KeyGroup { field: KEYS, keys: (0..7).map(ListKey::Key).collect() }
     }
 }

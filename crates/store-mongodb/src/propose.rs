@@ -1,7 +1,7 @@
-//! From what the index says to judged matches: the ranking and limits of `index::rank`, over ids instead of slots.
+//! From postings to judged matches: the ranking and limits of `index::rank`, with ids instead of slots.
 //!
-//! A slot stands for "earliest": here records get theirs by sorting on seq. Entries of pages do not carry a seq; it
-//! comes with the record's text, or, where a limit will cut something off, from one more read before.
+//! In `index::rank`, a lower slot means an earlier record: here, records get slots by sorting on seq. Entries of pages contain no
+//! seq; it is read with the text of the record, or before the texts if a limit will remove candidates.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use mongodb::ClientSession;
 
-use super::Shared;
+use super::SharedStore;
 use super::documents::RecordDocument;
-use super::postings::{Filed, Posting};
-use super::read::{Buckets, GenerationKey};
+use super::postings::{FiledPostings, RecordPosting};
+use super::read::{BucketContents, GenerationKey};
 use super::retry::TxnError;
 use doppel_core::collection::ChannelPosition;
 use doppel_core::index::rank::{Hit, Scratch};
@@ -24,55 +24,65 @@ use doppel_core::verdict::{Fingerprint, Match};
 use doppel_store::rules::proposals::{Proposed, confirmed_first};
 use doppel_store::{Candidate, Judge, Seq};
 
-/// More candidates than this, and the judging is announced to the runtime as blocking.
+/// Largest number of candidates that are judged without announcing the work to the runtime as blocking.
 const SHORT: usize = 24;
 
-/// What the index said, by record.
+/// The records that the index proposes.
 #[derive(Debug, Default)]
-pub(super) struct Hits {
+pub(super) struct ProposedHits {
     ids: Vec<Arc<str>>,
-    /// Where those are that pages propose, by id.
+    /// The position of each record that pages propose, by id.
     positions: HashMap<Arc<str>, usize>,
-    /// Where those are that lists propose.
+    /// The position of each record that lists propose, by seq.
     listed: HashMap<Seq, usize>,
     seqs: Vec<Option<Seq>>,
     fingerprints: Vec<Option<Fingerprint>>,
-    /// Position, what proposed it, its weight.
+    /// The position of a record, the kind of key that proposed the record, and the weight of the key.
     keyed: Vec<(usize, Via, u64)>,
     near: Vec<usize>,
     simhash: ChannelPosition,
     truncated: bool,
 }
 
-/// A record to be judged.
 #[derive(Clone, Debug)]
-pub(super) struct Proposal {
+pub(super) struct RecordProposal {
     pub(super) id: Arc<str>,
-    /// `None` for one that is there by decision alone.
+    /// `None` for a record that is proposed only by a decision.
     pub(super) seq: Option<Seq>,
     pub(super) via: Via,
     pub(super) fingerprint: Option<Fingerprint>,
 }
 
-/// Records to be judged, best first.
+/// Records to be judged, the best first.
 #[derive(Debug, Default)]
-pub(super) struct Ranked {
-    pub(super) items: Vec<Proposal>,
+pub(super) struct RankedProposals {
+    pub(super) items: Vec<RecordProposal>,
     pub(super) truncated: bool,
 }
 
 /// Records that were read, by id.
-pub(super) type Texts = HashMap<Arc<str>, RecordDocument>;
+pub(super) type RecordTexts = HashMap<Arc<str>, RecordDocument>;
 
-/// Seqs of records by id, of which nothing else was read; `None` for one that is not there.
-pub(super) type Seqs = HashMap<String, Option<Seq>>;
+/// Seqs of records of which nothing else was read, by id; `None` if the record does not exist.
+pub(super) type RecordSeqs = HashMap<String, Option<Seq>>;
 
-/// Signatures of records, by id.
-pub(super) type Signatures = HashMap<Arc<str>, Vec<Option<Signature>>>;
+pub(super) type RecordSignatures = HashMap<Arc<str>, Vec<Option<Signature>>>;
 
-impl Hits {
-    /// Adds up what was found.
-    pub(super) fn gather(filed: Filed<'_>, keys: &[PostingKey], buckets: Buckets, simhash: ChannelPosition) -> Self {
+/// A judge with the limit of immutable seqs.
+#[derive(Clone, Copy)]
+pub(super) struct JudgeContext<'a> {
+    pub(super) judge: &'a dyn Judge,
+    /// The seq up to which each seq names one content for ever.
+    pub(super) immutable: Seq,
+}
+impl ProposedHits {
+    /// Collects the records in postings and buckets.
+    pub(super) fn gather(
+        filed: FiledPostings<'_>,
+        keys: &[PostingKey],
+        buckets: BucketContents,
+        simhash: ChannelPosition,
+    ) -> Self {
         let mut hits = Self { simhash, ..Self::default() };
         for (id, fingerprint) in buckets.near {
             let at = hits.position(&id);
@@ -82,7 +92,8 @@ impl Hits {
         hits.file(filed.digest, Via::EXACT, POSTINGS_PER_KEY);
         let (keys, cut) = looked_up(keys);
         hits.truncated |= cut;
-        let (mut counts, mut common) = (CommonKeys::default(), Vec::new());
+        let mut counts = CommonKeys::default();
+        let mut common = Vec::new();
         for (key, postings) in keys.zip(filed.keys) {
             let via = Via::channel(key.channel);
             if counts.note(via, postings.len()) {
@@ -97,7 +108,7 @@ impl Hits {
         hits
     }
 
-    fn file(&mut self, postings: &[Posting], via: Via, most: usize) {
+    fn file(&mut self, postings: &[RecordPosting], via: Via, most: usize) {
         self.truncated |= postings.len() > POSTINGS_PER_KEY;
         let weight = weight(postings.len());
         for posting in postings.iter().take(most) {
@@ -115,8 +126,8 @@ impl Hits {
         at
     }
 
-    /// Lists propose the same records again and again: numbers are faster to find than ids.
-    fn position_listed(&mut self, posting: &Posting) -> usize {
+    /// Lists propose the same records repeatedly, and a seq is found faster than an id.
+    fn position_listed(&mut self, posting: &RecordPosting) -> usize {
         if let Some(&at) = self.listed.get(&posting.seq) {
             return at;
         }
@@ -133,7 +144,7 @@ impl Hits {
         self.ids.len() - 1
     }
 
-    /// Whether a limit will cut something off, so that seqs are needed before texts.
+    /// True if a limit will remove candidates, so that seqs are needed before texts.
     fn is_cut(&self) -> bool {
         self.near.len() > POSTINGS_PER_KEY || self.ids.len() > MAX_CANDIDATES
     }
@@ -142,28 +153,30 @@ impl Hits {
         self.ids.iter().zip(&self.seqs).filter(|(_, seq)| seq.is_none()).map(|(id, _)| id)
     }
 
-    /// Takes the seqs that are known of those records that came without.
-    fn learn(&mut self, texts: &Texts, seqs: &Seqs) {
+    /// Adds the missing seqs from `texts` and `seqs`.
+    fn learn(&mut self, texts: &RecordTexts, seqs: &RecordSeqs) {
         for (id, own) in self.ids.iter().zip(&mut self.seqs).filter(|(_, seq)| seq.is_none()) {
             *own = texts.get(id).map(|text| text.record.seq).or_else(|| seqs.get(&**id).copied().flatten());
         }
     }
 
-    /// What is to be judged, best first: the records that match by decision before all others, and none that is `except`. A confirmed
-    /// one that is not there is found missing with its text.
-    pub(super) fn ranked(&self, confirmed: &[RecordId], except: Option<&RecordId>) -> Ranked {
+    /// Returns the records to be judged, the best first. Records that match by a decision come before all others, and `except` is
+    /// left out. A confirmed record that does not exist is skipped later, because it has no text.
+    pub(super) fn ranked(&self, confirmed: &[RecordId], except: Option<&RecordId>) -> RankedProposals {
         let mut ranked = self.rank();
-        let decided = confirmed.iter().map(|id| {
-            let (id, via) = (Arc::from(id.as_str()), Via::DECISION);
-            Proposal { id, seq: None, via, fingerprint: None }
+        let decided = confirmed.iter().map(|id| RecordProposal {
+            id: Arc::from(id.as_str()),
+            seq: None,
+            via: Via::DECISION,
+            fingerprint: None,
         });
         confirmed_first(&mut ranked.items, decided);
         ranked.items.retain(|item| except.is_none_or(|except| *item.id != *except.as_str()));
         ranked
     }
 
-    /// The order of `index::rank`. Records whose seq is unknown are not there (any more).
-    fn rank(&self) -> Ranked {
+    /// Ranks as `index::rank`. A record without a seq does not exist any more.
+    fn rank(&self) -> RankedProposals {
         let mut order: Vec<usize> = (0..self.ids.len()).filter(|&at| self.seqs[at].is_some()).collect();
         order.sort_unstable_by(|&a, &b| self.seqs[a].cmp(&self.seqs[b]).then_with(|| self.ids[a].cmp(&self.ids[b])));
         let mut slots = vec![None; self.ids.len()];
@@ -179,28 +192,30 @@ impl Hits {
             scratch.hits.extend(keyed);
             let ranked = scratch.rank().iter().map(|hit| {
                 let at = order[hit.slot as usize];
-                let (id, seq) = (self.ids[at].clone(), self.seqs[at]);
-                Proposal { id, seq, via: hit.via, fingerprint: self.fingerprints[at] }
+                let id = self.ids[at].clone();
+                let seq = self.seqs[at];
+                RecordProposal { id, seq, via: hit.via, fingerprint: self.fingerprints[at] }
             });
             (ranked.collect(), scratch.truncated)
         });
-        Ranked { items, truncated }
+        RankedProposals { items, truncated }
     }
 }
 
-impl Shared {
-    /// Learns what ranking needs of records that pages propose, which say no seq. One round trip, and another where a limit cuts some
-    /// lookup; none for what is in `texts` or `seqs` already.
+impl SharedStore {
+    /// Reads the seqs of the records that pages propose. One round trip, and another if a limit cuts a lookup; none for records
+    /// that `texts` or `seqs` contain.
     pub(super) async fn learn(
         &self,
         session: &mut ClientSession,
         place: GenerationKey,
-        all: &mut [Hits],
-        (texts, seqs): (&mut Texts, &mut Seqs),
+        all: &mut [ProposedHits],
+        texts: &mut RecordTexts,
+        seqs: &mut RecordSeqs,
     ) -> Result<(), TxnError> {
         let whole = all.iter().filter(|hits| !hits.is_cut());
-        self.read_texts(session, place, whole.flat_map(Hits::without_seq).map(|id| &**id), texts).await?;
-        let cut = all.iter().filter(|hits| hits.is_cut()).flat_map(Hits::without_seq).map(|id| &**id);
+        self.read_texts(session, place, whole.flat_map(ProposedHits::without_seq).map(|id| &**id), texts).await?;
+        let cut = all.iter().filter(|hits| hits.is_cut()).flat_map(ProposedHits::without_seq).map(|id| &**id);
         let unknown: BTreeSet<&str> = cut.filter(|id| !texts.contains_key(*id) && !seqs.contains_key(*id)).collect();
         if !unknown.is_empty() {
             let unknown: Vec<&str> = unknown.into_iter().collect();
@@ -211,13 +226,13 @@ impl Shared {
         Ok(())
     }
 
-    /// Adds to `texts` those of `ids` that are not there. One round trip, if any is missing.
+    /// Adds the missing records among `ids` to `texts`. One round trip if any is missing.
     pub(super) async fn read_texts<'a>(
         &self,
         session: &mut ClientSession,
         place: GenerationKey,
         ids: impl Iterator<Item = &'a str>,
-        texts: &mut Texts,
+        texts: &mut RecordTexts,
     ) -> Result<(), TxnError> {
         let ids: BTreeSet<&str> = ids.filter(|id| !texts.contains_key(*id)).collect();
         let ids: Vec<&str> = ids.into_iter().collect();
@@ -227,33 +242,35 @@ impl Shared {
         Ok(())
     }
 
-    /// Judges `items`. One round trip, or two where signatures are compared; none for what is there already. Up to the seq `immutable`
-    /// a seq names one content for ever.
+    /// Judges `items`. One round trip, or two if the judge compares signatures; none for records that are already read.
     pub(super) async fn judged(
         &self,
         session: &mut ClientSession,
         place: GenerationKey,
-        items: &[Proposal],
-        (texts, signatures): (&mut Texts, &mut Signatures),
-        (judge, immutable): (&dyn Judge, Seq),
+        items: &[RecordProposal],
+        texts: &mut RecordTexts,
+        signatures: &mut RecordSignatures,
+        context: JudgeContext<'_>,
     ) -> Result<Vec<Match>, TxnError> {
-        let ids = || items.iter().map(|item| &*item.id);
-        self.read_texts(session, place, ids(), texts).await?;
-        if judge.needs_signatures() {
-            self.read_signatures(session, place, ids(), signatures).await?;
+        let ids: Vec<&str> = items.iter().map(|item| &*item.id).collect();
+        self.read_texts(session, place, ids.iter().copied(), texts).await?;
+        if context.judge.needs_signatures() {
+            self.read_signatures(session, place, ids.into_iter(), signatures).await?;
         }
-        let (texts, signatures) = (&*texts, &*signatures);
-        let judged = || items.iter().filter_map(|item| judge_one(item, texts, signatures, judge, immutable)).collect();
-        Ok(blocking(items.len() > SHORT, judged))
+        let texts = &*texts;
+        let signatures = &*signatures;
+        Ok(blocking(items.len() > SHORT, || {
+            items.iter().filter_map(|item| judge_one(item, texts, signatures, context)).collect()
+        }))
     }
 
-    /// Adds to `signatures` those of `ids` that are not there. One round trip, if any is missing.
+    /// Adds the missing signatures of the records `ids` to `signatures`. One round trip if any is missing.
     pub(super) async fn read_signatures<'a>(
         &self,
         session: &mut ClientSession,
         place: GenerationKey,
         ids: impl Iterator<Item = &'a str>,
-        signatures: &mut Signatures,
+        signatures: &mut RecordSignatures,
     ) -> Result<(), TxnError> {
         let ids: BTreeSet<&str> = ids.filter(|id| !signatures.contains_key(*id)).collect();
         let ids: Vec<&str> = ids.into_iter().collect();
@@ -264,16 +281,17 @@ impl Shared {
     }
 }
 
-/// Takes out of `items` what `judge` need not read to rule it out, of records up to the seq `immutable`: see [`Shared::judged`].
-/// Gives what it took out.
-pub(super) fn dismiss(items: &mut Vec<Proposal>, (judge, immutable): (&dyn Judge, Seq)) -> Vec<Proposal> {
+/// Removes from `items` the proposals that the judge dismisses without reading them, and returns them. Only records up to the seq
+/// `immutable` can be dismissed.
+pub(super) fn dismiss(items: &mut Vec<RecordProposal>, context: JudgeContext<'_>) -> Vec<RecordProposal> {
+    let JudgeContext { judge, immutable } = context;
     judge.expects(&items.iter().filter_map(|item| item.seq).collect::<Vec<_>>());
-    let dismisses =
-        |item: &mut Proposal| item.seq.is_some_and(|seq| seq <= immutable && judge.dismisses(seq, item.via));
-    items.extract_if(.., dismisses).collect()
+    let dismissed =
+        items.extract_if(.., |item| item.seq.is_some_and(|seq| seq <= immutable && judge.dismisses(seq, item.via)));
+    dismissed.collect()
 }
 
-impl Proposed for Proposal {
+impl Proposed for RecordProposal {
     fn is_same(&self, other: &Self) -> bool {
         self.id == other.id
     }
@@ -283,14 +301,14 @@ impl Proposed for Proposal {
     }
 }
 
-/// The match, if `item` is one; nothing of a record that is not there.
+/// Judges a record and returns the match. Returns `None` if it does not match or does not exist.
 fn judge_one(
-    item: &Proposal,
-    texts: &Texts,
-    signatures: &Signatures,
-    judge: &dyn Judge,
-    immutable: Seq,
+    item: &RecordProposal,
+    texts: &RecordTexts,
+    signatures: &RecordSignatures,
+    context: JudgeContext<'_>,
 ) -> Option<Match> {
+    let JudgeContext { judge, immutable } = context;
     let text = texts.get(&item.id)?;
     let signatures = signatures.get(&item.id).map_or(&[][..], Vec::as_slice);
     let fingerprint = item.fingerprint.or(text.fingerprint);
@@ -298,46 +316,54 @@ fn judge_one(
     judge.judge(&Candidate { record: &text.record, via: item.via, fingerprint, signatures, seq_is_immutable })
 }
 
-/// Judges several proposals, each for its own record, on all cores; the matches in their order.
+/// Judges several proposals, each with its own judge, on all cores. Returns the matches in the order of the proposals.
 pub(super) fn judge_together(
-    all: &[(&dyn Judge, Proposal)],
-    texts: &Texts,
-    signatures: &Signatures,
+    all: &[(&dyn Judge, RecordProposal)],
+    texts: &RecordTexts,
+    signatures: &RecordSignatures,
     immutable: Seq,
 ) -> Vec<Option<Match>> {
-    on_all_cores(all, SHORT, |(judge, item)| judge_one(item, texts, signatures, *judge, immutable))
+    on_all_cores(all, SHORT, |(judge, item)| {
+        judge_one(item, texts, signatures, JudgeContext { judge: *judge, immutable })
+    })
 }
 
-/// `one` of each of `all`, in their order. More than `short` of them are announced to the runtime as blocking, and shared among cores.
+/// Applies `one` to each of `all` and returns the results in order. If there are more than `short`, the work is announced to the
+/// runtime as blocking and shared between cores.
 pub(super) fn on_all_cores<T: Sync, R: Send>(all: &[T], short: usize, one: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(all.len() / short + 1);
     if threads == 1 {
         return blocking(all.len() > short, || all.iter().map(one).collect());
     }
-    let (piece, one) = (all.len().div_ceil(threads), &one);
+    let piece = all.len().div_ceil(threads);
+    let one = &one;
     blocking(true, || {
         std::thread::scope(|scope| {
-            let done = |piece: &[T]| piece.iter().map(one).collect::<Vec<_>>();
             let pieces: Vec<_> = all
                 .chunks(piece)
-                .map(|piece| (piece, std::thread::Builder::new().spawn_scoped(scope, move || done(piece))))
+                .map(|piece| (piece, std::thread::Builder::new().spawn_scoped(scope, move || apply_to_all(piece, one))))
                 .collect();
             let joined = pieces.into_iter().flat_map(|(piece, thread)| match thread.map(|thread| thread.join()) {
                 Ok(Ok(done)) => done,
                 Ok(Err(panic)) => std::panic::resume_unwind(panic),
-                // The system has no more threads for us.
-                Err(_) => done(piece),
+                // The operating system has no more threads.
+                Err(_) => apply_to_all(piece, one),
             });
             joined.collect()
         })
     })
 }
 
-/// Runs `work` here; if it is long and the runtime can, tells it to move other work away meanwhile.
+fn apply_to_all<T, R>(piece: &[T], one: &impl Fn(&T) -> R) -> Vec<R> {
+    piece.iter().map(one).collect()
+}
+
+/// Runs `work` in this thread. If the work is long and the runtime has several threads, the runtime moves its other tasks away first.
 pub(super) fn blocking<T>(long: bool, work: impl FnOnce() -> T) -> T {
     use tokio::runtime::{Handle, RuntimeFlavor};
-    let multi = || Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
-    if long && multi() { tokio::task::block_in_place(work) } else { work() }
+    let is_multi_thread =
+        long && Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
+    if is_multi_thread { tokio::task::block_in_place(work) } else { work() }
 }
 
 #[cfg(test)]
@@ -348,14 +374,21 @@ mod tests {
     use doppel_core::collection::SimhashChannel;
     use doppel_core::index::{Ball, GenerationIndex, Lookup};
 
-    fn postings(seqs: &[Seq]) -> Vec<Posting> {
-        let postings = seqs.iter().map(|&seq| Posting { id: format!("r{seq}").into(), seq });
+    fn postings(seqs: &[Seq]) -> Vec<RecordPosting> {
+        let postings = seqs.iter().map(|&seq| RecordPosting { id: format!("r{seq}").into(), seq });
         postings.take(POSTINGS_PER_KEY + 1).collect()
     }
 
+    fn hashed_key(key: u64) -> PostingKey {
+        PostingKey { channel: ChannelPosition(1), key: key.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1 }
+    }
+
+    fn digest_key(digest: u64) -> u64 {
+        digest.wrapping_mul(0xD1B5_4A32_D192_ED03) | 2
+    }
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
-        /// The same records, the same keys: what the in-memory index proposes, in the same order.
+        /// For the same records and keys, the ranking proposes what the index in memory proposes, in the same order.
         #[test]
         fn the_ranking_is_that_of_the_in_memory_index(
             records in prop::collection::vec((0..4u64, prop::collection::btree_set(0..6u64, 0..4), 0..3u32), 1..700),
@@ -364,31 +397,31 @@ mod tests {
             let index = GenerationIndex::new();
             let target = Fingerprint(0);
             let within = SimhashChannel::first(3);
-            let key = |key: u64| PostingKey { channel: ChannelPosition(1), key: key.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1 };
-            let digest = |digest: u64| digest.wrapping_mul(0xD1B5_4A32_D192_ED03) | 2;
-            let (mut exact, mut lists) = (Vec::new(), vec![Vec::new(); asked.len()]);
-            let mut buckets = Buckets::default();
+            let mut exact = Vec::new();
+            let mut lists = vec![Vec::new(); asked.len()];
+            let mut buckets = BucketContents::default();
             for (at, (d, keys, bits)) in records.iter().enumerate() {
                 let seq = Seq(at as u64 + 1);
-                // 0 and 1 flipped bits are near, 20 are not.
+                // 0 and 1 flipped bits are within the radius, 20 are not.
                 let fingerprint = Fingerprint([0, 1, 0xF_FFFF][*bits as usize]);
-                let own: Vec<PostingKey> = keys.iter().map(|&k| key(k)).collect();
-                index.insert(seq, digest(*d), Some(fingerprint), &own).unwrap();
+                let own: Vec<PostingKey> = keys.iter().map(|&k| hashed_key(k)).collect();
+                index.insert(seq, digest_key(*d), Some(fingerprint), &own).unwrap();
                 if *d == 0 { exact.push(seq); }
                 for (list, k) in lists.iter_mut().zip(&asked) {
                     if keys.contains(k) { list.push(seq); }
                 }
                 if *bits < 2 && buckets.near.len() < 600 { buckets.near.push((format!("r{seq}").into(), fingerprint)); }
             }
-            let keys: Vec<PostingKey> = asked.iter().map(|&k| key(k)).collect();
+            let keys: Vec<PostingKey> = asked.iter().map(|&k| hashed_key(k)).collect();
             let expected = index.propose(&Lookup {
-                digest_key: Some(digest(0)), ball: Some(Ball { centre: target, within }), keys: &keys,
+                digest_key: Some(digest_key(0)), ball: Some(Ball { centre: target, within }), keys: &keys,
             });
-            let (exact, lists) = (postings(&exact), lists.iter().map(|list| postings(list)).collect::<Vec<_>>());
-            let filed = Filed { digest: &exact, keys: lists.iter().map(Vec::as_slice).collect() };
-            let mut hits = Hits::gather(filed, &keys, buckets, within.position);
-            let seqs: Seqs = hits.ids.iter().map(|id| (id.to_string(), Some(Seq(id[1..].parse().unwrap())))).collect();
-            hits.learn(&Texts::new(), &seqs);
+            let exact = postings(&exact);
+            let lists = lists.iter().map(|list| postings(list)).collect::<Vec<_>>();
+            let filed = FiledPostings { digest: &exact, keys: lists.iter().map(Vec::as_slice).collect() };
+            let mut hits = ProposedHits::gather(filed, &keys, buckets, within.position);
+            let seqs: RecordSeqs = hits.ids.iter().map(|id| (id.to_string(), Some(Seq(id[1..].parse().unwrap())))).collect();
+            hits.learn(&RecordTexts::new(), &seqs);
             let ranked = hits.rank();
             let got: Vec<(String, Via)> = ranked.items.iter().map(|item| (item.id.to_string(), item.via)).collect();
             let wanted: Vec<(String, Via)> =

@@ -1,8 +1,8 @@
-//! Reading the index: pages of buckets, texts of candidates. `postings` reads the rest.
+//! Reads of the index: pages of buckets, and texts of candidates. `postings` reads the posting lists.
 //!
-//! All in the caller's session, so that within a transaction or a snapshot they show one instant. A bucket is read whole, but
-//! gives at most [`POSTINGS_PER_KEY`] records, the first that were filed: the earliest, but in a generation that was built while others
-//! were registered.
+//! All reads use the session of the caller, so that within a transaction or a snapshot they show one moment. A bucket is read
+//! completely, but gives at most [`POSTINGS_PER_KEY`] records in the order of their addition. These are the earliest records, except
+//! in a generation that was built while other records were registered.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use hashbrown::{HashMap, HashSet};
 use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
 use mongodb::{ClientSession, SessionCursor};
 
-use super::Shared;
+use super::SharedStore;
 use super::documents::{
-    self, BLOCKS, BucketNumber, COLLECTIONS, Number, PAGE_ENTRIES, PageDocument, RECORDS, RecordDocument, SIGNATURES,
-    damaged, seq_of,
+    self, BLOCKS, BucketNumber, COLLECTIONS, PAGE_ENTRIES, PageDocument, RECORDS, RecordDocument, SIGNATURES,
+    StoredNumber, damaged, seq_of,
 };
-use super::finds::{Find, Rows};
-use super::propose::{Signatures, Texts};
+use super::finds::{BoundedFind, FoundRows};
+use super::propose::{RecordSignatures, RecordTexts};
 use super::retry::TxnError;
-use super::write::Highest;
+use super::write::HighestPages;
 use doppel_core::collection::{CollectionName, Keep, Radius};
 use doppel_core::index::POSTINGS_PER_KEY;
 use doppel_core::index::probes::{self, Probe};
@@ -28,58 +28,59 @@ use doppel_core::verdict::Fingerprint;
 use doppel_store::rules::plan::Moment;
 use doppel_store::{GenerationId, Seq};
 
-/// Documents of one reply: more than a lookup at radius 3 reads, unless a bucket is huge.
+/// Number of documents in one reply: more than a lookup at radius 3 reads, unless a bucket is very large.
 const BATCH: u32 = 1000;
 
-/// Pages that share a command with other finds.
+/// Largest number of pages that share a command with other finds.
 const FEW_PAGES: usize = 256;
-/// Bytes of a page, at most: of each entry the id, the fingerprint, names and its place in an array.
+/// Largest size of a page in bytes: for each entry the id, the fingerprint, the field names and its position in an array.
 const PAGE_BYTES: usize = PAGE_ENTRIES as usize * (MAX_ID_BYTES + 48) + 128;
-/// Bytes of what is read of a collection's document, about: there are few generations beside the live one.
+/// Approximate size in bytes of the fields that are read of the document of a collection. It has few generations.
 const POINTER_BYTES: usize = 4 << 10;
 
-/// Names a generation of a collection: what the keys of its documents begin with.
+/// A generation of a collection: the prefix of the keys of its documents.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GenerationKey {
-    pub(super) number: Number,
+    pub(super) number: StoredNumber,
     pub(super) generation: GenerationId,
 }
 
-/// What a collection's document says of the moment.
+/// The state of a collection at a moment, read from its document.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Pointer {
-    pub(super) number: Number,
+pub(super) struct CollectionPointer {
+    pub(super) number: StoredNumber,
     pub(super) generation: GenerationId,
-    /// The generations beside the live one, ascending.
+    /// The generations except the live one, in ascending order.
     pub(super) others: Vec<GenerationId>,
-    /// What is kept of a record.
+    /// The contents that are kept of a record.
     pub(super) keep: Keep,
-    /// The commit that changed a decision last; 0 where none did.
+    /// The last commit that changed a decision; 0 if there is none.
     pub(super) decided: Seq,
-    /// The highest commit that is not logged any more; 0 where all are.
+    /// The highest commit that was deleted from the log; 0 if there is none.
     pub(super) forgotten: Seq,
-    /// The number of the last commit, the last number drawn.
+    /// The number of the last commit, which is the last number drawn.
     pub(super) commits: Seq,
 }
 
-impl Pointer {
-    /// What a change must rest on, where decisions about its record were changed since, or none was.
+impl CollectionPointer {
+    /// Returns the state that a change must be based on. `is_overruled` is true if decisions about its record were changed since
+    /// the change began.
     pub(super) fn moment(&self, is_overruled: bool) -> Moment<'_> {
         let decided = if is_overruled { self.decided } else { Seq(0) };
         Moment { live: self.generation, standby: &self.others, keep: self.keep, decided }
     }
 
-    /// Finds it.
-    pub(super) fn find(name: &CollectionName) -> Find {
-        Find::new(COLLECTIONS, doc! { "_id": name.as_str() }, Self::projection(), (1, POINTER_BYTES))
+    /// Returns the find command that reads the pointer.
+    pub(super) fn find(name: &CollectionName) -> BoundedFind {
+        BoundedFind::new(COLLECTIONS, doc! { "_id": name.as_str() }, Self::projection(), 1, POINTER_BYTES)
     }
 
-    /// From what that found.
-    pub(super) fn found(found: &Rows) -> doppel_store::Result<Option<Self>> {
+    /// Decodes the result of [`CollectionPointer::find`].
+    pub(super) fn found(found: &FoundRows) -> doppel_store::Result<Option<Self>> {
         found.iter().next().map(|found| Self::decode(found?)).transpose()
     }
 
-    /// What of a collection's document it is read from.
+    /// Returns the projection of the fields that [`CollectionPointer::decode`] reads.
     pub(super) fn projection() -> Document {
         doc! {
             "number": 1, "generation": 1, "others.id": 1, "settings.keep": 1, "decided": 1, "forgotten": 1, "commits": 1,
@@ -107,66 +108,66 @@ impl Pointer {
     }
 }
 
-/// What the buckets of a fingerprint hold.
+/// The contents of the buckets of a fingerprint.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Buckets {
+pub(super) struct BucketContents {
     /// Records within the radius, each once.
     pub(super) near: Vec<(Arc<str>, Fingerprint)>,
-    /// The highest page of each bucket that has one, and how often it was pushed to.
-    pub(super) highest: Highest,
+    /// The highest page of each bucket that has pages, and the number of entries that were added to it.
+    pub(super) highest: HighestPages,
 }
 
-/// The buckets that are to be read for fingerprints.
+/// A query of the buckets around several fingerprints.
 #[derive(Clone, Debug)]
 pub(super) struct BucketQuery {
     fingerprints: Vec<Option<Fingerprint>>,
     radius: Radius,
-    /// By bucket, and the position of a fingerprint that it is read for.
+    /// Pairs of a bucket and the position of a fingerprint that needs it, sorted by bucket.
     probed: Vec<(BucketNumber, usize)>,
 }
 
-impl Shared {
-    /// The highest page of each bucket of `fingerprints` that has one. One round trip if there is any, and for each bucket one index
-    /// entry and one page, however many it has.
+impl SharedStore {
+    /// Returns the highest page of each bucket of `fingerprints` that has pages. One round trip if there are fingerprints. It reads
+    /// one index entry and one page of each bucket, however many pages the bucket has.
     pub(super) async fn highest_pages(
         &self,
         session: &mut ClientSession,
         place: GenerationKey,
         fingerprints: impl Iterator<Item = Fingerprint>,
-    ) -> Result<Highest, TxnError> {
+    ) -> Result<HighestPages, TxnError> {
         let buckets: BTreeSet<BucketNumber> = fingerprints.flat_map(documents::buckets).collect();
         if buckets.is_empty() {
-            return Ok(Highest::new());
+            return Ok(HighestPages::new());
         }
         let buckets: Vec<BucketNumber> = buckets.into_iter().collect();
         let pipeline = vec![
             doc! { "$match": { "c": place.number, "g": place.generation.0 as i32, "b": { "$in": buckets } } },
-            // Sorted and grouped so, the index is walked from bucket to bucket.
+            // With this sort and group, MongoDB scans the index from bucket to bucket.
             doc! { "$sort": { "c": -1, "g": -1, "b": -1, "p": -1 } },
             doc! { "$group": { "_id": "$b", "p": { "$first": "$p" }, "n": { "$first": "$n" } } },
         ];
         let asked = self.in_session(BLOCKS);
         let asked = asked.aggregate(pipeline).batch_size(BATCH * 10).session(&mut *session);
         let mut cursor = asked.with_type::<RawDocumentBuf>().await?;
-        let mut found = Highest::new();
+        let mut found = HighestPages::new();
         while cursor.advance(session).await? {
             let highest = cursor.current();
-            let number = |key: &str| highest.get_i32(key).map_err(damaged);
-            found.insert(number("_id")?, (number("p")?, number("n")?));
+            let page = i32_of(highest, "p")?;
+            found.insert(i32_of(highest, "_id")?, (page, i32_of(highest, "n")?));
         }
         Ok(found)
     }
 
-    /// What the buckets hold for each fingerprint, in the order of these; `found` is what [`BucketQuery::find`] found, if it was
-    /// asked. One round trip where it was not, or did not find all (more where the pages take more than 16 MB). O(entries in the
-    /// buckets).
+    /// Returns the contents of the buckets of each fingerprint, in the order of the fingerprints. `found` is the result of
+    /// [`BucketQuery::find`], if that was sent. One round trip if it was not sent or did not return all pages (more if the pages
+    /// have more than 16 MB). O(entries in the buckets).
     pub(super) async fn buckets(
         &self,
         session: &mut ClientSession,
         place: GenerationKey,
         around: &BucketQuery,
-        found: Option<Rows>,
-    ) -> Result<Vec<Buckets>, TxnError> {
+        found: Option<FoundRows>,
+    ) -> Result<Vec<BucketContents>, TxnError> {
         if let Some(pages) = found.filter(|pages| pages.len() <= FEW_PAGES) {
             return Ok(around.read_all(&pages)?);
         }
@@ -174,7 +175,7 @@ impl Shared {
         if let Some(filter) = around.filter(place) {
             let blocks = self.in_session(BLOCKS);
             let asked = blocks.find(filter).projection(PageDocument::projection()).batch_size(BATCH);
-            // In the order of the index. A bucket may have any number of pages: one at a time.
+            // In the order of the index. A bucket may have any number of pages, so that only one page is in memory at a time.
             let mut cursor = asked.sort(doc! { "b": 1, "p": 1 }).session(&mut *session).await?;
             while cursor.advance(session).await? {
                 around.read(&PageDocument::decode(cursor.current())?, &mut looking)?;
@@ -183,11 +184,11 @@ impl Shared {
         Ok(looking.into_iter().map(|looking| looking.found).collect())
     }
 
-    /// The seqs of records. One round trip.
+    /// Reads the seqs of records. One round trip.
     pub(super) async fn seqs(
         &self,
         session: &mut ClientSession,
-        number: Number,
+        number: StoredNumber,
         ids: &[&str],
     ) -> Result<HashMap<String, Seq>, TxnError> {
         let records = self.in_session(RECORDS);
@@ -201,14 +202,14 @@ impl Shared {
         Ok(found)
     }
 
-    /// Records with their texts, without their verdicts, as the generation sees them. One round trip, or two where some of
-    /// them were registered under another generation.
+    /// Reads records with their texts and without their verdicts, with the digests and fingerprints of this generation. One round
+    /// trip, or two if some of them were registered in another generation.
     pub(super) async fn texts(
         &self,
         session: &mut ClientSession,
         place: GenerationKey,
         ids: &[&str],
-    ) -> Result<Texts, TxnError> {
+    ) -> Result<RecordTexts, TxnError> {
         let records = self.in_session(RECORDS);
         let asked = records.find(among(place.number, ids)).projection(doc! { "verdict": 0 }).batch_size(BATCH);
         let mut cursor = asked.session(&mut *session).await?;
@@ -235,13 +236,13 @@ impl Shared {
         Ok(found)
     }
 
-    /// The signatures of records, for judges that compare them. One round trip.
+    /// Reads the signatures of records, for judges that compare them. One round trip.
     pub(super) async fn signatures(
         &self,
         session: &mut ClientSession,
         place: GenerationKey,
         ids: &[&str],
-    ) -> Result<Signatures, TxnError> {
+    ) -> Result<RecordSignatures, TxnError> {
         let all = self.in_session(SIGNATURES);
         let asked = all.find(signatures_among(place, ids)).projection(doc! { "signed": 1 });
         let mut cursor = asked.batch_size(BATCH).session(&mut *session).await?;
@@ -254,15 +255,15 @@ impl Shared {
         Ok(found)
     }
 
-    /// What is stored under an id. Outside a transaction.
-    pub(super) async fn stored(&self, number: Number, id: &RecordId) -> Result<Option<RecordDocument>, TxnError> {
+    /// Reads the record with this id, outside a transaction.
+    pub(super) async fn stored(&self, number: StoredNumber, id: &RecordId) -> Result<Option<RecordDocument>, TxnError> {
         let found = self.raw(RECORDS).find_one(doc! { "_id": documents::record_key(number, id) }).await?;
         Ok(found.map(|found| RecordDocument::decode(&found)).transpose()?)
     }
 }
 
 impl BucketQuery {
-    /// For each fingerprint the buckets that may hold others within `radius`, and those that it belongs to itself.
+    /// Returns a query of the buckets that may contain fingerprints within `radius` of each fingerprint, and of its own buckets.
     pub(super) fn around(fingerprints: &[Option<Fingerprint>], radius: Radius) -> Self {
         let mut probed: Vec<(BucketNumber, usize)> = Vec::new();
         for (at, fingerprint) in fingerprints.iter().enumerate() {
@@ -274,7 +275,7 @@ impl BucketQuery {
         Self { fingerprints: fingerprints.to_vec(), radius, probed }
     }
 
-    /// The filter of their pages; `None` if there are no buckets.
+    /// Returns the filter of the pages, or `None` if there are no buckets.
     fn filter(&self, place: GenerationKey) -> Option<Document> {
         let mut numbers: Vec<BucketNumber> = self.probed.iter().map(|(number, _)| *number).collect();
         numbers.dedup();
@@ -282,14 +283,15 @@ impl BucketQuery {
         (!numbers.is_empty()).then_some(among)
     }
 
-    /// Finds their pages, one more than [`FEW_PAGES`] if there are more.
-    pub(super) fn find(&self, place: GenerationKey) -> Option<Find> {
+    /// Returns the find command of the pages. It returns [`FEW_PAGES`] + 1 pages if there are more.
+    pub(super) fn find(&self, place: GenerationKey) -> Option<BoundedFind> {
         let filter = self.filter(place)?;
-        Some(Find::new(BLOCKS, filter, PageDocument::projection(), (FEW_PAGES + 1, PAGE_BYTES)))
+        Some(BoundedFind::new(BLOCKS, filter, PageDocument::projection(), FEW_PAGES + 1, PAGE_BYTES))
     }
 
-    /// What the buckets hold for each fingerprint, in the order of these, from all their pages. O(entries in the buckets).
-    fn read_all(&self, pages: &Rows) -> doppel_store::Result<Vec<Buckets>> {
+    /// Returns the contents of the buckets of each fingerprint, in the order of the fingerprints, from all their pages. O(entries
+    /// in the buckets).
+    fn read_all(&self, pages: &FoundRows) -> doppel_store::Result<Vec<BucketContents>> {
         let mut looking = self.looking();
         let pages = pages.iter().map(|page| PageDocument::decode(page?));
         let mut pages = pages.collect::<doppel_store::Result<Vec<_>>>()?;
@@ -298,49 +300,49 @@ impl BucketQuery {
         Ok(looking.into_iter().map(|looking| looking.found).collect())
     }
 
-    /// For each fingerprint, what will be found.
-    fn looking(&self) -> Vec<Looking> {
-        self.fingerprints.iter().map(|fingerprint| Looking::around(*fingerprint)).collect()
+    /// Returns an empty reader for each fingerprint.
+    fn looking(&self) -> Vec<BucketReader> {
+        self.fingerprints.iter().map(|fingerprint| BucketReader::around(*fingerprint)).collect()
     }
 
-    /// Reads a page for those fingerprints that its bucket is read for. Pages come in the order of buckets, then of pages.
-    fn read(&self, page: &PageDocument<'_>, looking: &mut [Looking]) -> doppel_store::Result<()> {
+    /// Reads a page for all fingerprints that need its bucket. The caller passes the pages sorted by bucket and page.
+    fn read(&self, page: &PageDocument<'_>, looking: &mut [BucketReader]) -> doppel_store::Result<()> {
         let first = self.probed.partition_point(|(number, _)| *number < page.bucket);
         let mut probed = self.probed[first..].iter().take_while(|(number, _)| *number == page.bucket);
         probed.try_for_each(|(_, at)| looking[*at].read(page, self.radius))
     }
 }
 
-/// The buckets of what may lie within `radius` of a fingerprint, and its own.
+/// Returns the buckets that may contain fingerprints within `radius`, and the buckets of the fingerprint itself.
 fn probed_buckets(fingerprint: Fingerprint, radius: Radius) -> impl Iterator<Item = BucketNumber> {
     let probed = probes::probes(radius.0).iter();
     let probed = probed.map(move |probe: &Probe| documents::bucket(probe.block, probe.value(fingerprint.0)));
     probed.chain(documents::buckets(fingerprint))
 }
 
-/// What one fingerprint's buckets hold, page by page.
-struct Looking {
+/// Collects the contents of the buckets of one fingerprint, page by page.
+struct BucketReader {
     fingerprint: Option<Fingerprint>,
-    found: Buckets,
+    found: BucketContents,
     seen: HashSet<Arc<str>>,
-    /// How many records the bucket that was read last has given.
+    /// The bucket of the last page, and the number of records that it has given.
     taken: (BucketNumber, usize),
 }
 
-impl Looking {
+impl BucketReader {
     fn around(fingerprint: Option<Fingerprint>) -> Self {
-        Self { fingerprint, found: Buckets::default(), seen: HashSet::new(), taken: (-1, 0) }
+        Self { fingerprint, found: BucketContents::default(), seen: HashSet::new(), taken: (-1, 0) }
     }
 
-    /// Reads a page; those of a bucket come ascending, one bucket after the other.
+    /// Reads a page. The pages of a bucket follow one another in ascending order.
     fn read(&mut self, page: &PageDocument<'_>, radius: Radius) -> doppel_store::Result<()> {
         let Some(fingerprint) = self.fingerprint else { return Ok(()) };
-        // The last one seen is the highest.
+        // The last page of a bucket is the highest.
         self.found.highest.insert(page.bucket, (page.page, page.pushed));
         if self.taken.0 != page.bucket {
             self.taken = (page.bucket, 0);
         }
-        // Of a bucket that has given its share, the number of its highest page is left to learn.
+        // A bucket that has given enough records is read on only for the number of its highest page.
         if self.taken.1 > POSTINGS_PER_KEY {
             return Ok(());
         }
@@ -357,17 +359,21 @@ impl Looking {
     }
 }
 
-/// The filter of what a generation has filed of records.
+/// Returns the filter of the signatures of records in a generation.
 pub(super) fn signatures_among(place: GenerationKey, ids: &[&str]) -> Document {
     let keys = ids.iter().map(|id| doc! { "c": place.number, "g": place.generation.0 as i32, "id": *id });
     doc! { "_id": { "$in": keys.map(Bson::from).collect::<Vec<_>>() } }
 }
 
-pub(super) fn among(number: Number, ids: &[&str]) -> Document {
+pub(super) fn among(number: StoredNumber, ids: &[&str]) -> Document {
     let keys: Vec<Bson> = ids.iter().map(|id| Bson::from(doc! { "c": number, "id": *id })).collect();
     doc! { "_id": { "$in": keys } }
 }
 
+/// Returns an Int32 field of a document.
+fn i32_of(document: &RawDocument, key: &str) -> doppel_store::Result<i32> {
+    document.get_i32(key).map_err(damaged)
+}
 pub(super) async fn next(
     cursor: &mut SessionCursor<RawDocumentBuf>,
     session: &mut ClientSession,
@@ -384,10 +390,11 @@ mod tests {
     use doppel_store::conformance::id;
 
     #[test]
-    fn a_full_page_of_the_longest_ids_has_no_more_bytes_than_a_find_reckons_with() {
+    fn the_limit_of_page_bytes_holds_for_a_full_page_of_the_longest_ids() {
         let longest = id(&"x".repeat(MAX_ID_BYTES));
         let entries = (0..PAGE_ENTRIES).map(|_| (Fingerprint(u64::MAX), longest.to_string()));
-        let mut page = documents::page(Number::MAX, (GenerationId(u32::MAX), BucketNumber::MAX, i32::MAX), entries);
+        let mut page =
+            documents::page(StoredNumber::MAX, (GenerationId(u32::MAX), BucketNumber::MAX, i32::MAX), entries);
         for name in ["c", "g", "blockName"] {
             page.remove(name);
         }

@@ -1,5 +1,5 @@
-//! Mending what the doctor found: a record's entries and signature are taken away and, if the record is there, made anew. Seq
-//! and verdict stay.
+//! Repairs the records that the doctor reported: deletes the entries and the signature of a record and, if the record exists,
+//! stores them again. Seq and verdict do not change.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use async_trait::async_trait;
 use mongodb::ClientSession;
 use mongodb::bson::doc;
 
-use super::Shared;
-use super::doctor::{Examined, is_of};
+use super::SharedStore;
+use super::doctor::{ExaminedGeneration, is_of};
 use super::documents::{
-    self, CHANGES, Page, RECORDS, REFILED, RecordDocument, SIGNATURES, SignatureDocument, encode_change, record_key,
+    self, CHANGES, PageKey, RECORDS, REFILED, RecordDocument, SIGNATURES, SignatureDocument, encode_change, record_key,
     signature_key,
 };
 use super::read::GenerationKey;
-use super::retry::{End, TxnError, Work};
+use super::retry::{TransactionEnd, TransactionWork, TxnError};
 use super::write::IndexWrites;
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::record::RecordId;
@@ -24,42 +24,44 @@ use doppel_core::schemes::statistics::Statistics;
 use doppel_store::changes::{LoggedChange, LoggedKind};
 use doppel_store::{Result, Seq, StoreError};
 
-impl Shared {
-    /// The profile of a generation, with the statistics frozen with it: which words are keys may depend on them.
+impl SharedStore {
+    /// Returns the profile of a generation with its stored statistics, because the choice of posting keys may depend on them.
     pub(super) async fn profile(&self, place: GenerationKey, settings: &Settings) -> Result<Profile> {
         let statistics = self.statistics(place.number, place.generation).await?;
         let statistics = statistics.map(|bytes| {
-            let damaged = || documents::damaged("the statistics of a generation cannot be read");
-            Statistics::decode(&bytes).map(Arc::new).ok_or_else(damaged)
+            Statistics::decode(&bytes)
+                .map(Arc::new)
+                .ok_or_else(|| documents::damaged("the statistics of a generation cannot be read"))
         });
         Ok(Profile::compile(settings, statistics.transpose()?))
     }
 
-    /// Files a record anew in one generation. `pages` hold entries of it that are in the wrong place.
+    /// Stores the signature and entries of a record again in one generation. `pages` are the pages with wrong entries of the
+    /// record.
     pub(super) async fn mend(
         &self,
         name: &CollectionName,
-        examined: &Examined<'_>,
+        examined: &ExaminedGeneration<'_>,
         id: &RecordId,
-        pages: BTreeSet<Page>,
+        pages: BTreeSet<PageKey>,
     ) -> Result<()> {
         let profile = self.profile(examined.place, examined.settings).await?;
-        let mut work = Mending { shared: self, name, examined, id, pages, profile };
+        let mut work = RepairTransaction { shared: self, name, examined, id, pages, profile };
         self.transact_queued(examined.place.number, &mut work).await
     }
 }
 
-struct Mending<'a> {
-    shared: &'a Shared,
+struct RepairTransaction<'a> {
+    shared: &'a SharedStore,
     name: &'a CollectionName,
-    examined: &'a Examined<'a>,
+    examined: &'a ExaminedGeneration<'a>,
     id: &'a RecordId,
-    pages: BTreeSet<Page>,
+    pages: BTreeSet<PageKey>,
     profile: Profile,
 }
 
-impl Mending<'_> {
-    /// The record's signatures: those stored, if they are of this version of it, else made again from its text.
+impl RepairTransaction<'_> {
+    /// Returns the stored signatures if they belong to this version of the record; otherwise computes them from its text.
     fn sign(&self, record: &RecordDocument, signature: Option<&SignatureDocument>) -> Result<Signed> {
         let profile = &self.profile;
         if let Some(stored) = signature.filter(|signature| is_of(signature, record))
@@ -71,14 +73,16 @@ impl Mending<'_> {
             };
             return Ok(signed);
         }
-        let unreadable = || StoreError::Internal(format!("record {} cannot be signed again; put it again", self.id));
-        let row = record.record.content.read().ok_or_else(unreadable)?;
+        let row =
+            record.record.content.read().ok_or_else(|| {
+                StoreError::Internal(format!("record {} cannot be signed again; put it again", self.id))
+            })?;
         Ok(profile.sign_stored(self.id, &row).1)
     }
 }
 
-impl Mending<'_> {
-    /// Logs that the record is filed otherwise now: instances remember what is filed where.
+impl RepairTransaction<'_> {
+    /// Logs that the lists of the record changed, because instances cache lists.
     async fn log(
         &self,
         session: &mut ClientSession,
@@ -93,14 +97,16 @@ impl Mending<'_> {
 }
 
 #[async_trait]
-impl Work for Mending<'_> {
+impl TransactionWork for RepairTransaction<'_> {
     type Answer = ();
 
-    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<()>, TxnError> {
-        let (shared, place, id) = (self.shared, self.examined.place, self.id);
+    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<TransactionEnd<()>, TxnError> {
+        let shared = self.shared;
+        let place = self.examined.place;
+        let id = self.id;
         let last = shared.latch(session, self.name, place.number).await?.commits;
         let (record, signature) = shared.both(session, place, id).await?;
-        // What a reindex has not filed yet is no business of the doctor's.
+        // A record that the reindex has not added yet is not repaired.
         let record = record.filter(|_| signature.is_some() || !self.examined.is_building);
         let signed = record.as_ref().map(|record| self.sign(record, signature.as_ref())).transpose()?;
         let mut from = self.pages.clone();
@@ -111,17 +117,17 @@ impl Work for Mending<'_> {
             shared.remove_empty_pages(session, place.number, &from).await?;
             let key = doc! { "_id": signature_key(place.number, place.generation, id) };
             shared.documents(SIGNATURES).delete_one(key).session(&mut *session).await?;
-            // What a generation that is being built has not filed yet is stored all the same.
+            // In a generation that is being built, a missing signature does not mean that the record was removed.
             if !self.examined.is_building {
                 self.log(session, last, LoggedKind::Removed).await?;
             }
-            return Ok(End::Commit(()));
+            return Ok(TransactionEnd::Commit(()));
         };
         let seq = record.record.seq;
         let mut highest = shared.highest_pages(session, place, signed.fingerprint().into_iter()).await?;
         let pairs = signature.filter(|old| old.seq == seq).map(|old| old.pairs).unwrap_or_default();
         let mut layout = IndexWrites::default();
-        layout.file((id, seq, &signed), place.generation, pairs, &mut highest);
+        layout.file(id, seq, &signed, place.generation, pairs, &mut highest);
         shared.push_entries(session, place.number, &layout).await?;
         shared.remove_empty_pages(session, place.number, &from).await?;
         shared.put_signatures(session, place.number, &layout.signatures, true).await?;
@@ -131,6 +137,6 @@ impl Work for Mending<'_> {
             shared.documents(RECORDS).update_one(key, digest).session(&mut *session).await?;
         }
         self.log(session, last, LoggedKind::Updated { seq }).await?;
-        Ok(End::Commit(()))
+        Ok(TransactionEnd::Commit(()))
     }
 }

@@ -1,8 +1,8 @@
-//! Transactions under a deadline, and what the server's errors mean.
+//! Transactions with a deadline, and the meanings of the errors of the server.
 //!
-//! [`Retry::transact`] runs a piece of work as one transaction (snapshot, majority) as often as it takes: a conflict or a
-//! lost primary means again from the start, an unknown commit means commit again, the deadline ends it. No wait in
-//! here is longer than what is left of the deadline.
+//! [`TransactionRunner::transact`] runs a piece of work as one transaction (snapshot, majority) as often as necessary. After a conflict or the
+//! loss of the primary, it runs the work again; after a commit with an unknown result, it commits again; the deadline ends both. No
+//! wait in this module is longer than the time until the deadline.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -15,20 +15,21 @@ use mongodb::{Client, ClientSession};
 
 use doppel_store::{Result, StoreError};
 
-/// Seconds after which a client may try again when there is no primary: an election takes about so long.
+/// Seconds after which a client may try again if there is no primary: about the duration of an election.
 const RETRY_AFTER_S: u32 = 2;
 /// Longest pause between attempts.
 const MAX_PAUSE: Duration = Duration::from_millis(100);
-/// Longest pause before the latch is tried again that another instance holds: well below the time of a transaction.
+/// Longest pause before another attempt to take a latch that another instance holds: much shorter than a transaction.
 const CONFLICT_PAUSE: Duration = Duration::from_millis(6);
 const DUPLICATE_KEY: i32 = 11_000;
 const WRITE_CONFLICT: i32 = 112;
 const UNAUTHORIZED: i32 = 13;
-/// The name of the database is that of another but for letter case.
+/// DatabaseDifferCase: the name of the database differs from the name of another database only by letter case.
 const OTHER_CASE: i32 = 13_297;
-/// SnapshotTooOld, SnapshotUnavailable: the instant of a snapshot is too old, or older than a change of the schema. A later one will do.
+/// SnapshotTooOld, SnapshotUnavailable: the time of a snapshot is too old, or older than a change of the schema. A later snapshot
+/// succeeds.
 const SNAPSHOT: [i32; 2] = [239, 246];
-/// Errors of a server or a router that pass by themselves, so that the same command may succeed a moment later.
+/// Transient errors of a server or a router: the same command may succeed a moment later.
 const PASSING: [i32; 16] = [
     24,     // LockTimeout
     46,     // LockBusy
@@ -48,18 +49,18 @@ const PASSING: [i32; 16] = [
     13_388, // StaleConfig
 ];
 
-/// Until when a call must have been answered.
+/// The time at which a call must have been answered.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Deadline {
+pub(super) struct CallDeadline {
     at: Instant,
 }
 
-impl Deadline {
+impl CallDeadline {
     pub(super) fn after(duration: Duration) -> Self {
         Self { at: Instant::now() + duration }
     }
 
-    /// `duration` after the request began; from now on where there is none.
+    /// Returns the deadline `duration` after the request began, or after now if the call has no request.
     pub(super) fn of_request(began: Option<Instant>, duration: Duration) -> Self {
         Self { at: began.unwrap_or_else(Instant::now) + duration }
     }
@@ -73,16 +74,17 @@ impl Deadline {
     }
 }
 
-/// Why an attempt did not succeed.
+/// The reason why an attempt failed.
 #[derive(Debug)]
 pub(super) enum TxnError {
-    /// The driver's error.
+    /// The error of the driver.
     Driver(Error),
-    /// What was read is no longer so; begin again.
+    /// The data changed after it was read. The transaction begins again.
     Conflict,
-    /// Perhaps done, perhaps lost with the primary that did it: the server's code for not knowing. Say it again.
+    /// The write may have been done, or may be lost with the primary that did it. Contains the code of the server. The write is
+    /// repeated.
     Unconfirmed(i32),
-    /// Final.
+    /// An error that no further attempt can avoid.
     Store(StoreError),
 }
 
@@ -98,54 +100,57 @@ impl From<StoreError> for TxnError {
     }
 }
 
-/// How an attempt wants to end.
+/// The way in which an attempt ends.
 #[derive(Debug)]
-pub(super) enum End<T> {
-    /// Make it so.
+pub(super) enum TransactionEnd<T> {
+    /// Commit the changes.
     Commit(T),
-    /// Change nothing.
+    /// Discard the changes.
     Abort(T),
 }
 
-/// What is done within one transaction, possibly several times.
+/// The work of one transaction. It may be attempted several times.
 #[async_trait]
-pub(super) trait Work: Send {
-    /// What it answers.
+pub(super) trait TransactionWork: Send {
+    /// The result of the work.
     type Answer: Send;
 
-    /// One attempt; everything it does goes through `session`.
-    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<Self::Answer>, TxnError>;
+    /// Makes one attempt. All reads and writes use `session`.
+    async fn attempt(
+        &mut self,
+        session: &mut ClientSession,
+    ) -> std::result::Result<TransactionEnd<Self::Answer>, TxnError>;
 }
 
-/// Attempts beyond the first, over all transactions of a store.
+/// Counts the transactions of a store and their attempts.
 #[derive(Debug, Default)]
-pub(super) struct Retry {
+pub(super) struct TransactionRunner {
     attempts: AtomicU64,
     transactions: AtomicU64,
 }
 
-impl Retry {
-    /// Transactions begun, and attempts they took.
+impl TransactionRunner {
+    /// Returns the number of transactions and the number of their attempts.
     pub(super) fn counts(&self) -> (u64, u64) {
         (self.transactions.load(Ordering::Relaxed), self.attempts.load(Ordering::Relaxed))
     }
 
-    /// Runs `work` until it commits, aborts by itself, fails for good or is late.
-    pub(super) async fn transact<W: Work>(
+    /// Runs `work` until it commits or aborts, fails with a final error, or reaches the deadline.
+    pub(super) async fn transact<W: TransactionWork>(
         &self,
         client: &Client,
-        deadline: Deadline,
+        deadline: CallDeadline,
         work: &mut W,
     ) -> Result<W::Answer> {
         self.transact_at_most(u32::MAX, client, deadline, work).await
     }
 
-    /// As [`Retry::transact`], but gives up after so many attempts.
-    pub(super) async fn transact_at_most<W: Work>(
+    /// As [`TransactionRunner::transact`], but stops after `most` attempts.
+    pub(super) async fn transact_at_most<W: TransactionWork>(
         &self,
         most: u32,
         client: &Client,
-        deadline: Deadline,
+        deadline: CallDeadline,
         work: &mut W,
     ) -> Result<W::Answer> {
         self.transactions.fetch_add(1, Ordering::Relaxed);
@@ -167,7 +172,7 @@ impl Retry {
                 }
                 TxnError::Driver(error) => return Err(fatal(&error)),
             }
-            // Whoever holds the latch is soon done, and an attempt to take it costs little.
+            // The holder of the latch commits soon, and an attempt to take the latch costs little.
             let paused =
                 if conflict { pause_below(CONFLICT_PAUSE, deadline).await } else { pause(attempt, deadline).await };
             if attempt + 1 == most || paused.is_err() {
@@ -178,25 +183,30 @@ impl Retry {
     }
 }
 
-/// One attempt with its commit. Dropped half-way, the session aborts what is not committed.
-async fn once<W: Work>(client: &Client, deadline: Deadline, work: &mut W) -> std::result::Result<W::Answer, TxnError> {
+/// Makes one attempt and commits it. If the future is dropped, the session aborts uncommitted changes.
+async fn once<W: TransactionWork>(
+    client: &Client,
+    deadline: CallDeadline,
+    work: &mut W,
+) -> std::result::Result<W::Answer, TxnError> {
     let mut session = client.start_session().await?;
     session.start_transaction().with_options(options(deadline)).await?;
     match work.attempt(&mut session).await? {
-        End::Abort(answer) => Ok(answer),
-        End::Commit(answer) => commit(&mut session, deadline).await.map(|()| answer),
+        TransactionEnd::Abort(answer) => Ok(answer),
+        TransactionEnd::Commit(answer) => commit(&mut session, deadline).await.map(|()| answer),
     }
 }
 
-async fn commit(session: &mut ClientSession, deadline: Deadline) -> std::result::Result<(), TxnError> {
-    // The outer limit would drop the commit and call it late; here it must be called unknown, a little earlier.
+async fn commit(session: &mut ClientSession, deadline: CallDeadline) -> std::result::Result<(), TxnError> {
+    // The outer timeout would report a commit as late. It must be reported as unknown, and therefore this limit is slightly
+    // earlier.
     let limit = deadline.at().checked_sub(Duration::from_millis(20)).unwrap_or(deadline.at());
     for attempt in 0.. {
         match tokio::time::timeout_at(limit, session.commit_transaction()).await {
             Ok(Ok(())) => return Ok(()),
-            // The server is sure that nothing was committed.
+            // The server guarantees that nothing was committed.
             Ok(Err(error)) if error.contains_label(TRANSIENT_TRANSACTION_ERROR) => return Err(TxnError::Driver(error)),
-            // It may have been committed. Committing again is safe, beginning again is not.
+            // The transaction may have been committed. It is safe to commit again, but not to begin again.
             Ok(Err(error)) if error.contains_label(UNKNOWN_TRANSACTION_COMMIT_RESULT) || is_passing(&error) => {
                 if pause(attempt, deadline).await.is_err() {
                     break;
@@ -210,7 +220,7 @@ async fn commit(session: &mut ClientSession, deadline: Deadline) -> std::result:
     Err(TxnError::Store(StoreError::Unknown("the database did not confirm the commit in time".into())))
 }
 
-fn options(deadline: Deadline) -> TransactionOptions {
+fn options(deadline: CallDeadline) -> TransactionOptions {
     TransactionOptions::builder()
         .read_concern(ReadConcern::snapshot())
         .write_concern(super::server::durable())
@@ -219,13 +229,13 @@ fn options(deadline: Deadline) -> TransactionOptions {
         .build()
 }
 
-/// Waits a random time that grows with the attempts; `Err` when the deadline comes first.
-pub(super) async fn pause(attempt: u32, deadline: Deadline) -> std::result::Result<(), ()> {
+/// Waits a random time that grows with the attempts. Returns `Err` if the deadline comes first.
+pub(super) async fn pause(attempt: u32, deadline: CallDeadline) -> std::result::Result<(), ()> {
     pause_below(Duration::from_millis(2 << attempt.min(6)).min(MAX_PAUSE), deadline).await
 }
 
-/// Waits a random time below `ceiling`; `Err` when the deadline comes first.
-async fn pause_below(ceiling: Duration, deadline: Deadline) -> std::result::Result<(), ()> {
+/// Waits a random time below `ceiling`. Returns `Err` if the deadline comes first.
+async fn pause_below(ceiling: Duration, deadline: CallDeadline) -> std::result::Result<(), ()> {
     let pause = ceiling.mul_f64(jitter());
     if pause >= deadline.left() {
         return Err(());
@@ -234,24 +244,24 @@ async fn pause_below(ceiling: Duration, deadline: Deadline) -> std::result::Resu
     Ok(())
 }
 
-/// A number in 0..1, different for every call and process: enough to keep rivals apart.
+/// Returns a number in 0..1 that differs for every call and process, so that competing instances do not stay in step.
 fn jitter() -> f64 {
     use std::hash::{BuildHasher, RandomState};
     (RandomState::new().hash_one(()) >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// Whether trying again from the start can help.
+/// True if another attempt from the start may succeed.
 pub(super) fn is_transient(error: &Error) -> bool {
     let again = code(error).is_some_and(|code| code == WRITE_CONFLICT || SNAPSHOT.contains(&code));
     again || is_passing(error) || error.contains_label(TRANSIENT_TRANSACTION_ERROR) || is_away(error)
 }
 
-/// Whether the error is one of [`PASSING`].
+/// True if the error is one of [`PASSING`].
 fn is_passing(error: &Error) -> bool {
     code(error).is_some_and(|code| PASSING.contains(&code))
 }
 
-/// Whether the error says that no primary could be reached, or that it is changing.
+/// True if the error means that no primary is reachable, or that the primary changes.
 pub(super) fn is_away(error: &Error) -> bool {
     // 91, 189, 11600, 11602, 10107, 13435, 13436: shutting down, stepping down or not primary; 6, 7, 89, 9001: network.
     const AWAY: [i32; 11] = [6, 7, 89, 91, 189, 9001, 10107, 11600, 11602, 13435, 13436];
@@ -264,7 +274,7 @@ pub(super) fn is_away(error: &Error) -> bool {
     }
 }
 
-/// The server's error code.
+/// Returns the error code of the server.
 pub(super) fn code(error: &Error) -> Option<i32> {
     match &*error.kind {
         ErrorKind::Command(command) => Some(command.code),
@@ -275,27 +285,31 @@ pub(super) fn code(error: &Error) -> Option<i32> {
     }
 }
 
-/// Whether a unique index refused.
+/// True if a unique index refused the document.
 pub(super) fn is_duplicate_key(error: &Error) -> bool {
     code(error) == Some(DUPLICATE_KEY)
 }
 
-/// Fails when an update command's reply reports write errors, which come without an error of the command. A duplicate key
-/// there means that another transaction created the same document first: a conflict. So comes, too, that no majority has
-/// confirmed the writes: whoever steps down meanwhile may lose them.
+/// Returns an error if the reply to an update command contains write errors, because the command itself succeeds then. A duplicate
+/// key means that another transaction created the same document first: a conflict. If no majority confirmed the writes, the error
+/// is [`TxnError::Unconfirmed`], because the writes are lost if the primary steps down.
 pub(super) fn check_reply(reply: &Document) -> std::result::Result<(), TxnError> {
-    let code_of = |error: &Document| error.get_i32("code").unwrap_or(0);
     if let Ok(errors) = reply.get_array("writeErrors") {
-        return match errors.first().and_then(|error| error.as_document()).map(code_of) {
+        return match errors.first().and_then(|error| error.as_document()).map(error_code) {
             Some(DUPLICATE_KEY | WRITE_CONFLICT) => Err(TxnError::Conflict),
             Some(code) if PASSING.contains(&code) => Err(TxnError::Conflict),
             code => Err(StoreError::Internal(format!("the database refused a write (code {code:?})")).into()),
         };
     }
-    reply.get_document("writeConcernError").map_or(Ok(()), |error| Err(TxnError::Unconfirmed(code_of(error))))
+    reply.get_document("writeConcernError").map_or(Ok(()), |error| Err(TxnError::Unconfirmed(error_code(error))))
 }
 
-/// The deadline came before a majority confirmed a write.
+/// Returns the code in an error document of a reply; 0 if it has none.
+fn error_code(error: &Document) -> i32 {
+    error.get_i32("code").unwrap_or(0)
+}
+
+/// Returns the error that the deadline came before a majority confirmed a write.
 pub(super) fn unconfirmed(code: i32) -> StoreError {
     StoreError::Unknown(format!("the database did not confirm the write by a majority in time (code {code})"))
 }
@@ -311,7 +325,7 @@ fn late(last: Option<Error>) -> StoreError {
     }
 }
 
-/// An error that no repetition mends, or that ended a call without repetition.
+/// Converts an error that no other attempt can avoid, or that ended a call without other attempts.
 pub(super) fn fatal(error: &Error) -> StoreError {
     match code(error) {
         Some(UNAUTHORIZED) => StoreError::Unavailable {
@@ -330,13 +344,14 @@ fn unavailable(error: &Error) -> StoreError {
     StoreError::Unavailable { reason: format!("{what} ({})", summary(error)), retry_after_s: RETRY_AFTER_S }
 }
 
-/// The database did not answer before the deadline.
+/// Returns the error that the database did not answer before the deadline.
 pub(super) fn no_answer() -> StoreError {
     let reason = "the database did not answer in time".into();
     StoreError::Unavailable { reason, retry_after_s: RETRY_AFTER_S }
 }
 
-/// The error in few words. Never the document it was about: servers repeat values in duplicate key messages.
+/// Describes the error in few words. Contains no part of the document, because the messages of the server about duplicate keys
+/// contain values.
 pub(super) fn summary(error: &Error) -> String {
     if code(error) == Some(OTHER_CASE) {
         return "there is a database whose name differs in letter case alone; write store.database as it is written"
@@ -365,7 +380,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_duplicate_key_in_a_reply_means_that_another_was_first() {
+    fn a_duplicate_key_in_a_reply_is_a_conflict() {
         let reply = doc! { "ok": 1, "writeErrors": [{ "index": 0, "code": DUPLICATE_KEY, "errmsg": "dup" }] };
         assert!(matches!(check_reply(&reply), Err(TxnError::Conflict)));
         let reply = doc! { "ok": 1, "writeErrors": [{ "index": 0, "code": 121, "errmsg": "validation" }] };
@@ -375,12 +390,12 @@ mod tests {
 
     #[test]
     fn a_commit_waits_for_the_journals_of_a_majority() {
-        let concern = options(Deadline::after(Duration::from_secs(1))).write_concern;
+        let concern = options(CallDeadline::after(Duration::from_secs(1))).write_concern;
         assert_eq!(concern.and_then(|concern| concern.journal), Some(true));
     }
 
     #[test]
-    fn a_write_that_no_majority_confirmed_is_not_taken_as_done() {
+    fn a_write_that_no_majority_confirmed_is_an_error() {
         let concern = doc! { "code": 189, "codeName": "PrimarySteppedDown", "errmsg": "stepped down while waiting" };
         let reply = doc! { "ok": 1, "n": 1, "nModified": 1, "writeConcernError": concern };
         assert!(matches!(check_reply(&reply), Err(TxnError::Unconfirmed(189))));
@@ -388,19 +403,22 @@ mod tests {
     }
 
     #[test]
-    fn errors_that_pass_are_told_apart_from_bugs() {
-        let error = |code: i32| doc! { "ok": 1, "writeErrors": [{ "index": 0, "code": code, "errmsg": "" }] };
+    fn transient_errors_are_conflicts_and_other_errors_are_final() {
         for code in [50, 133, 202, 250, 262, 11_601, 13_388] {
-            assert!(matches!(check_reply(&error(code)), Err(TxnError::Conflict)), "{code}");
+            assert!(matches!(check_reply(&write_error(code)), Err(TxnError::Conflict)), "{code}");
         }
-        // CannotImplicitlyCreateCollection is no error of a snapshot: nothing mends it but a migration.
+        // CannotImplicitlyCreateCollection is not an error of a snapshot: only a migration solves it.
         assert!(!SNAPSHOT.contains(&227) && !PASSING.contains(&227));
-        assert!(matches!(check_reply(&error(227)), Err(TxnError::Store(StoreError::Internal(_)))));
+        assert!(matches!(check_reply(&write_error(227)), Err(TxnError::Store(StoreError::Internal(_)))));
+    }
+
+    fn write_error(code: i32) -> Document {
+        doc! { "ok": 1, "writeErrors": [{ "index": 0, "code": code, "errmsg": "" }] }
     }
 
     #[tokio::test]
     async fn a_pause_never_outlasts_the_deadline() {
-        let deadline = Deadline::after(Duration::ZERO);
+        let deadline = CallDeadline::after(Duration::ZERO);
         assert!(pause(10, deadline).await.is_err() || deadline.left().is_zero());
     }
 }

@@ -1,8 +1,8 @@
-//! Migrations: the numbered files of `migrations/`, compiled in, and what is to be done with them.
+//! Migrations: the numbered files of `migrations/`, which are compiled in.
 //!
-//! Pure. [`plan`] compares the files with the list of applied migrations in a database. [`required`] adds the files up to the schema
-//! that this version needs, and [`compare`] compares that schema with the collections of a database. `migrate` carries out what is
-//! missing.
+//! This module has no side effects. [`plan`] compares the files with the list of applied migrations in a database. [`required`]
+//! computes the schema that this version needs from the files, and [`compare`] compares this schema with the collections of a
+//! database. `migrate` makes the changes.
 
 use mongodb::bson::{Bson, Document};
 use serde::Deserialize;
@@ -10,7 +10,6 @@ use sha2::{Digest as _, Sha256};
 
 use doppel_store::{Result, StoreError};
 
-/// Name and text of every migration, in order.
 const FILES: [(&str, &str); 5] = [
     ("0001_first_schema", include_str!("../../../migrations/0001_first_schema.json")),
     ("0002_reindex_and_decisions", include_str!("../../../migrations/0002_reindex_and_decisions.json")),
@@ -19,24 +18,24 @@ const FILES: [(&str, &str); 5] = [
     ("0005_checkpoints", include_str!("../../../migrations/0005_checkpoints.json")),
 ];
 
-/// One numbered change.
+/// A migration.
 #[derive(Clone, Debug)]
-pub(super) struct Migration {
+pub(super) struct SchemaMigration {
     pub(super) number: i32,
     pub(super) name: String,
     pub(super) checksum: String,
-    pub(super) content: Content,
+    pub(super) content: MigrationContent,
 }
 
-/// What a file says.
+/// The content of a migration file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Content {
+pub(super) struct MigrationContent {
     pub(super) summary: String,
     pub(super) collections: Vec<CollectionSchema>,
 }
 
-/// What is to be so of one collection.
+/// The changes of one collection.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CollectionSchema {
@@ -49,38 +48,38 @@ pub(super) struct CollectionSchema {
     pub(super) drop_indexes: Vec<String>,
     #[serde(default)]
     pub(super) shard: Option<serde_json::Value>,
-    /// Stages that make the documents anew and end with `$merge`; running them twice is running them once.
+    /// Stages of an aggregation that rewrites the documents and ends with `$merge`. They are idempotent.
     #[serde(default)]
     pub(super) rewrite: Vec<serde_json::Value>,
-    /// Whether the collection goes.
+    /// True if the collection is dropped.
     #[serde(default)]
     pub(super) drop: bool,
 }
 
-/// An index.
+/// An index of a collection.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct IndexSchema {
     pub(super) name: String,
     pub(super) key: serde_json::Value,
     #[serde(default)]
-    pub(super) unique: Unique,
-    /// The filter of the documents that it holds; all where there is none.
+    pub(super) unique: IndexUniqueness,
+    /// The filter of the documents that the index contains. Without a filter, it contains all documents.
     #[serde(default)]
     pub(super) partial: Option<serde_json::Value>,
 }
 
-/// Whether an index is unique.
+/// States whether an index is unique.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(from = "serde_json::Value")]
-pub(super) enum Unique {
+pub(super) enum IndexUniqueness {
     #[default]
     No,
     Yes,
     UnlessSharded,
 }
 
-impl From<serde_json::Value> for Unique {
+impl From<serde_json::Value> for IndexUniqueness {
     fn from(value: serde_json::Value) -> Self {
         match value {
             serde_json::Value::Bool(true) => Self::Yes,
@@ -90,64 +89,66 @@ impl From<serde_json::Value> for Unique {
     }
 }
 
-/// A migration that a database says was applied.
+/// A migration that was applied to a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Applied {
+pub(super) struct AppliedMigration {
     pub(super) number: i32,
     pub(super) name: String,
     pub(super) checksum: String,
     pub(super) at: String,
-    /// Whether its shard keys were applied too.
+    /// True if the shard keys were also applied.
     pub(super) sharded: bool,
 }
 
-/// How a migration stands.
+/// The state of a migration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Applied, when (RFC 3339, UTC).
+    /// The migration was applied at this time (RFC 3339, UTC).
     Applied(String),
-    /// Not yet applied.
+    /// The migration is not applied yet.
     Pending,
-    /// Applied on a replica set; its shard keys are still to be applied on this cluster.
+    /// The migration was applied on a replica set. Its shard keys must still be applied on this cluster.
     ShardKeysPending,
-    /// The file was changed after it was applied.
+    /// The file was changed after the migration was applied.
     Edited,
-    /// Applied by a newer doppel.
+    /// The migration was applied by a newer version of doppel.
     Unknown,
 }
 
-/// One line of `doppel migrate --status`.
+/// A line of `doppel migrate --status`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     /// Number and name of the file.
     pub name: String,
-    /// What it does.
+    /// The purpose of the migration.
     pub summary: String,
-    /// How it stands.
+    /// The state of the migration.
     pub state: State,
 }
 
-/// All migrations of this build.
-pub(super) fn migrations() -> Result<Vec<Migration>> {
+/// Returns all migrations of this build.
+pub(super) fn migrations() -> Result<Vec<SchemaMigration>> {
     FILES.iter().map(|(name, text)| parse(name, text)).collect()
 }
 
-fn parse(name: &str, text: &str) -> Result<Migration> {
-    let wrong = |reason: String| StoreError::Internal(format!("migration {name}: {reason}"));
+fn parse(name: &str, text: &str) -> Result<SchemaMigration> {
     let number = name.split('_').next().and_then(|number| number.parse().ok());
-    let content = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
+    let content = serde_json::from_str(text).map_err(|error| migration_error(name, &error.to_string()))?;
     let checksum = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
-    let number = number.ok_or_else(|| wrong("the name does not begin with a number".into()))?;
-    Ok(Migration { number, name: (*name).to_owned(), checksum, content })
+    let number = number.ok_or_else(|| migration_error(name, "the name does not begin with a number"))?;
+    Ok(SchemaMigration { number, name: (*name).to_owned(), checksum, content })
 }
 
-/// True if a migration names shard keys.
-pub(super) fn has_shard_keys(migration: &Migration) -> bool {
+fn migration_error(name: &str, reason: &str) -> StoreError {
+    StoreError::Internal(format!("migration {name}: {reason}"))
+}
+/// True if a migration contains shard keys.
+pub(super) fn has_shard_keys(migration: &SchemaMigration) -> bool {
     migration.content.collections.iter().any(|collection| collection.shard.is_some())
 }
 
-/// How every migration stands, those of this build first.
-pub(super) fn plan(migrations: &[Migration], applied: &[Applied], on_cluster: bool) -> Vec<Status> {
+/// Returns the state of every migration, those of this build first.
+pub(super) fn plan(migrations: &[SchemaMigration], applied: &[AppliedMigration], on_cluster: bool) -> Vec<Status> {
     let known = migrations.iter().map(|migration| {
         let found = applied.iter().find(|applied| applied.number == migration.number);
         let shards = has_shard_keys(migration);
@@ -165,7 +166,7 @@ pub(super) fn plan(migrations: &[Migration], applied: &[Applied], on_cluster: bo
     known.chain(newer).collect()
 }
 
-/// A collection as this version needs it.
+/// A collection of the schema that this version needs.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RequiredCollection {
     pub(super) name: String,
@@ -182,7 +183,7 @@ pub(super) struct RequiredIndex {
     pub(super) key: Document,
     pub(super) unique: bool,
     pub(super) partial: Option<Document>,
-    /// Whether another name will do: no query names the index.
+    /// True if the index may have any name, because no query names it.
     pub(super) any_name: bool,
 }
 
@@ -191,7 +192,7 @@ pub(super) struct RequiredIndex {
 pub(super) struct ActualCollection {
     pub(super) validator: Option<Document>,
     pub(super) indexes: Vec<ActualIndex>,
-    /// The shard key, [`ShardKey::Unknown`] where the user may not read it.
+    /// The shard key; [`ShardKey::Unknown`] if the user may not read it.
     pub(super) shard_key: ShardKey,
 }
 
@@ -213,23 +214,23 @@ pub(super) struct ActualIndex {
     pub(super) partial: Option<Document>,
 }
 
-/// One thing in which a database differs from the schema that this version needs.
+/// A difference between a database and the schema that this version needs.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Difference {
+pub(super) enum SchemaDifference {
     MissingCollection,
     Validator,
     MissingIndex(RequiredIndex),
-    /// An index of this name exists and is another one.
+    /// An index of this name exists and is different.
     OtherIndex(RequiredIndex),
-    /// A unique index that the shard key cannot keep unique.
+    /// A unique index that the shard key does not allow.
     UniqueIndex(String),
     MissingShardKey(Document),
-    /// Sharded by another key.
+    /// The collection has another shard key.
     OtherShardKey(Document),
 }
 
-impl Difference {
-    /// What is wrong with the collection `name`, and what mends it.
+impl SchemaDifference {
+    /// Describes the difference of the collection `name`, and how to repair it.
     pub(super) fn describe(&self, name: &str) -> String {
         let migrate = "run doppel migrate";
         match self {
@@ -258,8 +259,8 @@ fn in_words(key: &Document) -> String {
     fields.collect::<Vec<_>>().join(", ")
 }
 
-/// The schema that results from all of `migrations`, by collection in the order of their first mention.
-pub(super) fn required(migrations: &[Migration], on_cluster: bool) -> Result<Vec<RequiredCollection>> {
+/// Returns the schema that results from all of `migrations`. The collections have the order in which they first occur.
+pub(super) fn required(migrations: &[SchemaMigration], on_cluster: bool) -> Result<Vec<RequiredCollection>> {
     let mut all: Vec<RequiredCollection> = Vec::new();
     for collection in migrations.iter().flat_map(|migration| &migration.content.collections) {
         if collection.drop {
@@ -267,7 +268,8 @@ pub(super) fn required(migrations: &[Migration], on_cluster: bool) -> Result<Vec
             continue;
         }
         let at = all.iter().position(|known| known.name == collection.name).unwrap_or_else(|| {
-            let (name, indexes) = (collection.name.clone(), Vec::new());
+            let name = collection.name.clone();
+            let indexes = Vec::new();
             all.push(RequiredCollection { name, validator: None, indexes, shard_key: None });
             all.len() - 1
         });
@@ -291,7 +293,8 @@ pub(super) fn required(migrations: &[Migration], on_cluster: bool) -> Result<Vec
     Ok(all)
 }
 
-/// The index that sharding by a hashed key needs. `shardCollection` makes it where the collection is empty, and refuses elsewhere.
+/// Returns the index that a hashed shard key needs. `shardCollection` creates the index if the collection is empty, and otherwise
+/// returns an error.
 fn hashed_index(shard_key: &Document) -> Option<RequiredIndex> {
     let (field, kind) = shard_key.iter().next()?;
     let is_hashed = kind.as_str() == Some("hashed");
@@ -306,14 +309,15 @@ fn hashed_index(shard_key: &Document) -> Option<RequiredIndex> {
 
 impl RequiredIndex {
     pub(super) fn of(index: &IndexSchema, on_cluster: bool) -> Result<Self> {
-        let unique = index.unique == Unique::Yes || (index.unique == Unique::UnlessSharded && !on_cluster);
-        // Another name than the unique one has, so that both can be there while one takes the place of the other.
+        let unique =
+            index.unique == IndexUniqueness::Yes || (index.unique == IndexUniqueness::UnlessSharded && !on_cluster);
+        // The name differs from the name of the unique index, so that both can exist while one replaces the other.
         let name = match index.unique {
-            Unique::UnlessSharded if on_cluster => format!("{}_not_unique", index.name),
+            IndexUniqueness::UnlessSharded if on_cluster => format!("{}_not_unique", index.name),
             _ => index.name.clone(),
         };
         let partial = index.partial.as_ref().map(to_document).transpose()?;
-        let any_name = index.unique == Unique::UnlessSharded;
+        let any_name = index.unique == IndexUniqueness::UnlessSharded;
         Ok(Self { name, key: to_document(&index.key)?, unique, partial, any_name })
     }
 
@@ -322,51 +326,58 @@ impl RequiredIndex {
     }
 }
 
-/// True if two keys name the same fields in the same order with the same kinds, whatever the types of the numbers.
+/// True if two keys have the same fields in the same order with the same kinds. The types of numbers may differ.
 fn same_key(one: &Document, other: &Document) -> bool {
-    let kind = |value: &Bson| match value {
+    one.len() == other.len()
+        && one.iter().zip(other).all(|((field, kind), (other_field, other_kind))| {
+            field == other_field && without_number_type(kind) == without_number_type(other_kind)
+        })
+}
+
+/// Converts integers to doubles.
+fn without_number_type(value: &Bson) -> Bson {
+    match value {
         Bson::Int64(number) => Bson::Double(*number as f64),
         Bson::Int32(number) => Bson::Double(f64::from(*number)),
         other => other.clone(),
-    };
-    let fields = |key: &Document| key.iter().map(|(field, value)| (field.clone(), kind(value))).collect::<Vec<_>>();
-    fields(one) == fields(other)
+    }
 }
 
-/// The differences of one collection, in an order in which they can be mended while the service runs: what is missing before what
-/// is in the way.
-pub(super) fn compare(required: &RequiredCollection, actual: Option<&ActualCollection>) -> Vec<Difference> {
-    let Some(actual) = actual else { return vec![Difference::MissingCollection] };
+/// Returns the differences of one collection in an order in which they can be repaired while the service runs: missing parts before
+/// parts that must be removed.
+pub(super) fn compare(required: &RequiredCollection, actual: Option<&ActualCollection>) -> Vec<SchemaDifference> {
+    let Some(actual) = actual else { return vec![SchemaDifference::MissingCollection] };
     let mut differences = Vec::new();
     if required.validator.is_some() && required.validator != actual.validator {
-        differences.push(Difference::Validator);
+        differences.push(SchemaDifference::Validator);
     }
     for index in &required.indexes {
         let named = actual.indexes.iter().find(|other| other.name == index.name);
         let there = actual.indexes.iter().any(|other| index.is(other) && (index.any_name || other.name == index.name));
         match named {
             _ if there => {}
-            Some(_) => differences.push(Difference::OtherIndex(index.clone())),
-            None => differences.push(Difference::MissingIndex(index.clone())),
+            Some(_) => differences.push(SchemaDifference::OtherIndex(index.clone())),
+            None => differences.push(SchemaDifference::MissingIndex(index.clone())),
         }
     }
     let Some(key) = &required.shard_key else { return differences };
-    let is_prefix = |index: &ActualIndex| {
-        let first: Document = index.key.clone().into_iter().take(key.len()).collect();
-        same_key(&first, key)
-    };
-    let refused = actual.indexes.iter().filter(|index| index.unique && !is_prefix(index));
-    differences.extend(refused.map(|index| Difference::UniqueIndex(index.name.clone())));
+    let refused = actual.indexes.iter().filter(|index| index.unique && !begins_with(&index.key, key));
+    differences.extend(refused.map(|index| SchemaDifference::UniqueIndex(index.name.clone())));
     match &actual.shard_key {
         ShardKey::Key(actual) if same_key(actual, key) => {}
-        ShardKey::Key(_) => differences.push(Difference::OtherShardKey(key.clone())),
-        ShardKey::None => differences.push(Difference::MissingShardKey(key.clone())),
+        ShardKey::Key(_) => differences.push(SchemaDifference::OtherShardKey(key.clone())),
+        ShardKey::None => differences.push(SchemaDifference::MissingShardKey(key.clone())),
         ShardKey::Unknown => {}
     }
     differences
 }
 
-/// Refuses to go on where a file was edited or the database is newer.
+/// True if the first fields of an index key are the shard key.
+fn begins_with(index_key: &Document, shard_key: &Document) -> bool {
+    let first: Document = index_key.clone().into_iter().take(shard_key.len()).collect();
+    same_key(&first, shard_key)
+}
+/// Returns an error if a file was edited or the database is newer than this build.
 pub(super) fn check(plan: &[Status]) -> Result<()> {
     for Status { name, state, .. } in plan {
         let reason = match state {
@@ -379,7 +390,7 @@ pub(super) fn check(plan: &[Status]) -> Result<()> {
     Ok(())
 }
 
-/// A JSON object as BSON, keys in their order, numbers as Int32 where they fit.
+/// Converts a JSON object to BSON. The order of the keys is kept; numbers become Int32 if possible.
 pub(super) fn to_document(value: &serde_json::Value) -> Result<Document> {
     match to_bson(value) {
         Bson::Document(document) => Ok(document),
@@ -408,13 +419,13 @@ fn to_bson(value: &serde_json::Value) -> Bson {
 mod tests {
     use super::*;
 
-    fn applied(migration: &Migration, sharded: bool) -> Applied {
-        let Migration { number, name, checksum, content: _ } = migration.clone();
-        Applied { number, name, checksum, at: "2026-01-01T00:00:00Z".into(), sharded }
+    fn applied(migration: &SchemaMigration, sharded: bool) -> AppliedMigration {
+        let SchemaMigration { number, name, checksum, content: _ } = migration.clone();
+        AppliedMigration { number, name, checksum, at: "2026-01-01T00:00:00Z".into(), sharded }
     }
 
     #[test]
-    fn the_files_parse_and_are_numbered_without_gaps_and_none_is_left_out() {
+    fn all_files_are_compiled_in_and_numbered_without_gaps() {
         let numbers: Vec<i32> = migrations().unwrap().iter().map(|migration| migration.number).collect();
         assert_eq!(numbers, (1..=FILES.len() as i32).collect::<Vec<_>>());
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations");
@@ -429,13 +440,13 @@ mod tests {
         edited.checksum = "0".repeat(64);
         let error = check(&plan(&known, &[edited], false)).unwrap_err().to_string();
         assert!(error.contains("restore the file"), "{error}");
-        let newer = Applied { number: 9999, name: "9999_later".into(), ..applied(&known[0], false) };
+        let newer = AppliedMigration { number: 9999, name: "9999_later".into(), ..applied(&known[0], false) };
         let error = check(&plan(&known, &[newer], false)).unwrap_err().to_string();
         assert!(error.contains("9999_later") && error.contains("newer doppel"), "{error}");
     }
 
     #[test]
-    fn shard_keys_are_still_to_do_when_a_database_moves_to_a_cluster() {
+    fn shard_keys_are_pending_after_a_database_moves_to_a_cluster() {
         let known = migrations().unwrap();
         let done = [applied(&known[0], false)];
         assert!(matches!(plan(&known, &done, false)[0].state, State::Applied(_)));
@@ -444,33 +455,34 @@ mod tests {
     }
 
     fn actual(required: &RequiredCollection) -> ActualCollection {
-        let index = |index: &RequiredIndex| {
-            let RequiredIndex { name, key, unique, partial, .. } = index.clone();
-            ActualIndex { name, key, unique, partial }
-        };
         ActualCollection {
             validator: required.validator.clone(),
-            indexes: required.indexes.iter().map(index).collect(),
+            indexes: required.indexes.iter().map(actual_index).collect(),
             shard_key: required.shard_key.clone().map_or(ShardKey::None, ShardKey::Key),
         }
     }
 
+    fn actual_index(index: &RequiredIndex) -> ActualIndex {
+        let RequiredIndex { name, key, unique, partial, .. } = index.clone();
+        ActualIndex { name, key, unique, partial }
+    }
     #[test]
-    fn a_schema_has_the_latest_validator_of_each_collection_and_none_that_was_dropped() {
+    fn a_schema_has_the_latest_validators_and_no_dropped_collections() {
         let all = required(&migrations().unwrap(), true).unwrap();
-        let named = |name: &str| all.iter().find(|collection| collection.name == name);
-        assert!(named("latches").is_none(), "0003 drops it");
-        let validator = named("collections").and_then(|collection| collection.validator.clone()).unwrap();
+        assert!(all.iter().all(|collection| collection.name != "latches"), "0003 drops it");
+        let collections = all.iter().find(|collection| collection.name == "collections").unwrap();
+        let validator = collections.validator.clone().unwrap();
         assert!(!validator.to_string().contains("\"empty\""), "only 0001 and 0002 required this field");
         assert!(all.iter().all(|collection| compare(collection, Some(&actual(collection))).is_empty()));
-        assert!(compare(&all[0], None) == [Difference::MissingCollection]);
+        assert!(compare(&all[0], None) == [SchemaDifference::MissingCollection]);
     }
 
     #[test]
     fn the_schema_of_a_replica_set_differs_from_that_of_a_cluster_by_shard_keys_and_the_indexes_they_need() {
         let known = migrations().unwrap();
-        let (set, cluster) = (required(&known, false).unwrap(), required(&known, true).unwrap());
-        let moved: Vec<(String, Vec<Difference>)> = set
+        let set = required(&known, false).unwrap();
+        let cluster = required(&known, true).unwrap();
+        let moved: Vec<(String, Vec<SchemaDifference>)> = set
             .iter()
             .zip(&cluster)
             .map(|(set, cluster)| (cluster.name.clone(), compare(cluster, Some(&actual(set)))))
@@ -478,16 +490,10 @@ mod tests {
             .collect();
         let names: Vec<&str> = moved.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["records", "signatures", "blocks"]);
-        let in_short = |difference: &Difference| match difference {
-            Difference::MissingIndex(index) => format!("index {}", index.name),
-            Difference::UniqueIndex(name) => format!("unique {name}"),
-            Difference::MissingShardKey(key) => format!("key {}", in_words(key)),
-            other => format!("{other:?}"),
-        };
-        let records: Vec<String> = moved[0].1.iter().map(in_short).collect();
+        let records: Vec<String> = moved[0].1.iter().map(short_description).collect();
         assert_eq!(records, ["index order_not_unique", "index _id_hashed", "unique order", "key _id (hashed)"]);
-        assert_eq!(moved[2].1.iter().map(in_short).collect::<Vec<_>>(), ["key c, g, b"]);
-        // A cluster of an earlier version: the same index by another name.
+        assert_eq!(moved[2].1.iter().map(short_description).collect::<Vec<_>>(), ["key c, g, b"]);
+        // A cluster of an earlier version has the same index with another name.
         let mut earlier = actual(&cluster[1]);
         earlier
             .indexes
@@ -497,8 +503,16 @@ mod tests {
         assert!(compare(&cluster[1], Some(&earlier)).is_empty());
     }
 
+    fn short_description(difference: &SchemaDifference) -> String {
+        match difference {
+            SchemaDifference::MissingIndex(index) => format!("index {}", index.name),
+            SchemaDifference::UniqueIndex(name) => format!("unique {name}"),
+            SchemaDifference::MissingShardKey(key) => format!("key {}", in_words(key)),
+            other => format!("{other:?}"),
+        }
+    }
     #[test]
-    fn each_difference_says_what_mends_it() {
+    fn each_difference_states_its_remedy() {
         let all = required(&migrations().unwrap(), true).unwrap();
         let blocks = all.iter().find(|collection| collection.name == "blocks").unwrap();
         let mut changed = actual(blocks);
@@ -510,7 +524,11 @@ mod tests {
         assert!(said[0].contains("validator of blocks") && said[0].contains("doppel migrate"), "{said:?}");
         assert!(said[1].contains("index page") && said[2].contains("reshardCollection"), "{said:?}");
         changed.shard_key = ShardKey::Unknown;
-        assert_eq!(compare(blocks, Some(&changed)).len(), 2, "nothing is said of a key that nobody may read");
+        assert_eq!(
+            compare(blocks, Some(&changed)).len(),
+            2,
+            "a shard key that the user may not read causes no difference"
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Connecting, and which servers will do: a replica set or a cluster, recent enough, with a primary.
+//! Connects to MongoDB, and checks that the server is usable: a replica set or a cluster, recent enough, with a primary.
 
 use std::time::Duration;
 
@@ -10,30 +10,31 @@ use super::documents::{BLOCKS, COLLECTIONS, RECORDS, SIGNATURES};
 use super::retry;
 use doppel_store::{Result, StoreError};
 
-/// Oldest server that the promises were tried on.
+/// The oldest version of the server on which the guarantees were tested.
 const OLDEST: [i32; 2] = [6, 0];
-/// How far the clocks of a server and an instance may differ.
+/// Largest allowed difference between the clocks of a server and an instance.
 const MOST_SKEW: Duration = Duration::from_secs(2);
-/// How often the clocks are compared while running. Clocks drift by seconds in days, or jump when somebody sets them.
+/// Time between two comparisons of the clocks. Clocks drift by seconds in days, or jump when they are set.
 const WATCH_CLOCK_EVERY: Duration = Duration::from_secs(30);
-/// A crashed instance's transaction holds the latch of its collection for so long; beyond this it is worth a word.
+/// Number of seconds for which the transaction of a crashed instance may hold the latch of a collection without a warning.
 const LONG_TRANSACTIONS_S: i64 = 15;
 
-/// What kind of deployment answered.
+/// The kind of deployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Topology {
+pub(super) enum ServerTopology {
     ReplicaSet,
-    /// Behind mongos.
+    /// A sharded cluster behind mongos.
     Cluster,
 }
 
-/// What every write waits for: a majority of the members has it, in the journal and not only in memory. A replica set may be set
-/// up to call less a majority (`writeConcernMajorityJournalDefault`), so it is said with each.
+/// Returns the write concern of every write: a majority of the members has written it to the journal. A replica set may be
+/// configured to acknowledge before the journal is written (`writeConcernMajorityJournalDefault`), so that each write requests the
+/// journal.
 pub(super) fn durable() -> WriteConcern {
     WriteConcern::builder().w(Acknowledgment::Majority).journal(true).build()
 }
 
-/// The same for commands that the driver passes on as they are.
+/// Returns the same write concern for commands that the driver does not change.
 pub(super) fn durable_document() -> Document {
     doc! { "w": "majority", "j": true }
 }
@@ -42,12 +43,17 @@ fn wrong_uri(error: &mongodb::error::Error) -> StoreError {
     StoreError::Internal(format!("store.uri cannot be used: {}", retry::summary(error)))
 }
 
-/// A client for `uri` whose every wait is bounded: by `wait` for a server and a connection, by `pool` for connections; and whether
-/// it talks to one server whatever that is.
-pub(super) async fn client(uri: &str, wait: Duration, pool: u32) -> Result<(Client, bool)> {
+/// A client, and the kind of its connection.
+pub(super) struct ServerClient {
+    pub(super) client: Client,
+    /// True if the client uses one server only, whatever its role.
+    pub(super) is_direct: bool,
+}
+/// Returns a client for `uri`. Waits for a server or a connection are limited by `wait`, the number of connections by `pool`.
+pub(super) async fn client(uri: &str, wait: Duration, pool: u32) -> Result<ServerClient> {
     let options = options(uri, wait, pool).await?;
     let is_direct = options.direct_connection == Some(true);
-    Ok((Client::with_options(options).map_err(|error| wrong_uri(&error))?, is_direct))
+    Ok(ServerClient { client: Client::with_options(options).map_err(|error| wrong_uri(&error))?, is_direct })
 }
 
 async fn options(uri: &str, wait: Duration, pool: u32) -> Result<ClientOptions> {
@@ -56,7 +62,7 @@ async fn options(uri: &str, wait: Duration, pool: u32) -> Result<ClientOptions> 
     options.server_selection_timeout = Some(wait);
     options.connect_timeout = Some(wait);
     options.max_pool_size.get_or_insert(pool);
-    // What the promises rest on; a URI must not weaken it.
+    // The guarantees depend on these settings. The URI must not weaken them.
     options.read_concern = Some(ReadConcern::majority());
     options.write_concern = Some(durable());
     options.selection_criteria = Some(SelectionCriteria::ReadPreference(ReadPreference::Primary));
@@ -65,20 +71,21 @@ async fn options(uri: &str, wait: Duration, pool: u32) -> Result<ClientOptions> 
     Ok(options)
 }
 
-/// The server's time, in microseconds since 1970.
+/// Returns the time of the server in microseconds since 1970.
 pub(super) async fn time(client: &Client) -> mongodb::error::Result<u64> {
     let hello = client.database("admin").run_command(doc! { "hello": 1 }).await?;
     let time = hello.get_datetime("localTime").map_err(mongodb::error::Error::custom)?;
     Ok(u64::try_from(time.timestamp_millis()).unwrap_or(0) * 1_000)
 }
 
-/// Says how far the clock of this machine is from that of the server, where that is more than [`MOST_SKEW`]: times of records would not
-/// agree with those of other instances. `asked` and `answered` are the times here before and after the server was asked, in
-/// microseconds since 1970.
+/// Describes the difference between the clocks of this machine and the server if it is more than [`MOST_SKEW`], because times of
+/// records would disagree with those of other instances. `asked` and `answered` are the times of this machine before and after the
+/// request, in microseconds since 1970.
 fn clock_fault(hello: &Document, asked: u64, answered: u64) -> Option<String> {
     let time = hello.get_datetime("localTime").ok()?;
     let time = i128::from(time.timestamp_millis()) * 1_000;
-    let (behind, ahead) = (time - i128::from(answered), i128::from(asked) - time);
+    let behind = time - i128::from(answered);
+    let ahead = i128::from(asked) - time;
     let most = MOST_SKEW.as_micros() as i128;
     let (skew, direction) = if behind > most { (behind, "behind") } else { (ahead, "ahead of") };
     (skew > most).then(|| {
@@ -87,22 +94,24 @@ fn clock_fault(hello: &Document, asked: u64, answered: u64) -> Option<String> {
     })
 }
 
-/// Asks for `hello`; with the times here before and after, in microseconds since 1970.
+/// Sends `hello`. Returns the reply, and the times of this machine before and after the request, in microseconds since 1970.
 async fn timed_hello(database: &Database, own: fn() -> u64) -> mongodb::error::Result<(Document, u64, u64)> {
     let asked = own();
     let hello = database.run_command(doc! { "hello": 1 }).await?;
     Ok((hello, asked, own()))
 }
 
-/// Asks the server what it is and refuses what will not do. `own` is the time here, in microseconds since 1970.
-pub(super) async fn inspect((client, is_direct): &(Client, bool), own: fn() -> u64) -> Result<Topology> {
+/// Reads the properties of the server, and returns an error if it is not usable. `own` returns the time of this machine in
+/// microseconds since 1970.
+pub(super) async fn inspect(server: &ServerClient, own: fn() -> u64) -> Result<ServerTopology> {
+    let ServerClient { client, is_direct } = server;
     let admin = client.database("admin");
-    let anyone = || SelectionCriteria::ReadPreference(ReadPreference::Nearest { options: None });
     let asked = own();
-    let hello = admin.run_command(doc! { "hello": 1 }).selection_criteria(anyone()).await.map_err(|e| no_server(&e))?;
+    let hello = admin.run_command(doc! { "hello": 1 }).selection_criteria(any_member()).await;
+    let hello = hello.map_err(|error| no_server(&error))?;
     let answered = own();
     let topology = topology(&hello)?;
-    // With a replica set's name in the URI any member may answer first.
+    // If the URI names a replica set, any member may answer first.
     if *is_direct && hello.get_bool("secondary").unwrap_or(false) {
         return Err(StoreError::Internal(
             "store.uri connects to a secondary directly; leave directConnection out and name the replica set (replicaSet=…)".into(),
@@ -111,11 +120,11 @@ pub(super) async fn inspect((client, is_direct): &(Client, bool), own: fn() -> u
     if let Some(fault) = clock_fault(&hello, asked, answered) {
         return Err(StoreError::Internal(format!("{fault}, then start again")));
     }
-    let build = admin.run_command(doc! { "buildInfo": 1 }).selection_criteria(anyone()).await;
+    let build = admin.run_command(doc! { "buildInfo": 1 }).selection_criteria(any_member()).await;
     check_version(build.map_err(|error| retry::fatal(&error))?.get_str("version").unwrap_or_default())?;
     let parameter = doc! { "getParameter": 1, "transactionLifetimeLimitSeconds": 1 };
-    // Needs a right that an instance may well lack.
-    if let Ok(reply) = admin.run_command(parameter).selection_criteria(anyone()).await
+    // The command needs a privilege that an instance may lack.
+    if let Ok(reply) = admin.run_command(parameter).selection_criteria(any_member()).await
         && let Some(seconds) = whole(&reply, "transactionLifetimeLimitSeconds")
         && seconds > LONG_TRANSACTIONS_S
     {
@@ -127,7 +136,10 @@ pub(super) async fn inspect((client, is_direct): &(Client, bool), own: fn() -> u
     Ok(topology)
 }
 
-/// What the driver says of servers that it cannot use, and what that means. Waiting does not help where the last is true.
+fn any_member() -> SelectionCriteria {
+    SelectionCriteria::ReadPreference(ReadPreference::Nearest { options: None })
+}
+/// Messages of the driver about unusable servers: a part of the message, its meaning, and true if the error is permanent.
 const FAULTS: [(&str, &str, bool); 9] = [
     (
         "UnknownIssuer",
@@ -148,7 +160,7 @@ fn no_server(error: &mongodb::error::Error) -> StoreError {
     if !retry::is_away(error) {
         return retry::fatal(error);
     }
-    // The driver's words, with addresses and the reasons of each server; nothing of records is in them yet.
+    // The message of the driver contains addresses and the errors of each server, but no part of a record.
     let said = error.to_string();
     if said.contains("Set Name:") && !said.contains("Address:") {
         return StoreError::Internal(
@@ -175,7 +187,7 @@ fn no_server(error: &mongodb::error::Error) -> StoreError {
     }
 }
 
-/// Refuses the databases that MongoDB keeps for itself.
+/// Returns an error for databases that MongoDB uses itself.
 pub(super) fn check_database(name: &str) -> Result<()> {
     match name {
         "admin" | "config" | "local" => Err(StoreError::Internal(format!(
@@ -185,12 +197,12 @@ pub(super) fn check_database(name: &str) -> Result<()> {
     }
 }
 
-fn topology(hello: &Document) -> Result<Topology> {
+fn topology(hello: &Document) -> Result<ServerTopology> {
     if hello.get_str("msg").is_ok_and(|kind| kind == "isdbgrid") {
-        return Ok(Topology::Cluster);
+        return Ok(ServerTopology::Cluster);
     }
     if hello.contains_key("setName") {
-        return Ok(Topology::ReplicaSet);
+        return Ok(ServerTopology::ReplicaSet);
     }
     let remedy = match hello.get_bool("isreplicaset") {
         Ok(true) => "the replica set is not initiated; run once: mongosh --eval 'rs.initiate()'",
@@ -214,7 +226,7 @@ fn check_version(version: &str) -> Result<()> {
     )))
 }
 
-/// Checks that a primary takes writes now and that the clocks agree. A router always says that it does.
+/// Checks that the primary accepts writes and that the clocks agree. A router always reports that it accepts writes.
 ///
 /// # Errors
 /// [`StoreError::Unavailable`].
@@ -229,15 +241,15 @@ pub(super) async fn check_primary(database: &Database, own: fn() -> u64) -> Resu
     }
 }
 
-/// Checks that the primary of each shard answers for the collections that a registration reads and writes. A find without a shard key
-/// asks all shards that hold a part of the collection.
+/// Checks that the primary of each shard answers for the collections that a registration uses. A find without a shard key asks all
+/// shards that contain a part of the collection.
 ///
 /// # Errors
-/// [`StoreError::Unavailable`] where one does not answer.
+/// [`StoreError::Unavailable`] if a shard does not answer.
 pub(super) async fn check_shards(database: &Database) -> Result<()> {
     let checks = [COLLECTIONS, RECORDS, SIGNATURES, BLOCKS].map(|name| async move {
         let any = database.collection::<Document>(name);
-        // No filter on the key: no shard may be left out. Reading one document costs each shard a fraction of a millisecond.
+        // The filter is empty so that it reaches all shards. Reading one document costs each shard a fraction of a millisecond.
         any.find_one(doc! {}).projection(doc! { "_id": 1 }).await
     });
     for check in futures_util::future::join_all(checks).await {
@@ -246,14 +258,14 @@ pub(super) async fn check_shards(database: &Database) -> Result<()> {
     Ok(())
 }
 
-/// Compares the clocks every [`WATCH_CLOCK_EVERY`] and logs when they begin and cease to differ, until the store is closed or dropped.
-pub(super) async fn watch_clock(shared: std::sync::Weak<super::Shared>) {
+/// Compares the clocks every [`WATCH_CLOCK_EVERY`]. Logs when they begin and cease to differ, until the store is closed or dropped.
+pub(super) async fn watch_clock(shared: std::sync::Weak<super::SharedStore>) {
     let mut was_wrong = false;
     loop {
         tokio::time::sleep(WATCH_CLOCK_EVERY).await;
         let Some(shared) = shared.upgrade().filter(|shared| shared.check_open().is_ok()) else { return };
         let asking = timed_hello(&shared.database, shared.options.clock.micros);
-        // Where it fails, so does everything else, which says so.
+        // If the request fails, other requests also fail and report the error.
         let Ok(Ok((hello, asked, answered))) = tokio::time::timeout(shared.options.deadline, asking).await else {
             continue;
         };
@@ -267,7 +279,7 @@ pub(super) async fn watch_clock(shared: std::sync::Weak<super::Shared>) {
     }
 }
 
-/// A number of the server's, whatever its type.
+/// Returns a number in a reply of the server, whatever its type.
 pub(super) fn whole(document: &Document, key: &str) -> Option<i64> {
     use mongodb::bson::Bson;
     match document.get(key)? {
@@ -299,12 +311,12 @@ mod tests {
         assert!(error.contains("mongod --replSet rs0") && error.contains("rs.initiate()"), "{error}");
         let error = topology(&doc! { "isreplicaset": true }).unwrap_err().to_string();
         assert!(error.contains("rs.initiate()"), "{error}");
-        assert_eq!(topology(&doc! { "setName": "rs0" }).unwrap(), Topology::ReplicaSet);
-        assert_eq!(topology(&doc! { "msg": "isdbgrid" }).unwrap(), Topology::Cluster);
+        assert_eq!(topology(&doc! { "setName": "rs0" }).unwrap(), ServerTopology::ReplicaSet);
+        assert_eq!(topology(&doc! { "msg": "isdbgrid" }).unwrap(), ServerTopology::Cluster);
     }
 
     #[test]
-    fn a_clock_that_differs_from_the_servers_is_refused_with_how_far_and_which_way() {
+    fn a_clock_that_differs_is_refused_with_the_size_and_direction_of_the_difference() {
         let hello = doc! { "localTime": mongodb::bson::DateTime::from_millis(100_000) };
         for near in [98_000_000, 100_000_000, 102_000_000] {
             assert_eq!(clock_fault(&hello, near, near), None, "{near}");
@@ -318,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_too_old_is_refused_and_told_what_is_needed() {
+    fn a_server_that_is_too_old_is_refused_with_the_required_version() {
         for old in ["5.0.31", "4.4.9", "", "x"] {
             let error = check_version(old).unwrap_err().to_string();
             assert!(error.contains("6.0 or newer"), "{error}");

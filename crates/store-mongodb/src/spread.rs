@@ -1,31 +1,31 @@
-//! Spreading a new generation over the shards of a cluster, before it has documents to move.
+//! Spreads a new generation over the shards of a cluster before it has documents.
 //!
-//! `blocks` is sharded by ranges of (c, g, b). A new collection or generation has a range of its own behind all others, which lies on
-//! one shard until the balancer finds it large enough. So each new range is split into as many parts as there are shards, and each part
-//! is moved to its shard while it is empty. `records` and `signatures` are sharded by hashes and need none of that.
+//! `blocks` is sharded by ranges of (c, g, b). The range of a new collection or generation is behind all others and stays on one
+//! shard until the balancer finds it large enough. Therefore, each new range is split into as many parts as there are shards, and
+//! each empty part is moved to its shard. `records` and `signatures` are sharded by hashes and need no splits.
 //!
-//! Only speed depends on it: where the user lacks the right (`clusterManager`), or the cluster is busy, the balancer moves what grows.
+//! Only the speed depends on it: if the user lacks the privilege (`clusterManager`), or if the cluster is busy, the balancer moves
+//! the parts as they grow.
 
 use std::sync::Arc;
 
 use mongodb::bson::{Document, doc};
 
-use super::Shared;
-use super::documents::{BLOCKS, BUCKETS, BucketNumber, Number, generation_key};
+use super::SharedStore;
+use super::documents::{BLOCKS, BUCKETS, BucketNumber, StoredNumber, generation_key};
 use super::retry;
-use super::server::Topology;
+use super::server::ServerTopology;
 use doppel_store::GenerationId;
 
-/// The lowest bucket of each part, where the buckets are split into `parts` of equal size.
+/// Returns the lowest bucket of each part if the buckets are split into `parts` of equal size.
 fn bounds(parts: usize) -> Vec<BucketNumber> {
-    let bucket = |part: usize| BucketNumber::try_from(BUCKETS * part / parts.max(1)).unwrap_or(0);
-    (0..parts).map(bucket).collect()
+    (0..parts).map(|part| BucketNumber::try_from(BUCKETS * part / parts.max(1)).unwrap_or(0)).collect()
 }
 
-impl Shared {
-    /// Begins to spread the pages of a new generation. Returns at once.
-    pub(super) fn begin_to_spread(self: &Arc<Self>, number: Number, generation: GenerationId) {
-        if self.topology != Topology::Cluster {
+impl SharedStore {
+    /// Starts to spread the pages of a new generation, and returns at once.
+    pub(super) fn begin_to_spread(self: &Arc<Self>, number: StoredNumber, generation: GenerationId) {
+        if self.topology != ServerTopology::Cluster {
             return;
         }
         let shared = Arc::clone(self);
@@ -40,8 +40,8 @@ impl Shared {
         });
     }
 
-    /// Splits the pages of a generation and moves each part to a shard. Three commands a shard.
-    async fn spread_pages(&self, number: Number, generation: GenerationId) -> mongodb::error::Result<()> {
+    /// Splits the pages of a generation and moves each part to a shard. Two commands for each shard.
+    async fn spread_pages(&self, number: StoredNumber, generation: GenerationId) -> mongodb::error::Result<()> {
         let admin = self.client.database("admin");
         let listed = admin.run_command(doc! { "listShards": 1 }).await?;
         let shards = listed.get_array("shards").into_iter().flatten().filter_map(|shard| shard.as_document());
@@ -50,19 +50,20 @@ impl Shared {
             return Ok(());
         }
         let name = format!("{}.{BLOCKS}", self.database.name());
-        let key = |bucket: BucketNumber| -> Document {
-            let mut key = generation_key(number, generation);
-            key.insert("b", bucket);
-            key
-        };
         for (bucket, shard) in bounds(shards.len()).into_iter().zip(&shards) {
-            admin.run_command(doc! { "split": &name, "middle": key(bucket) }).await?;
-            admin.run_command(doc! { "moveChunk": &name, "find": key(bucket), "to": *shard }).await?;
+            let key = bucket_key(number, generation, bucket);
+            admin.run_command(doc! { "split": &name, "middle": &key }).await?;
+            admin.run_command(doc! { "moveChunk": &name, "find": key, "to": *shard }).await?;
         }
         Ok(())
     }
 }
 
+fn bucket_key(number: StoredNumber, generation: GenerationId, bucket: BucketNumber) -> Document {
+    let mut key = generation_key(number, generation);
+    key.insert("b", bucket);
+    key
+}
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,6 @@
-//! Dropping: what is dropped is off the list at once, and swept afterwards.
+//! Dropping collections and generations: a dropped one disappears at once, and its documents are deleted afterwards.
 //!
-//! A note in `dropped` outlives the process that sweeps; the next start goes on with what it finds there.
+//! A note in `dropped` remains if the process ends before all documents are deleted; the next start continues with the notes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,60 +10,70 @@ use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::documents::{
-    self, BLOCKS, CHANGES, CHECKPOINTS, COLLECTIONS, DECISIONS, DROPPED, Number, RECORDS, SIGNATURES, STATISTICS,
+    self, BLOCKS, CHANGES, CHECKPOINTS, COLLECTIONS, DECISIONS, DROPPED, RECORDS, SIGNATURES, STATISTICS, StoredNumber,
     generation_key, signatures_of,
 };
-use super::retry::{self, End, TxnError, Work};
-use super::{MongoStore, Shared, records_of};
+use super::retry::{self, TransactionEnd, TransactionWork, TxnError};
+use super::{MongoStore, SharedStore, records_of};
 use doppel_core::collection::CollectionName;
 use doppel_store::{GenerationId, Result};
 
-/// Pauses between attempts to sweep, doubled up to the last.
+/// The first pause between attempts; each pause is twice as long as the pause before, up to [`LAST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LAST_PAUSE: Duration = Duration::from_secs(60);
 
-/// What is to be swept: a collection, or one generation of it.
-type What = (Number, Option<GenerationId>);
+/// A dropped collection, or a dropped generation of a collection.
+#[derive(Clone, Copy)]
+pub(super) struct SweepTarget {
+    pub(super) number: StoredNumber,
+    pub(super) generation: Option<GenerationId>,
+}
 
-/// The note that says what is to be swept.
-pub(super) fn note(number: Number, generation: Option<GenerationId>) -> Document {
+/// Returns the note that documents must be deleted.
+pub(super) fn note(number: StoredNumber, generation: Option<GenerationId>) -> Document {
     match generation {
         None => doc! { "_id": number },
         Some(generation) => doc! { "_id": generation_key(number, generation) },
     }
 }
 
-fn noted(note: &Document) -> Option<What> {
+fn noted(note: &Document) -> Option<SweepTarget> {
     match note.get("_id")? {
-        Bson::Int32(number) => Some((*number, None)),
-        Bson::Document(key) => Some((key.get_i32("c").ok()?, Some(documents::generation_of(key.get_i32("g").ok()?)))),
+        Bson::Int32(number) => Some(SweepTarget { number: *number, generation: None }),
+        Bson::Document(key) => {
+            let generation = documents::generation_of(key.get_i32("g").ok()?);
+            Some(SweepTarget { number: key.get_i32("c").ok()?, generation: Some(generation) })
+        }
         _ => None,
     }
 }
 
-/// Takes a collection off the list and leaves a note that its documents are to be swept.
-struct Drop<'a> {
-    shared: &'a Shared,
+/// The transaction that deletes the document of a collection and stores a note that its other documents must be deleted.
+struct DropTransaction<'a> {
+    shared: &'a SharedStore,
     name: &'a CollectionName,
 }
 
 #[async_trait]
-impl Work for Drop<'_> {
-    type Answer = Option<Number>;
+impl TransactionWork for DropTransaction<'_> {
+    type Answer = Option<StoredNumber>;
 
-    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<Option<Number>>, TxnError> {
+    async fn attempt(
+        &mut self,
+        session: &mut ClientSession,
+    ) -> std::result::Result<TransactionEnd<Option<StoredNumber>>, TxnError> {
         let collections = self.shared.documents(COLLECTIONS);
         let gone = collections.find_one_and_delete(doc! { "_id": self.name.as_str() }).session(&mut *session).await?;
-        let Some(document) = gone else { return Ok(End::Abort(None)) };
+        let Some(document) = gone else { return Ok(TransactionEnd::Abort(None)) };
         let number = document.get_i32("number").map_err(documents::damaged)?;
         self.shared.documents(DROPPED).insert_one(note(number, None)).session(&mut *session).await?;
-        Ok(End::Commit(Some(number)))
+        Ok(TransactionEnd::Commit(Some(number)))
     }
 }
 
-pub(super) async fn drop_collection(shared: Arc<Shared>, name: &CollectionName) -> Result<bool> {
+pub(super) async fn drop_collection(shared: Arc<SharedStore>, name: &CollectionName) -> Result<bool> {
     let dropped = match shared.cached(name).await? {
-        Some(known) => shared.transact_queued(known.number, &mut Drop { shared: &shared, name }).await?,
+        Some(known) => shared.transact_queued(known.number, &mut DropTransaction { shared: &shared, name }).await?,
         None => None,
     };
     shared.cache.forget(name);
@@ -72,71 +82,72 @@ pub(super) async fn drop_collection(shared: Arc<Shared>, name: &CollectionName) 
         shared.posting_caches.forget(number);
         shared.full_lists.forget_all(number);
         shared.counts.forget(number);
-        tokio::spawn(sweep(shared, (number, None)));
+        tokio::spawn(sweep(shared, SweepTarget { number, generation: None }));
     }
     Ok(dropped.is_some())
 }
 
 impl MongoStore {
-    /// Sweeps what interrupted drops left.
+    /// Continues interrupted drops.
     pub(super) fn finish_drops(&self) {
         let shared = Arc::clone(&self.shared);
         tokio::spawn(async move {
             let Ok(mut cursor) = shared.documents(DROPPED).find(doc! {}).await else { return };
             while let Ok(true) = cursor.advance().await {
-                let what = cursor.deserialize_current().ok().and_then(|note| noted(&note));
-                if let Some(what) = what {
-                    sweep(Arc::clone(&shared), what).await;
+                let target = cursor.deserialize_current().ok().and_then(|note| noted(&note));
+                if let Some(target) = target {
+                    sweep(Arc::clone(&shared), target).await;
                 }
             }
         });
     }
 }
 
-/// Removes what was dropped: now, and once more when no registration is left that began before.
-pub(super) async fn sweep(shared: Arc<Shared>, what: What) {
+/// Deletes the documents of `target`: at once, and a second time when all registrations that began before the drop have ended.
+pub(super) async fn sweep(shared: Arc<SharedStore>, target: SweepTarget) {
     for round in 0..2 {
         if round == 1 {
             tokio::time::sleep((shared.options.deadline * 2).max(shared.options.staleness * 2)).await;
         }
         for attempt in 0_u32.. {
-            let Err(error) = sweep_once(&shared, what).await else { break };
+            let Err(error) = sweep_once(&shared, target).await else { break };
             if shared.check_open().is_err() {
                 return;
             }
             let reason = retry::summary(&error);
-            tracing::warn!(reason, "what was dropped is not swept yet; it is tried again, also after the next start");
+            tracing::warn!(
+                reason,
+                "dropped documents are not deleted yet; doppel tries again, also after the next start"
+            );
             tokio::time::sleep((FIRST_PAUSE * 2_u32.saturating_pow(attempt)).min(LAST_PAUSE)).await;
         }
     }
-    let (number, generation) = what;
-    if let Err(error) = shared.documents(DROPPED).delete_one(note(number, generation)).await {
-        tracing::warn!(reason = retry::summary(&error), "the note of what was swept stays until the next start");
+    if let Err(error) = shared.documents(DROPPED).delete_one(note(target.number, target.generation)).await {
+        tracing::warn!(reason = retry::summary(&error), "the note of a finished drop stays until the next start");
     }
 }
 
-async fn sweep_once(shared: &Shared, (number, generation): What) -> mongodb::error::Result<()> {
-    // An _id is an embedded document: a range of it is what an index can find.
-    let range = |from: Document, to: Document| doc! { "_id": { "$gte": from, "$lt": to } };
+async fn sweep_once(shared: &SharedStore, target: SweepTarget) -> mongodb::error::Result<()> {
+    let SweepTarget { number, generation } = target;
     let filters = match generation {
         None => {
-            let own = || range(doc! { "c": number }, doc! { "c": number + 1 });
+            let own = key_range(doc! { "c": number }, doc! { "c": number + 1 });
             vec![
                 (RECORDS, records_of(number)),
                 (SIGNATURES, records_of(number)),
                 (BLOCKS, doc! { "c": number }),
-                (STATISTICS, own()),
-                (DECISIONS, own()),
-                (CHANGES, own()),
-                (CHECKPOINTS, own()),
+                (STATISTICS, own.clone()),
+                (DECISIONS, own.clone()),
+                (CHANGES, own.clone()),
+                (CHECKPOINTS, own),
             ]
         }
         Some(generation) => {
-            let own = || range(generation_key(number, generation), generation_key(number, generation.next()));
+            let own = key_range(generation_key(number, generation), generation_key(number, generation.next()));
             vec![
                 (SIGNATURES, signatures_of(number, generation)),
                 (BLOCKS, generation_key(number, generation)),
-                (STATISTICS, own()),
+                (STATISTICS, own),
             ]
         }
     };
@@ -144,4 +155,9 @@ async fn sweep_once(shared: &Shared, (number, generation): What) -> mongodb::err
         shared.documents(name).delete_many(filter).await?;
     }
     Ok(())
+}
+
+/// Returns the filter of a range of `_id`. The index supports a range, but not a filter on fields of the embedded document.
+fn key_range(from: Document, to: Document) -> Document {
+    doc! { "_id": { "$gte": from, "$lt": to } }
 }

@@ -1,5 +1,5 @@
-//! Tasks: one document each. A partial unique index holds at most one unfinished task per collection; a change names the
-//! version it replaces.
+//! Tasks: one document for each. A partial unique index allows only one unfinished task of each collection. A change contains the
+//! version that it replaces.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::documents::{TASKS, decode_task, encode_task};
-use super::retry::{self, Deadline};
-use super::{MongoStore, Shared, server};
+use super::retry::{self, CallDeadline};
+use super::{MongoStore, SharedStore, server};
 use doppel_store::tasks::{KEPT_TASKS, TaskPut, TaskState, Tasks};
 use doppel_store::{Result, StoreError};
 
@@ -40,16 +40,16 @@ impl Tasks for MongoStore {
     }
 }
 
-/// How one attempt to write ended.
-enum Written {
+/// The outcome of one attempt to write a task.
+enum TaskWrite {
     Yes,
     /// Another version is stored, or none.
     Otherwise,
-    /// Its collection has an unfinished task, or had until now.
+    /// The collection has another unfinished task, or had one until now.
     Busy,
 }
 
-impl Shared {
+impl SharedStore {
     async fn tasks(&self, filter: Document) -> Result<Vec<TaskState>> {
         let reading = self.read(self.deadline(), || async {
             let tasks = self.documents(TASKS);
@@ -69,19 +69,19 @@ impl Shared {
         let mut outcome_unknown = false;
         for attempt in 0.. {
             match super::admin::within(deadline, self.write_task(&next)).await? {
-                Ok(Written::Yes) => {
+                Ok(TaskWrite::Yes) => {
                     if next.status.is_finished() {
                         self.forget_old_tasks(deadline).await?;
                     }
                     return Ok(TaskPut::Stored(next));
                 }
-                Ok(Written::Otherwise) => {
+                Ok(TaskWrite::Otherwise) => {
                     let stored = self.tasks(doc! { "_id": &next.id }).await?.pop();
-                    // Lost on the way back from the attempt before?
+                    // An earlier attempt may have succeeded without an answer.
                     let own = outcome_unknown && stored.as_ref() == Some(&next);
                     return Ok(if own { TaskPut::Stored(next) } else { TaskPut::Changed });
                 }
-                Ok(Written::Busy) => {
+                Ok(TaskWrite::Busy) => {
                     let other =
                         doc! { "collection": next.collection.as_str(), "open": true, "_id": { "$ne": &next.id } };
                     if let Some(other) = self.tasks(other).await?.pop() {
@@ -98,30 +98,30 @@ impl Shared {
         Err(StoreError::Unknown("the database did not confirm the write in time".into()))
     }
 
-    async fn write_task(&self, task: &TaskState) -> mongodb::error::Result<Written> {
+    async fn write_task(&self, task: &TaskState) -> mongodb::error::Result<TaskWrite> {
         let tasks = self.documents(TASKS);
         let document = encode_task(task).map_err(mongodb::error::Error::custom)?;
         if task.version > 1 {
             let filter = doc! { "_id": &task.id, "version": task.version as i64 - 1 };
             return match tasks.replace_one(filter, document).await {
-                Ok(replaced) if replaced.matched_count == 0 => Ok(Written::Otherwise),
-                Ok(_) => Ok(Written::Yes),
-                Err(error) if retry::is_duplicate_key(&error) => Ok(Written::Busy),
+                Ok(replaced) if replaced.matched_count == 0 => Ok(TaskWrite::Otherwise),
+                Ok(_) => Ok(TaskWrite::Yes),
+                Err(error) if retry::is_duplicate_key(&error) => Ok(TaskWrite::Busy),
                 Err(error) => Err(error),
             };
         }
         match tasks.insert_one(document).await {
-            Ok(_) => Ok(Written::Yes),
+            Ok(_) => Ok(TaskWrite::Yes),
             Err(error) if retry::is_duplicate_key(&error) => {
-                // Which of the two unique indexes refused? Its own id counts first.
+                // One of two unique indexes refused the task. The index of the id decides first.
                 let own = tasks.find_one(doc! { "_id": &task.id }).await?;
-                Ok(if own.is_some() { Written::Otherwise } else { Written::Busy })
+                Ok(if own.is_some() { TaskWrite::Otherwise } else { TaskWrite::Busy })
             }
             Err(error) => Err(error),
         }
     }
 
-    async fn forget_old_tasks(&self, deadline: Deadline) -> Result<()> {
+    async fn forget_old_tasks(&self, deadline: CallDeadline) -> Result<()> {
         let finished = self.read(deadline, || async {
             let tasks = self.documents(TASKS);
             let kept = tasks.find(doc! { "open": false }).projection(doc! { "_id": 1 }).sort(doc! { "_id": -1 });

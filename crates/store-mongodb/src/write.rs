@@ -1,4 +1,4 @@
-//! The commands by which a transaction changes the index.
+//! The commands with which a transaction changes the index.
 
 use std::collections::BTreeMap;
 
@@ -6,29 +6,33 @@ use hashbrown::HashMap;
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::Shared;
-use super::documents::{self, BLOCKS, BucketNumber, Number, PAGE_ENTRIES, Page, SIGNATURES, SignatureDocument};
+use super::SharedStore;
+use super::documents::{
+    self, BLOCKS, BucketNumber, PAGE_ENTRIES, PageKey, SIGNATURES, SignatureDocument, StoredNumber,
+};
 use super::retry::{TxnError, check_reply};
 use doppel_core::record::RecordId;
 use doppel_core::schemes::profile::Signed;
 use doppel_core::verdict::Fingerprint;
 use doppel_store::{GenerationId, Seq};
 
-/// What is to be filed of records: their signatures, and entries on pages.
+/// The signatures and page entries that a transaction adds.
 #[derive(Default)]
 pub(super) struct IndexWrites {
     pub(super) signatures: Vec<SignatureDocument>,
-    entries: BTreeMap<Page, Vec<(Fingerprint, RecordId)>>,
+    entries: BTreeMap<PageKey, Vec<(Fingerprint, RecordId)>>,
 }
 
 impl IndexWrites {
-    /// Files a record in a generation, on the pages after those of `highest`, which is kept up to date.
+    /// Adds a record to a generation, on the next pages after `highest`, and updates `highest`.
     pub(super) fn file(
         &mut self,
-        (id, seq, signed): (&RecordId, Seq, &Signed),
+        id: &RecordId,
+        seq: Seq,
+        signed: &Signed,
         generation: GenerationId,
         pairs: Vec<Seq>,
-        highest: &mut Highest,
+        highest: &mut HighestPages,
     ) {
         let pages = signed.fingerprint().map(|fingerprint| take_pages(fingerprint, highest));
         let signature = SignatureDocument { pairs, ..SignatureDocument::of(id, generation, seq, signed, pages) };
@@ -41,25 +45,25 @@ impl IndexWrites {
     }
 }
 
-impl Shared {
-    /// Takes entries of records off pages. One command.
+impl SharedStore {
+    /// Removes entries of records from pages. One command.
     pub(super) async fn take_entries(
         &self,
         session: &mut ClientSession,
-        number: Number,
-        from: &[(Page, RecordId)],
+        number: StoredNumber,
+        from: &[(PageKey, RecordId)],
     ) -> Result<(), TxnError> {
         let pulls = from.iter().map(|(page, id)| documents::pull_statement(number, *page, id));
         self.update(session, BLOCKS, pulls.collect()).await
     }
 
-    /// Removes those of the pages that hold nothing any more. One command. A page after a removed one keeps its number; where the
-    /// highest goes, its number is given again.
+    /// Removes those of the pages that are empty. One command. The pages after a removed page keep their numbers; if the highest
+    /// page is removed, its number is used again.
     pub(super) async fn remove_empty_pages(
         &self,
         session: &mut ClientSession,
-        number: Number,
-        pages: &[(Page, RecordId)],
+        number: StoredNumber,
+        pages: &[(PageKey, RecordId)],
     ) -> Result<(), TxnError> {
         if pages.is_empty() {
             return Ok(());
@@ -73,11 +77,11 @@ impl Shared {
         check_reply(&self.database.run_command(command).session(&mut *session).await?)
     }
 
-    /// Files entries on pages, several on one page at once. One command.
+    /// Adds entries to pages, all entries of a page at once. One command.
     pub(super) async fn push_entries(
         &self,
         session: &mut ClientSession,
-        number: Number,
+        number: StoredNumber,
         layout: &IndexWrites,
     ) -> Result<(), TxnError> {
         let entries = layout.entries.iter();
@@ -85,11 +89,11 @@ impl Shared {
         self.update(session, BLOCKS, statements.collect()).await
     }
 
-    /// The signatures of a record, one for each generation, in place of earlier ones if there are any. One command.
+    /// Stores the signatures of a record, one for each generation. Replaces earlier signatures if `replace` is true. One command.
     pub(super) async fn put_signatures(
         &self,
         session: &mut ClientSession,
-        number: Number,
+        number: StoredNumber,
         signatures: &[SignatureDocument],
         replace: bool,
     ) -> Result<(), TxnError> {
@@ -104,7 +108,7 @@ impl Shared {
         self.insert(session, SIGNATURES, &documents.collect::<Vec<_>>()).await
     }
 
-    /// Inserts documents; a duplicate key is a conflict. One command.
+    /// Inserts documents. A duplicate key is a conflict. One command.
     pub(super) async fn insert(
         &self,
         session: &mut ClientSession,
@@ -118,7 +122,7 @@ impl Shared {
         }
     }
 
-    /// Deletes documents by their keys. One command, if there are any.
+    /// Deletes documents by their keys. One command if there are keys, otherwise none.
     pub(super) async fn delete(
         &self,
         session: &mut ClientSession,
@@ -132,7 +136,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Updates documents, in order; a duplicate key is a conflict. One command.
+    /// Updates documents in order. A duplicate key is a conflict. One command.
     pub(super) async fn update(
         &self,
         session: &mut ClientSession,
@@ -147,11 +151,11 @@ impl Shared {
     }
 }
 
-/// The highest page of each bucket that has one, and how often it was pushed to.
-pub(super) type Highest = HashMap<BucketNumber, (i32, i32)>;
+/// The highest page of each bucket that has pages, and the number of entries that were added to it.
+pub(super) type HighestPages = HashMap<BucketNumber, (i32, i32)>;
 
-/// The page that the next entry of a bucket goes to: the highest, or the one after it when that has been pushed to often enough.
-/// An older page is never reopened, whatever room it has.
+/// Returns the page for the next entry of a bucket: the highest page, or a new page if [`PAGE_ENTRIES`] entries were added to the
+/// highest. An older page gets no more entries, even if it has room.
 fn next_page(highest: Option<&(i32, i32)>) -> i32 {
     match highest {
         None => 0,
@@ -160,8 +164,9 @@ fn next_page(highest: Option<&(i32, i32)>) -> i32 {
     }
 }
 
-/// The pages that a fingerprint's entries go to, see [`next_page`]; counts them as pushed, for several records in one transaction.
-pub(super) fn take_pages(fingerprint: Fingerprint, highest: &mut Highest) -> [i32; 4] {
+/// Returns the pages for the entries of a fingerprint (see [`next_page`]) and counts the entries in `highest`, so that one
+/// transaction can add several records.
+pub(super) fn take_pages(fingerprint: Fingerprint, highest: &mut HighestPages) -> [i32; 4] {
     documents::buckets(fingerprint).map(|bucket| {
         let page = next_page(highest.get(&bucket));
         let pushed = highest.get(&bucket).filter(|(highest, _)| *highest == page).map_or(0, |(_, pushed)| *pushed);
@@ -175,10 +180,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_page_gives_way_to_the_next_and_no_older_one_is_used_again() {
+    fn entries_go_to_the_highest_page_or_to_a_new_page_if_it_is_full() {
         let fingerprint = Fingerprint(0x0001_0002_0003_0004);
         let [first, second, third, fourth] = documents::buckets(fingerprint);
-        let mut highest = Highest::from([(first, (0, 1)), (second, (4, PAGE_ENTRIES - 1)), (third, (4, PAGE_ENTRIES))]);
+        let mut highest =
+            HighestPages::from([(first, (0, 1)), (second, (4, PAGE_ENTRIES - 1)), (third, (4, PAGE_ENTRIES))]);
         assert!(![first, second, third].contains(&fourth));
         assert_eq!(take_pages(fingerprint, &mut highest), [0, 4, 5, 0]);
         assert_eq!(take_pages(fingerprint, &mut highest), [0, 5, 5, 0]);

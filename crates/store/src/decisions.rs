@@ -103,7 +103,7 @@ impl Decision {
     }
 }
 
-/// What came of a ruling.
+/// The result of a ruling.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ruled {
     /// The ruling was added; the decision contains it.
@@ -180,16 +180,16 @@ pub trait Decisions {
     async fn decisions(&self, name: &CollectionName, after: Option<&RecordPair>, limit: usize)
     -> Result<Vec<Decision>>;
 
-    /// Puts a whole decision in place of what was ruled about its pair: for moving collections between stores. The records need not be
-    /// there yet. Who puts decisions before records must call [`Decisions::drop_orphaned_decision`] at the end.
+    /// Stores a whole decision and replaces all rulings about its pair: for moving collections between stores. The records need not exist
+    /// yet. A caller that stores decisions before records must call [`Decisions::drop_orphaned_decision`] at the end.
     ///
     /// # Errors
     /// `UnknownCollection`. The number of rulings is not checked.
     async fn put_decision(&self, name: &CollectionName, decision: Decision) -> Result<()>;
 }
 
-/// Returns the decisions of a collection that name a record that is not there: each pair, with the id of a record that is missing.
-/// Earlier builds left such decisions when a record was deleted while somebody decided about it. Memory: these pairs.
+/// Returns the decisions of a collection about a record that does not exist: each pair, with the id of a missing record. Earlier versions
+/// left such decisions if a record was deleted during a decision about it. Memory: these pairs.
 ///
 /// # Errors
 /// `UnknownCollection`.

@@ -127,8 +127,8 @@ pub trait Generations {
     /// Makes a complete generation the live one, with its settings. The previous live generation becomes a complete standby generation. Lookups continue during the
     /// call; each uses only one of the two generations. Does nothing if the generation is live already.
     ///
-    /// The generation lacks the pairs of records that were registered while it was not live. So the pairs of the generation that was
-    /// live stay in force beside its own ([`CollectionState::pair_sources`]) until [`Generations::complete_pairs`].
+    /// The generation lacks the pairs of records that were registered while it was not live. Therefore, the pairs of the previous live
+    /// generation remain valid in addition ([`CollectionState::pair_sources`]) until [`Generations::complete_pairs`].
     ///
     /// # Errors
     /// `UnknownCollection`; `UnknownGeneration`; `GenerationBuilding`.

@@ -578,14 +578,14 @@ pub trait Store:
     /// the registration is `write_once` and a record with other content has the id; `IndexFull`.
     async fn register(&self, registration: Registration, judge: Arc<dyn Judge>) -> Result<Registered>;
 
-    /// Removes a record everywhere, with all decisions about it; whether it was there.
+    /// Removes a record and all decisions about it. Returns true if the record existed.
     ///
     /// # Errors
     /// `UnknownCollection`.
     async fn remove(&self, collection: &CollectionName, id: &RecordId) -> Result<bool>;
 
-    /// Removes a record everywhere if `condition` holds; true if the record was removed. The condition is compared with what is
-    /// stored in the same atomic step as the removal: a change that was acknowledged before the removal is never lost to it.
+    /// Removes a record and all decisions about it if `condition` holds. Returns true if the record was removed. The condition is checked
+    /// in the same atomic step as the removal, so that a change that was acknowledged before the removal is never lost.
     ///
     /// # Errors
     /// `UnknownCollection`. A condition that does not hold, and an id that no record has, give `false`.

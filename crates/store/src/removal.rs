@@ -1,8 +1,8 @@
 //! Removing a record only under a condition, for callers that first look at a record and then remove the record.
 //!
 //! The look and the removal are two steps. Between them a client may change the record, a person may decide about it, or an
-//! operator may change the settings. So the caller says what it has seen, and the store compares that with what is stored in the same
-//! atomic step as the removal.
+//! operator may change the settings. Therefore, the caller passes the state that it has seen, and the store compares it with the stored
+//! state in the same atomic step as the removal.
 
 use std::sync::Arc;
 
@@ -24,9 +24,9 @@ pub struct RecordVersion {
 }
 
 impl StoredRecord {
-    /// The version of the record. O(bytes of the content).
+    /// Returns the version of the record. O(bytes of the content).
     pub fn version(&self) -> RecordVersion {
-        // A time holds no NUL, so the first NUL ends it.
+        // A time contains no NUL, so that the first NUL ends it.
         let hash = Sha256::new().chain_update(&self.stored_at);
         let hash = match &self.content {
             Content::Row(row) => hash.chain_update([0, 0]).chain_update(row.as_bytes()),
@@ -47,14 +47,14 @@ pub struct KeptDuplicate {
     pub id: RecordId,
     /// The version of the record that stays.
     pub version: RecordVersion,
-    /// The ids of the whole set, ascending.
+    /// The ids of all records of the set, in ascending order.
     pub set: Arc<[RecordId]>,
 }
 
-/// What must hold for [`Store::remove_if`](super::Store::remove_if) to remove a record.
+/// The conditions under which [`Store::remove_if`](super::Store::remove_if) removes a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemovalCondition {
-    /// The number of the collection: another collection may have taken the name.
+    /// The number of the collection, because another collection may have the name now.
     pub collection: CollectionNumber,
     /// The version of the record to be removed.
     pub version: RecordVersion,

@@ -23,7 +23,7 @@ pub async fn one_request<F: Future>(work: F) -> F::Output {
     }
 }
 
-/// Makes `work` a part of the request that calls this, also in a task of its own. Outside of a request, `work` is what it was.
+/// Makes `work` a part of the request that calls this, also if `work` runs in a separate task. Outside of a request, `work` is unchanged.
 pub fn continued<F: Future>(work: F) -> impl Future<Output = F::Output> {
     let began = began();
     async move {

@@ -1,9 +1,9 @@
 //! Group commit: registrations and removals of a collection that wait at the same moment share a transaction.
 //!
-//! Most of what a change costs is the transaction around it, and transactions of one collection exclude each other (see `latch`). So
-//! one of them runs at a time; what arrives meanwhile joins the next, in the order of arrival. `batch` is the transaction; what the
-//! next will ask for is read while it is written (`ahead`). A member that cannot be written, or whose judge panics, fails alone: the
-//! others are tried again without it.
+//! The transaction is the largest part of the cost of a change, and transactions of one collection exclude each other (see
+//! `latch`). Therefore, one transaction runs at a time; changes that arrive meanwhile join the next transaction in the order of
+//! arrival. `batch` is the transaction; `ahead` reads for the next batch while a batch is written. If a member cannot be written or
+//! its judge panics, only this member fails: the others are tried again without it.
 
 mod ahead;
 mod batch;
@@ -18,69 +18,71 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio_util::task::AbortOnDropHandle;
 
-use self::batch::{Batch, Times};
-use super::Shared;
-use super::admin::Known;
-use super::documents::Number;
+use self::batch::{CommitBatch, StageTimes};
+use super::SharedStore;
+use super::admin::CachedCollection;
+use super::documents::StoredNumber;
 use super::latch::{MAX_YIELD, busy};
-use super::retry::Deadline;
+use super::retry::CallDeadline;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_store::rules::plan::Moment;
 use doppel_store::stages::{Span, Stage};
 use doppel_store::{Judge, Registered, Registration, RemovalCondition, Result, Seq, StoreError};
 
-/// Changes of one transaction. What a transaction costs by itself is spread thin by then, and one that is longer holds the latch
-/// longer than others like to wait.
+/// Largest number of changes of one transaction. At this size, the fixed cost of a transaction is a small part of the cost of each
+/// change, and a longer transaction holds the latch too long for the others.
 const MAX_BATCH_MEMBERS: usize = 64;
-/// Their rows together, bytes: a transaction may write 16 MB in one entry of the log, and signatures come on top.
+/// Largest size of the rows of one transaction in bytes. A transaction may write 16 MB in one entry of the oplog, and signatures
+/// are added to the rows.
 const MAX_BATCH_BYTES: usize = 1 << 20;
-/// Their keys together: for each 32 that the cache does not know there is a find, one after the other, and what these give is in memory.
+/// Largest number of keys of one transaction. The transaction sends one find for each 32 keys that the cache does not contain, and
+/// keeps the results in memory.
 const MAX_BATCH_KEYS: usize = 4096;
 
-/// A change of the index.
+/// A change of a record, and thereby of the index.
 #[derive(Clone)]
-enum Change {
+enum RecordChange {
     Register {
         registration: Arc<Registration>,
         judge: Arc<dyn Judge>,
     },
-    /// With a condition only if it holds.
+    /// Removes a record; if there is a condition, only if the condition holds.
     Remove {
         id: RecordId,
         condition: Option<Arc<RemovalCondition>>,
     },
 }
 
-/// What came of a change.
-enum Changed {
+/// The result of a change.
+enum ChangeOutcome {
     Registered(Box<Registered>),
-    /// Whether it was there.
+    /// True if the record existed.
     Removed(bool),
 }
 
 /// A change that waits to be committed, or is being committed.
 #[derive(Clone)]
-struct Member {
-    known: Arc<Known>,
-    change: Change,
-    deadline: Deadline,
-    /// When it began to wait.
+struct BatchMember {
+    known: Arc<CachedCollection>,
+    change: RecordChange,
+    deadline: CallDeadline,
+    /// The time at which it began to wait.
     joined: Instant,
 }
 
-impl Member {
+impl BatchMember {
     fn id(&self) -> &RecordId {
         match &self.change {
-            Change::Register { registration, .. } => &registration.id,
-            Change::Remove { id, .. } => id,
+            RecordChange::Register { registration, .. } => &registration.id,
+            RecordChange::Remove { id, .. } => id,
         }
     }
 
     fn bytes(&self) -> usize {
         match &self.change {
-            Change::Register { registration, .. } => registration.content.bytes(),
-            Change::Remove { .. } => 0,
+            RecordChange::Register { registration, .. } => registration.content.bytes(),
+            RecordChange::Remove { .. } => 0,
         }
     }
 
@@ -88,26 +90,28 @@ impl Member {
         self.registration().map_or(0, |registration| registration.signed.keys.len())
     }
 
-    /// What must hold for the record to be removed, where the change is a removal under a condition.
+    /// Returns the condition of a conditional removal.
     fn condition(&self) -> Option<&RemovalCondition> {
         match &self.change {
-            Change::Register { .. } => None,
-            Change::Remove { condition, .. } => condition.as_deref(),
+            RecordChange::Register { .. } => None,
+            RecordChange::Remove { condition, .. } => condition.as_deref(),
         }
     }
 
-    /// True if the change rests on another record than its own. It needs a transaction to itself, so that no member before it changes
-    /// that record.
+    /// True if the change depends on another record than its own. It needs a separate transaction, so that no member before it
+    /// changes the other record.
     fn rests_on_others(&self) -> bool {
         self.condition().is_some_and(|condition| condition.kept.is_some())
     }
 
-    /// Tells its judge how long the stages took, those of the batch that it was in: as long it has waited for them.
-    fn say_how_long(&self, outcome: &Result<Changed>, times: Times, committed: Instant) {
-        let (Change::Register { judge, .. }, Ok(Changed::Registered(registered))) = (&self.change, outcome) else {
+    /// Reports the durations of the stages of the batch to the judge. The member waited for the whole batch, so that the durations
+    /// of the batch are its own.
+    fn say_how_long(&self, outcome: &Result<ChangeOutcome>, times: StageTimes, committed: Instant) {
+        let (RecordChange::Register { judge, .. }, Ok(ChangeOutcome::Registered(registered))) = (&self.change, outcome)
+        else {
             return;
         };
-        let Times { latched, proposed, judged } = times;
+        let StageTimes { latched, proposed, judged } = times;
         if matches!(**registered, Registered::Unchanged(_)) {
             return;
         }
@@ -121,58 +125,61 @@ impl Member {
 
     fn registration(&self) -> Option<&Registration> {
         match &self.change {
-            Change::Register { registration, .. } => Some(registration),
-            Change::Remove { .. } => None,
+            RecordChange::Register { registration, .. } => Some(registration),
+            RecordChange::Remove { .. } => None,
         }
     }
 }
 
-struct Waiting {
-    member: Arc<Member>,
-    answer: oneshot::Sender<Result<Changed>>,
+struct WaitingChange {
+    member: Arc<BatchMember>,
+    answer: oneshot::Sender<Result<ChangeOutcome>>,
 }
 
-impl Waiting {
-    fn answer(self, outcome: Result<Changed>) {
-        // Who does not wait any more is told nothing.
+impl WaitingChange {
+    fn answer(self, outcome: Result<ChangeOutcome>) {
+        // The caller may have stopped waiting.
         let _ = self.answer.send(outcome);
     }
 }
 
-/// What waits, by collection. A collection is there while its changes are being committed.
+/// The waiting changes of each collection. A collection has an entry while its changes are being committed.
 #[derive(Default)]
-pub(super) struct Commits(Mutex<HashMap<Number, VecDeque<Waiting>>>);
+pub(super) struct CommitQueues(Mutex<HashMap<StoredNumber, VecDeque<WaitingChange>>>);
 
-impl Commits {
-    /// Adds a change; whether somebody must be found who commits it.
-    fn join(&self, number: Number, waiting: Waiting) -> bool {
+impl CommitQueues {
+    /// Adds a change. Returns true if the caller must start a task that commits the changes.
+    fn join(&self, number: StoredNumber, waiting: WaitingChange) -> bool {
         let mut all = self.0.lock();
         let idle = !all.contains_key(&number);
         all.entry(number).or_default().push_back(waiting);
         idle
     }
 
-    /// Takes a change out again; whether there was still time for that.
-    fn leave(&self, number: Number, member: &Arc<Member>) -> bool {
+    /// Removes a change. Returns true if it was still waiting.
+    fn leave(&self, number: StoredNumber, member: &Arc<BatchMember>) -> bool {
         let mut all = self.0.lock();
         let Some(waiting) = all.get_mut(&number) else { return false };
         let at = waiting.iter().position(|waiting| Arc::ptr_eq(&waiting.member, member));
         at.and_then(|at| waiting.remove(at)).is_some()
     }
 
-    /// The changes that wait, as many as a transaction takes.
-    fn waiting(&self, number: Number) -> Vec<Arc<Member>> {
+    /// Returns the waiting changes, as many as one transaction may have.
+    fn waiting(&self, number: StoredNumber) -> Vec<Arc<BatchMember>> {
         let all = self.0.lock();
         let waiting = all.get(&number).into_iter().flatten().take(MAX_BATCH_MEMBERS);
         waiting.map(|waiting| Arc::clone(&waiting.member)).collect()
     }
 
-    /// The changes of the next transaction, no two of them of one record, and one that rests on other records alone; with `None` nobody
-    /// commits any more.
-    fn next(&self, number: Number) -> Option<Vec<Waiting>> {
+    /// Removes and returns the changes of the next transaction. It has at most one change of each record, and a change that depends
+    /// on other records is alone. Returns `None` if no change waits; the collection then has no committing task any more.
+    fn next(&self, number: StoredNumber) -> Option<Vec<WaitingChange>> {
         let mut all = self.0.lock();
         let waiting = all.get_mut(&number)?;
-        let (mut batch, mut bytes, mut keys, mut ids) = (Vec::new(), 0, 0, HashSet::new());
+        let mut batch = Vec::new();
+        let mut bytes = 0;
+        let mut keys = 0;
+        let mut ids = HashSet::new();
         while let Some(first) = waiting.front()
             && batch.len() < MAX_BATCH_MEMBERS
             && (batch.is_empty()
@@ -197,7 +204,7 @@ impl Commits {
     }
 }
 
-impl Shared {
+impl SharedStore {
     pub(super) async fn register(
         self: &Arc<Self>,
         registration: Arc<Registration>,
@@ -206,13 +213,15 @@ impl Shared {
         let known = self.current(&registration).await?;
         let collection = registration.collection.clone();
         let sequenced = registration.sequenced.clone();
-        let change = Change::Register { registration, judge };
-        let member = Member { known, change, deadline: self.deadline(), joined: Instant::now() };
-        // Its place among others is that of its arrival.
+        let change = RecordChange::Register { registration, judge };
+        let member = BatchMember { known, change, deadline: self.deadline(), joined: Instant::now() };
+        // The place of the registration among others is the order of arrival.
         let changed = self.change_record(&collection, member, || sequenced.notify()).await;
         match changed {
-            Ok(Changed::Registered(registered)) => Ok(*registered),
-            Ok(Changed::Removed(_)) => Err(StoreError::Internal("a registration was answered as a removal".into())),
+            Ok(ChangeOutcome::Registered(registered)) => Ok(*registered),
+            Ok(ChangeOutcome::Removed(_)) => {
+                Err(StoreError::Internal("a registration was answered as a removal".into()))
+            }
             Err(error) => {
                 if matches!(error, StoreError::StaleGeneration { .. } | StoreError::UnknownCollection(_)) {
                     self.cache.forget(&collection);
@@ -222,35 +231,40 @@ impl Shared {
         }
     }
 
-    /// Removes a record, where a condition is given only if it holds.
+    /// Removes a record; if a condition is given, only if the condition holds.
     pub(super) async fn remove(
         self: &Arc<Self>,
         name: &CollectionName,
         id: &RecordId,
         condition: Option<Arc<RemovalCondition>>,
     ) -> Result<bool> {
-        let change = Change::Remove { id: id.clone(), condition };
+        let change = RecordChange::Remove { id: id.clone(), condition };
         let known = self.known(name).await?;
-        let member = Member { known, change, deadline: self.deadline(), joined: Instant::now() };
+        let member = BatchMember { known, change, deadline: self.deadline(), joined: Instant::now() };
         match self.change_record(name, member, || ()).await? {
-            Changed::Removed(there) => Ok(there),
-            Changed::Registered(_) => Err(StoreError::Internal("a removal was answered as a registration".into())),
+            ChangeOutcome::Removed(there) => Ok(there),
+            ChangeOutcome::Registered(_) => {
+                Err(StoreError::Internal("a removal was answered as a registration".into()))
+            }
         }
     }
 
-    /// Commits a change with others and waits for its outcome, at most until its deadline.
+    /// Commits a change together with others and waits for its outcome, at most until the deadline of the change.
     async fn change_record(
         self: &Arc<Self>,
         name: &CollectionName,
-        member: Member,
+        member: BatchMember,
         joined: impl FnOnce() + Send,
-    ) -> Result<Changed> {
-        let (number, deadline, member) = (member.known.number, member.deadline, Arc::new(member));
+    ) -> Result<ChangeOutcome> {
+        let number = member.known.number;
+        let deadline = member.deadline;
+        let member = Arc::new(member);
         let (answer, outcome) = oneshot::channel();
-        let idle = self.commits.join(number, Waiting { member: Arc::clone(&member), answer });
+        let idle = self.commits.join(number, WaitingChange { member: Arc::clone(&member), answer });
         joined();
         if idle {
-            let (shared, name) = (Arc::clone(self), name.clone());
+            let shared = Arc::clone(self);
+            let name = name.clone();
             tokio::spawn(async move { shared.commit_all(&name, number).await });
         }
         match tokio::time::timeout_at(deadline.at(), outcome).await {
@@ -261,14 +275,14 @@ impl Shared {
         }
     }
 
-    /// Commits what waits until nothing does. Whether another instance waits is looked up while the next batch is on its way, so that no
-    /// batch waits for the answer; an instance that waits is let go first one batch later.
-    async fn commit_all(self: Arc<Self>, name: &CollectionName, number: Number) {
+    /// Commits the waiting changes until there are none. It checks while the next batch runs whether another instance waits, so
+    /// that no batch waits for this check; a waiting instance gets its turn one batch later.
+    async fn commit_all(self: Arc<Self>, name: &CollectionName, number: StoredNumber) {
         let queue = self.latch_queues.of(number);
         let mut look_up: Option<AbortOnDropHandle<bool>> = None;
         loop {
-            // Others than changes of records have their turns between.
-            let turn = queue.enter(Deadline::after(self.options.deadline)).await;
+            // Other transactions than changes of records take their turns between the batches.
+            let turn = queue.enter(CallDeadline::after(self.options.deadline)).await;
             let Some(mut left) = self.commits.next(number) else { return };
             if turn.is_err() {
                 left.into_iter().for_each(|waiting| waiting.answer(Err(busy())));
@@ -293,12 +307,13 @@ impl Shared {
         }
     }
 
-    /// Commits the first of `batch`, all if it can be, and answers them; those that are left.
-    async fn commit(self: Arc<Self>, name: &CollectionName, mut batch: Vec<Waiting>) -> Vec<Waiting> {
-        let members: Vec<Arc<Member>> = batch.iter().map(|waiting| Arc::clone(&waiting.member)).collect();
+    /// Commits the first members of `batch`, if possible all of them, and answers them. Returns the remaining members.
+    async fn commit(self: Arc<Self>, name: &CollectionName, mut batch: Vec<WaitingChange>) -> Vec<WaitingChange> {
+        let members: Vec<Arc<BatchMember>> = batch.iter().map(|waiting| Arc::clone(&waiting.member)).collect();
         let alone = members.len() == 1;
-        let (shared, collection) = (Arc::clone(&self), name.clone());
-        // Where a judge panics, only this task ends.
+        let shared = Arc::clone(&self);
+        let collection = name.clone();
+        // In a separate task, so that a panic of a judge ends only this task.
         let task = tokio::spawn(async move { shared.transact_batch(&collection, members).await });
         let done = task.await.unwrap_or_else(|_| Err(StoreError::Internal("a change panicked".into())));
         match done {
@@ -327,18 +342,18 @@ impl Shared {
         }
     }
 
-    /// The outcomes of the first of `members`, one at least.
+    /// Returns the outcomes of the first members, at least of one.
     async fn transact_batch(
         self: Arc<Self>,
         name: &CollectionName,
-        members: Vec<Arc<Member>>,
-    ) -> Result<Vec<Result<Changed>>> {
+        members: Vec<Arc<BatchMember>>,
+    ) -> Result<Vec<Result<ChangeOutcome>>> {
         let latest = members.iter().map(|member| member.deadline).max_by_key(|deadline| deadline.at());
         let deadline = latest.unwrap_or_else(|| self.deadline());
         let number = members.first().map_or(0, |member| member.known.number);
         let queue = self.latch_queues.of(number);
         let cache = self.posting_caches.take(number).settled(deadline).await;
-        let mut batch = Batch::new(&self, name, &members, queue.confirmed(), cache);
+        let mut batch = CommitBatch::new(&self, name, &members, queue.confirmed(), cache);
         let (last, outcomes, times) = self.transact_latched(number, deadline, &mut batch).await?;
         let committed = Instant::now();
         queue.confirm(last);
@@ -346,7 +361,8 @@ impl Shared {
         self.posting_caches.put(number, batch.into_cache());
         for (member, outcome) in members.iter().zip(&outcomes) {
             member.say_how_long(outcome, times, committed);
-            if let (Change::Register { judge, .. }, Ok(Changed::Registered(registered))) = (&member.change, outcome)
+            if let (RecordChange::Register { judge, .. }, Ok(ChangeOutcome::Registered(registered))) =
+                (&member.change, outcome)
                 && let Registered::Created(record) | Registered::Replaced(record) = &**registered
             {
                 judge.stored(record.seq);
@@ -355,36 +371,39 @@ impl Shared {
         Ok(outcomes)
     }
 
-    /// The collection, if its generations are those that signed the record.
-    async fn current(&self, registration: &Registration) -> Result<Arc<Known>> {
-        let check = |known: &Known| {
-            let standby = known.state.standby_ids();
-            let (live, keep) = (known.state.generation, known.state.settings.keep);
-            Moment { live, standby: &standby, keep, decided: Seq(0) }.check(registration)
-        };
+    /// Returns the collection if its generations are the ones for which the record was signed.
+    async fn current(&self, registration: &Registration) -> Result<Arc<CachedCollection>> {
         let known = self.known(&registration.collection).await?;
-        if check(&known).is_ok() {
+        if check_generations(&known, registration).is_ok() {
             return Ok(known);
         }
         self.cache.forget(&registration.collection);
         let known = self.known(&registration.collection).await?;
-        check(&known).map(|()| known)
+        check_generations(&known, registration).map(|()| known)
     }
 }
 
-/// Records that there are more by a change.
-fn gained(outcome: &Result<Changed>) -> i64 {
+/// Returns an error if the record was not signed for the current generations of the collection.
+fn check_generations(known: &CachedCollection, registration: &Registration) -> Result<()> {
+    let standby = known.state.standby_ids();
+    let live = known.state.generation;
+    let keep = known.state.settings.keep;
+    Moment { live, standby: &standby, keep, decided: Seq(0) }.check(registration)
+}
+
+/// Returns the change of the number of records.
+fn gained(outcome: &Result<ChangeOutcome>) -> i64 {
     match outcome {
-        Ok(Changed::Registered(registered)) => i64::from(matches!(**registered, Registered::Created(_))),
-        Ok(Changed::Removed(true)) => -1,
-        Ok(Changed::Removed(false)) | Err(_) => 0,
+        Ok(ChangeOutcome::Registered(registered)) => i64::from(matches!(**registered, Registered::Created(_))),
+        Ok(ChangeOutcome::Removed(true)) => -1,
+        Ok(ChangeOutcome::Removed(false)) | Err(_) => 0,
     }
 }
 
-/// What a failed transaction means for each of several changes; `None` where trying alone may help.
+/// Returns the error of each member of a failed transaction, or `None` if the members may succeed in separate transactions.
 fn of_all(error: &StoreError) -> Option<StoreError> {
     match error {
-        // It may have been done for all of them.
+        // The transaction may have been committed.
         StoreError::Unknown(_) | StoreError::Unavailable { .. } | StoreError::UnknownCollection(_) => {
             Some(copied(error))
         }
@@ -392,7 +411,6 @@ fn of_all(error: &StoreError) -> Option<StoreError> {
     }
 }
 
-/// The same error once more.
 fn copied(error: &StoreError) -> StoreError {
     match error {
         StoreError::Unknown(reason) => StoreError::Unknown(reason.clone()),

@@ -1,50 +1,49 @@
-//! What is to be done for a member, from what stands under its id.
+//! Plans for the members of a batch, which depend on the records that are stored under their ids.
 
-use super::{Change, Member};
+use super::{BatchMember, RecordChange};
 use crate::documents::{RecordDocument, SignatureDocument};
 use doppel_core::schemes::profile::Signed;
 use doppel_store::rules::plan::{self as rules, FiledDigest, FiledText, Moment, Standing};
 use doppel_store::{GenerationId, Registered, Registration, Result, StoredRecord};
 
-/// What stands under an id already.
+/// The record that is stored under an id.
 #[derive(Clone, Debug)]
 pub(super) struct StoredVersion {
     pub(super) record: RecordDocument,
-    /// In every generation that it is filed in.
+    /// The signatures in all generations that contain the record.
     pub(super) signatures: Vec<SignatureDocument>,
 }
 
-/// What is to be done for one member.
-pub(super) enum Plan<'a> {
-    /// Nothing more: this is its outcome.
-    Settled(Result<super::Changed>),
-    /// A new record, judged; in the place of another if there is one.
+/// The steps for one member.
+pub(super) enum MemberPlan<'a> {
+    /// No step remains; the outcome is known.
+    Settled(Result<super::ChangeOutcome>),
+    /// Judge and store a new record. It replaces the old record if there is one.
     Put(&'a Registration, Option<StoredVersion>),
-    /// New content of a record that reads as before, to be filed in the generations that have not got it yet.
+    /// Store new content of a record whose text is unchanged, and add the record to the generations that do not contain it yet.
     Update(&'a Registration, StoredVersion, Vec<GenerationId>),
     Remove(StoredVersion),
 }
 
-impl<'a> Plan<'a> {
-    /// `now` is what the collection's document says, `old` is what is stored under the id. `is_forbidden` says whether what a removal
-    /// rests on, apart from the version of its record, holds no more.
-    pub(super) fn of(member: &'a Member, now: Moment<'_>, old: Option<StoredVersion>, is_forbidden: bool) -> Self {
+impl<'a> MemberPlan<'a> {
+    /// Returns the plan. `now` is the state in the document of the collection, `old` is the record that is stored under the id.
+    /// `is_forbidden` is true if a condition of the removal, apart from the version of the record, does not hold any more.
+    pub(super) fn of(member: &'a BatchMember, now: Moment<'_>, old: Option<StoredVersion>, is_forbidden: bool) -> Self {
         match &member.change {
-            Change::Register { registration, .. } => {
+            RecordChange::Register { registration, .. } => {
                 Self::of_registration(registration, now, old).unwrap_or_else(|error| Self::Settled(Err(error)))
             }
-            Change::Remove { condition, .. } => {
-                let is_meant = |old: &StoredVersion| {
+            RecordChange::Remove { condition, .. } => {
+                let old = old.filter(|old| {
                     !is_forbidden
                         && condition.as_ref().is_none_or(|condition| old.record.record.version() == condition.version)
-                };
-                let old = old.filter(is_meant);
-                old.map_or_else(|| Self::Settled(Ok(super::Changed::Removed(false))), Self::Remove)
+                });
+                old.map_or_else(|| Self::Settled(Ok(super::ChangeOutcome::Removed(false))), Self::Remove)
             }
         }
     }
 
-    /// What a record is signed with that is to be judged.
+    /// Returns the signatures of the record if it must be judged.
     pub(super) fn to_be_judged(&self) -> Option<&'a Signed> {
         match self {
             Self::Put(registration, _) => Some(&registration.signed),
@@ -58,7 +57,7 @@ impl<'a> Plan<'a> {
             rules::Plan::Replace(old) => Self::Put(registration, Some(old)),
             rules::Plan::Unchanged(old) => {
                 let unchanged = Registered::Unchanged(old.record.record);
-                Self::Settled(Ok(super::Changed::Registered(Box::new(unchanged))))
+                Self::Settled(Ok(super::ChangeOutcome::Registered(Box::new(unchanged))))
             }
             rules::Plan::Update(old, missing) => Self::Update(registration, old, missing),
         })

@@ -1,30 +1,30 @@
-//! Logged changes as stored.
+//! Encoding and decoding of logged changes.
 
 use mongodb::bson::{Document, deserialize_from_document, doc, serialize_to_document};
 
-use super::{Number, damaged, seq_of};
+use super::{StoredNumber, damaged, seq_of};
 use doppel_store::changes::LoggedChange;
 use doppel_store::{Result, Seq};
 
-/// `_id` of a logged change. The order of these is the order of commits.
-fn change_key(number: Number, change: Seq) -> Document {
+/// Returns the `_id` of a logged change. Ids have the order of commits.
+fn change_key(number: StoredNumber, change: Seq) -> Document {
     doc! { "c": number, "n": i64::try_from(change.0).unwrap_or(i64::MAX) }
 }
 
-/// The filter of those with a number above `after`, up to `last`: a range of `_id`.
-pub(in super::super) fn changes_between(number: Number, after: Seq, last: Seq) -> Document {
+/// Returns the filter of the changes with numbers above `after`, up to `last`: a range of `_id`.
+pub(in super::super) fn changes_between(number: StoredNumber, after: Seq, last: Seq) -> Document {
     doc! { "_id": { "$gt": change_key(number, after), "$lte": change_key(number, last) } }
 }
 
-/// The filter of those that took a record away from lists.
+/// Returns the filters of the changes that removed a record from lists.
 pub(in super::super) fn took_lists() -> Vec<Document> {
     vec![doc! { "kind": { "$in": ["removed", "replaced"] } }, doc! { REFILED: true }]
 }
 
-/// That of a record that reads as before what is filed was mended.
+/// The field of a change that marks a repaired signature: the content of the record is unchanged.
 pub(in super::super) const REFILED: &str = "refiled";
 
-pub(in super::super) fn encode_change(number: Number, change: &LoggedChange) -> Result<Document> {
+pub(in super::super) fn encode_change(number: StoredNumber, change: &LoggedChange) -> Result<Document> {
     let mut document = doc! { "_id": change_key(number, change.number) };
     document.extend(serialize_to_document(change).map_err(damaged)?);
     Ok(document)
@@ -40,13 +40,12 @@ pub(in super::super) fn decode_change(document: Document) -> Result<LoggedChange
 #[cfg(test)]
 mod tests {
     use super::*;
-    use doppel_core::record::RecordId;
     use doppel_store::changes::LoggedKind;
+    use doppel_store::conformance::id;
     use doppel_store::decisions::Judgement;
 
     #[test]
-    fn a_change_comes_back_as_it_went_in_and_can_be_read_by_people() {
-        let id = |text| RecordId::new(text).unwrap();
+    fn an_encoded_change_decodes_to_itself_and_is_readable() {
         let decided = LoggedKind::Decided { other: id("b"), judgement: Judgement::NotSame };
         for kind in [LoggedKind::Replaced, LoggedKind::Updated { seq: Seq(3) }, LoggedKind::Removed, decided] {
             let change = LoggedChange { number: Seq(1 << 40), id: id("a"), kind };

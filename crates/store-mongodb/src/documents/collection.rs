@@ -1,30 +1,29 @@
-//! Collections as stored.
+//! Encoding and decoding of collections.
 
 use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, deserialize_from_bson, doc, serialize_to_bson};
 
-use super::{Number, binary, damaged, generation_of, seq_of, seq_value};
+use super::{StoredNumber, binary, damaged, generation_of, seq_of, seq_value};
 use doppel_core::collection::{CollectionName, Keep, Settings};
 use doppel_store::content::HashKey;
 use doppel_store::generations::{GenerationState, PairSource, Phase};
 use doppel_store::{CollectionNumber, CollectionState, GenerationId, Result, Seq};
 
-/// A collection as stored.
 #[derive(Clone, Debug)]
 pub(in super::super) struct CollectionDocument {
-    pub(in super::super) number: Number,
+    pub(in super::super) number: StoredNumber,
     pub(in super::super) state: CollectionState,
-    /// The highest number that a generation of it has had.
+    /// The highest number that a generation of the collection has had.
     pub(in super::super) last_generation: GenerationId,
-    /// The number of the last commit; see `latch`.
+    /// The number of the last commit (see `latch`).
     pub(in super::super) commits: Seq,
-    /// The commit that changed a decision last; 0 where none did.
+    /// The last commit that changed a decision; 0 if there is none.
     pub(in super::super) decided: Seq,
-    /// The highest commit that is not logged any more; 0 where all are.
+    /// The highest commit that was deleted from the log; 0 if there is none.
     pub(in super::super) forgotten: Seq,
 }
 
 impl CollectionDocument {
-    /// Shows `state`, if it is another; whether it is.
+    /// Replaces the state if `state` is given. Returns true if it is given.
     pub(in super::super) fn show(&mut self, state: Option<CollectionState>) -> bool {
         let changed = state.is_some();
         self.state = state.unwrap_or_else(|| self.state.clone());
@@ -34,7 +33,7 @@ impl CollectionDocument {
     pub(in super::super) fn encode(&self) -> Result<Document> {
         let Self { number, state, last_generation, commits, decided, forgotten } = self;
         let CollectionState {
-            // That of the document.
+            // The number of the document replaces it.
             number: _,
             name,
             settings,
@@ -76,17 +75,16 @@ impl CollectionDocument {
     }
 
     pub(in super::super) fn decode(document: &Document) -> Result<Self> {
-        let text = |key: &str| document.get_str(key).map_err(damaged);
         let others = document.get_array("others").map(Vec::as_slice).unwrap_or_default();
         let sources = document.get_array("pair_sources").map(Vec::as_slice).unwrap_or_default();
         let number = document.get_i32("number").map_err(damaged)?;
         let state = CollectionState {
             number: CollectionNumber(number as u32),
-            name: CollectionName::new(text("_id")?).map_err(damaged)?,
+            name: CollectionName::new(text_of(document, "_id")?).map_err(damaged)?,
             settings: settings_of(document)?,
             generation: generation_of(document.get_i32("generation").map_err(damaged)?),
-            profile: text("profile")?.to_owned(),
-            created_at: text("created_at")?.to_owned(),
+            profile: text_of(document, "profile")?.to_owned(),
+            created_at: text_of(document, "created_at")?.to_owned(),
             live_since: document.get_str("live_since").ok().map(str::to_owned),
             scan_end: seq_of(document.get_i64("scan_end").unwrap_or(0)),
             pair_sources: sources.iter().map(decode_source).collect::<Result<_>>()?,
@@ -104,6 +102,10 @@ impl CollectionDocument {
     }
 }
 
+fn text_of<'d>(document: &'d Document, key: &str) -> Result<&'d str> {
+    document.get_str(key).map_err(damaged)
+}
+
 fn hash_key_of(document: &Document) -> Result<Option<HashKey>> {
     let Some(key) = document.get("hash_key") else { return Ok(None) };
     let bytes = match key {
@@ -115,7 +117,8 @@ fn hash_key_of(document: &Document) -> Result<Option<HashKey>> {
         .ok_or_else(|| damaged("the key of a collection's hashes cannot be read"))
 }
 
-/// What a collection keeps, of a document of which its settings' `keep` may be all that is shown: everything where it does not say.
+/// Returns the contents that a collection keeps. The document may be reduced to `settings.keep`. A collection without this setting
+/// keeps everything.
 pub(in super::super) fn keep_of(document: &RawDocument) -> Result<Keep> {
     let Some(RawBsonRef::Document(settings)) = document.get("settings").map_err(damaged)? else { return Ok(Keep::All) };
     match settings.get("keep").map_err(damaged)? {
@@ -157,17 +160,17 @@ fn encode_other(other: &GenerationState) -> Result<Document> {
 
 fn decode_other(other: &Bson) -> Result<GenerationState> {
     let other = other.as_document().ok_or_else(|| damaged("a generation is not a document"))?;
-    let text = |key: &str| other.get_str(key).map_err(damaged);
+
     Ok(GenerationState {
         id: generation_of(other.get_i32("id").map_err(damaged)?),
         settings: settings_of(other)?,
-        profile: text("profile")?.to_owned(),
-        phase: match text("phase")? {
+        profile: text_of(other, "profile")?.to_owned(),
+        phase: match text_of(other, "phase")? {
             "building" => Phase::Building,
             "ready" => Phase::Ready,
             _ => return Err(damaged("a generation is in an unknown phase")),
         },
-        created_at: text("created_at")?.to_owned(),
+        created_at: text_of(other, "created_at")?.to_owned(),
         scan_end: seq_of(other.get_i64("scan_end").map_err(damaged)?),
     })
 }

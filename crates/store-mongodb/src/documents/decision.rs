@@ -1,25 +1,25 @@
-//! Decisions as stored.
+//! Encoding and decoding of decisions.
 
 use mongodb::bson::{Bson, Document, doc};
 
-use super::{Number, damaged};
+use super::{StoredNumber, damaged};
 use doppel_core::record::RecordId;
 use doppel_store::Result;
 use doppel_store::decisions::{Decision, Judgement, RecordPair, Ruling};
 
-/// `_id` of a decision. The order of these is the order of pairs.
-pub(in super::super) fn decision_key(number: Number, pair: &RecordPair) -> Document {
+/// Returns the `_id` of a decision. Ids have the order of pairs.
+pub(in super::super) fn decision_key(number: StoredNumber, pair: &RecordPair) -> Document {
     doc! { "c": number, "a": pair.a().as_str(), "b": pair.b().as_str() }
 }
 
-/// The filter of decisions that name `id` as their lower id: a range of `_id`.
-pub(in super::super) fn naming_first(number: Number, id: &RecordId) -> Document {
+/// Returns the filter of decisions whose lower id is `id`: a range of `_id`.
+pub(in super::super) fn naming_first(number: StoredNumber, id: &RecordId) -> Document {
     let end = doc! { "c": number, "a": id.as_str(), "b": Bson::MaxKey };
     doc! { "_id": { "$gt": { "c": number, "a": id.as_str() }, "$lt": end } }
 }
 
-/// The filter of decisions that name `id` as their higher id.
-pub(in super::super) fn naming_second(number: Number, id: &RecordId) -> Document {
+/// Returns the filter of decisions whose higher id is `id`.
+pub(in super::super) fn naming_second(number: StoredNumber, id: &RecordId) -> Document {
     doc! { "_id.c": number, "_id.b": id.as_str() }
 }
 
@@ -41,15 +41,19 @@ pub(in super::super) fn encode_ruling(ruling: &Ruling) -> Document {
 
 pub(in super::super) fn decode_decision(document: &Document) -> Result<Decision> {
     let key = document.get_document("_id").map_err(damaged)?;
-    let id = |name: &str| RecordId::new(key.get_str(name).map_err(damaged)?).map_err(damaged);
-    let pair = RecordPair::new(id("a")?, id("b")?).ok_or_else(|| damaged("a decision names one record twice"))?;
+    let pair = RecordPair::new(id_of(key, "a")?, id_of(key, "b")?)
+        .ok_or_else(|| damaged("a decision names one record twice"))?;
     let rulings = document.get_array("rulings").map_err(damaged)?.iter().map(decode_ruling).collect::<Result<_>>()?;
     Ok(Decision { pair, rulings })
 }
 
+fn id_of(key: &Document, name: &str) -> Result<RecordId> {
+    RecordId::new(key.get_str(name).map_err(damaged)?).map_err(damaged)
+}
+
 fn decode_ruling(ruling: &Bson) -> Result<Ruling> {
     let ruling = ruling.as_document().ok_or_else(|| damaged("a ruling is not a document"))?;
-    let optional = |key: &str| ruling.get_str(key).ok().map(str::to_owned);
+
     Ok(Ruling {
         judgement: match ruling.get_str("judgement").map_err(damaged)? {
             "same" => Judgement::Same,
@@ -57,8 +61,8 @@ fn decode_ruling(ruling: &Bson) -> Result<Ruling> {
             "withdrawn" => Judgement::Withdrawn,
             _ => return Err(damaged("a ruling says something unknown")),
         },
-        by: optional("by"),
-        note: optional("note"),
+        by: ruling.get_str("by").ok().map(str::to_owned),
+        note: ruling.get_str("note").ok().map(str::to_owned),
         at: ruling.get_str("at").map_err(damaged)?.to_owned(),
     })
 }

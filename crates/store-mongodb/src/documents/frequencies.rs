@@ -1,23 +1,24 @@
-//! Document frequencies as stored.
+//! Encoding of document frequencies.
 
 use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Binary, Document, doc};
 
-use super::Number;
+use super::StoredNumber;
 
-/// `_id` of a version of a collection's document frequencies.
-pub(in super::super) fn frequencies_key(number: Number, version: u32) -> Document {
+/// Returns the `_id` of a version of the document frequencies of a collection.
+pub(in super::super) fn frequencies_key(number: StoredNumber, version: u32) -> Document {
     doc! { "c": number, "f": version as i32 }
 }
 
-/// The filter of all versions but one. A range of numbers: a wider one would take in what generations have.
-pub(in super::super) fn frequencies_except(number: Number, version: u32) -> Document {
+/// Returns the filter of all versions except one. It is a range of version numbers, because a wider range would contain documents
+/// of generations.
+pub(in super::super) fn frequencies_except(number: StoredNumber, version: u32) -> Document {
     let last = doc! { "c": number, "f": i32::MAX };
     let range = doc! { "$gte": frequencies_key(number, 0), "$lte": last, "$ne": frequencies_key(number, version) };
     doc! { "_id": range }
 }
 
-pub(in super::super) fn encode_frequencies(number: Number, version: u32, bytes: &[u8]) -> Document {
+pub(in super::super) fn encode_frequencies(number: StoredNumber, version: u32, bytes: &[u8]) -> Document {
     let data = Binary { subtype: BinarySubtype::Generic, bytes: bytes.to_vec() };
     doc! { "_id": frequencies_key(number, version), "data": data }
 }

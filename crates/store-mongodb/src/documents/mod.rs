@@ -1,4 +1,4 @@
-//! The shape of every document, and the only place that knows it.
+//! The form of every document. No other module depends on the form.
 //!
 //! ```text
 //! collections {_id: name, number, generation, last_generation, profile, settings, created_at, live_since?, scan_end, commits,
@@ -15,16 +15,16 @@
 //! dropped     {_id: number or {c, g}}
 //! waiting     {_id: {c, i: instance}, at}
 //! ```
-//! `c` is the collection's number, given once and never again, so that nothing of a dropped collection can come back under
-//! its name; `g` is the generation; `b` = block × 65,536 + value; `p` numbers the pages of a bucket from 0. 64-bit values are
-//! Int64 in two's complement. `row` is the client's JSON, byte for byte; where no text is kept it is empty, and
-//! `hashes` {row, identity?, time?} stands for it; `signed` is the encoding of `schemes::encoding`.
-//! `statistics` holds the word frequencies that generations were begun with, in pieces, and the document frequencies of collections
-//! (`f`). Keys compare by the names of their fields, too: every `f` is below every `g`, so that no range of a generation's pieces
-//! meets them, and both are in the range of their collection.
-//! `commits` numbers the commits of a collection, `decided` is the one that changed a decision last, `waiting` says which instances
-//! wait for one; see `latch`. `changes` logs by the number `n` of a commit what the records do not show by themselves, `forgotten` is
-//! the highest that was taken off it; see `changes`.
+//! `c` is the number of the collection. A number is used only once, so that a new collection of the same name never shows documents
+//! of a dropped collection. `g` is the generation; `b` = block × 65,536 + value; `p` numbers the pages of a bucket from 0. 64-bit
+//! values are stored as Int64 in two's complement. `row` is the JSON of the client, byte for byte. If the collection keeps no
+//! texts, `row` is empty and `hashes` {row, identity?, time?} replaces it. `signed` has the encoding of `schemes::encoding`.
+//! `statistics` contains the word frequencies that a generation began with, in pieces, and the document frequencies of collections
+//! (`f`). MongoDB also compares the names of the fields of keys: every `f` is less than every `g`, so that a range over the pieces
+//! of a generation contains no `f`, and a range over a collection contains both.
+//! `commits` is the number of commits of a collection, `decided` is the last commit that changed a decision, `waiting` lists the
+//! instances that wait for a commit (see `latch`). `changes` contains the changes that the records themselves do not show, by the
+//! number `n` of the commit; `forgotten` is the highest number that was deleted from it (see `changes`).
 
 mod change;
 mod collection;
@@ -48,7 +48,7 @@ pub(super) use self::change::{REFILED, changes_between, decode_change, encode_ch
 pub(super) use self::collection::{CollectionDocument, keep_of};
 pub(super) use self::decision::{decision_key, decode_decision, encode_ruling, naming_first, naming_second};
 pub(super) use self::frequencies::{encode_frequencies, frequencies_except, frequencies_key};
-pub(super) use self::pages::{Page, PageDocument, page, page_key, pull_statement, push_statement};
+pub(super) use self::pages::{PageDocument, PageKey, page, page_key, pull_statement, push_statement};
 pub(super) use self::record::{RecordDocument, record_content, verdict_content};
 pub(super) use self::signature::{SignatureDocument, filed_of, filed_projection, pairs_of, seqs_value, signed_of};
 pub(super) use self::task::{decode_task, encode_task};
@@ -57,84 +57,84 @@ pub(super) const COLLECTIONS: &str = "collections";
 pub(super) const RECORDS: &str = "records";
 pub(super) const SIGNATURES: &str = "signatures";
 pub(super) const BLOCKS: &str = "blocks";
-/// What generations were begun with, and document frequencies.
+/// Word frequencies of generations and document frequencies of collections.
 pub(super) const STATISTICS: &str = "statistics";
 pub(super) const WAITING: &str = "waiting";
 pub(super) const DECISIONS: &str = "decisions";
-/// What is logged of the change feed.
+/// The log of the change feed.
 pub(super) const CHANGES: &str = "changes";
-/// How far those have come who bring records from elsewhere.
+/// Positions of followers that copy records from other systems.
 pub(super) const CHECKPOINTS: &str = "checkpoints";
 pub(super) const TASKS: &str = "tasks";
-/// Dropped collections and generations that are still being swept.
+/// Dropped collections and generations whose documents are still being deleted.
 pub(super) const DROPPED: &str = "dropped";
 /// Counters and locks.
 pub(super) const META: &str = "meta";
 
-/// Entries a page holds. Pushing into a page of 128 entries costs about as much as into an empty one; from 512 on the
-/// rewriting of the document shows.
+/// Number of entries that are added to a page. An insert into a page of 128 entries costs about as much as into an empty page; from
+/// 512 entries on, rewriting the document takes measurable time.
 pub(super) const PAGE_ENTRIES: i32 = 128;
 
-/// The number of a collection.
-pub(super) type Number = i32;
+/// The number of a collection as it is stored.
+pub(super) type StoredNumber = i32;
 
-/// Number of a bucket: block × 65,536 + value.
+/// The number of a bucket: block × 65,536 + value.
 pub(super) type BucketNumber = i32;
 
-/// Number of buckets: four blocks of 16 bits.
+/// The number of buckets: four blocks of 16 bits.
 pub(super) const BUCKETS: usize = 4 << 16;
 
-/// The bucket of block `block` with this value.
+/// Returns the bucket of block `block` with this value.
 pub(super) fn bucket(block: u8, value: u16) -> BucketNumber {
     i32::from(block) << 16 | i32::from(value)
 }
 
-/// The four buckets of a fingerprint, ascending.
+/// Returns the four buckets of a fingerprint, in ascending order.
 pub(super) fn buckets(fingerprint: Fingerprint) -> [BucketNumber; 4] {
     [0, 1, 2, 3].map(|block| bucket(block, probes::block(fingerprint.0, block)))
 }
 
-/// A bucket's name for readers: `Q1:9f3c` is block 1 (the most significant) with the value 0x9f3c.
+/// Returns the name of a bucket for people: `Q1:9f3c` is block 1 (the most significant) with the value 0x9f3c.
 fn bucket_name(bucket: BucketNumber) -> String {
     format!("Q{}:{:04x}", (bucket >> 16) + 1, bucket & 0xFFFF)
 }
 
-/// `_id` of a record.
-pub(super) fn record_key(number: Number, id: &RecordId) -> Document {
+/// Returns the `_id` of a record.
+pub(super) fn record_key(number: StoredNumber, id: &RecordId) -> Document {
     doc! { "c": number, "id": id.as_str() }
 }
 
-/// `_id` of a signature.
-pub(super) fn signature_key(number: Number, generation: GenerationId, id: &RecordId) -> Document {
+/// Returns the `_id` of a signature.
+pub(super) fn signature_key(number: StoredNumber, generation: GenerationId, id: &RecordId) -> Document {
     doc! { "c": number, "g": generation.0 as i32, "id": id.as_str() }
 }
 
-/// The filter of all signatures of a generation.
-pub(super) fn signatures_of(number: Number, generation: GenerationId) -> Document {
+/// Returns the filter of all signatures of a generation.
+pub(super) fn signatures_of(number: StoredNumber, generation: GenerationId) -> Document {
     doc! { "_id.c": number, "_id.g": generation.0 as i32 }
 }
 
-/// A generation as stored.
+/// Decodes a generation.
 pub(super) fn generation_of(stored: i32) -> GenerationId {
     GenerationId(stored as u32)
 }
 
-/// A seq as it is stored.
+/// Encodes a seq.
 pub(super) fn seq_value(seq: Seq) -> i64 {
     seq.0 as i64
 }
 
-/// A stored seq.
+/// Decodes a seq.
 pub(super) fn seq_of(stored: i64) -> Seq {
     Seq(stored as u64)
 }
 
-/// `_id` of a generation's documents, or of part of them.
-pub(super) fn generation_key(number: Number, generation: GenerationId) -> Document {
+/// Returns the `_id` of a document of a generation.
+pub(super) fn generation_key(number: StoredNumber, generation: GenerationId) -> Document {
     doc! { "c": number, "g": generation.0 as i32 }
 }
 
-/// A digest as stored.
+/// Encodes a digest.
 pub(super) fn digest_value(digest: &Digest) -> Binary {
     binary(&digest.0)
 }
@@ -160,7 +160,7 @@ pub(super) fn optional_i64(raw: &RawDocument, key: &str) -> Result<Option<i64>> 
     }
 }
 
-/// A document is not what this module writes.
+/// Returns the error that a document does not have the expected form.
 pub(super) fn damaged(reason: impl std::fmt::Display) -> StoreError {
     StoreError::Internal(format!("a document in the database is not as expected: {reason}; run doppel doctor"))
 }

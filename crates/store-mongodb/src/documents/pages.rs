@@ -1,39 +1,41 @@
-//! Pages of buckets as stored, and the statements that change them.
+//! Encoding and decoding of the pages of buckets, and the statements that change pages.
 
 use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, doc};
 
-use super::{BucketNumber, Number, bucket_name, damaged};
+use super::{BucketNumber, StoredNumber, bucket_name, damaged};
 use doppel_core::record::RecordId;
 use doppel_core::verdict::Fingerprint;
 use doppel_store::{GenerationId, Result};
 
-/// Where a page is: generation, bucket, and its number there.
-pub(in super::super) type Page = (GenerationId, BucketNumber, i32);
+/// The place of a page: generation, bucket, and number in the bucket.
+pub(in super::super) type PageKey = (GenerationId, BucketNumber, i32);
 
-/// One entry of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) struct Entry<'a> {
+pub(in super::super) struct PageEntry<'a> {
     pub(in super::super) fingerprint: Fingerprint,
     pub(in super::super) id: &'a str,
 }
 
-/// A page as read: entries are decoded as they are walked, without copying.
+/// A page whose entries are decoded while they are visited, without copies.
 pub(in super::super) struct PageDocument<'a> {
     pub(in super::super) bucket: BucketNumber,
     pub(in super::super) page: i32,
-    /// Entries ever pushed; never lowered.
+    /// Number of entries that were ever added. It never decreases.
     pub(in super::super) pushed: i32,
     entries: Option<&'a mongodb::bson::RawArray>,
 }
 
 impl<'a> PageDocument<'a> {
-    /// What to ask for.
+    /// Returns the projection of the fields that [`PageDocument::decode`] reads.
     pub(in super::super) fn projection() -> Document {
         doc! { "_id": 0, "b": 1, "p": 1, "n": 1, "info": 1 }
     }
 
     pub(in super::super) fn decode(raw: &'a RawDocument) -> Result<Self> {
-        let (mut bucket, mut page, mut pushed, mut entries) = (None, None, None, None);
+        let mut bucket = None;
+        let mut page = None;
+        let mut pushed = None;
+        let mut entries = None;
         for element in raw {
             let (key, value) = element.map_err(damaged)?;
             match (key.as_str(), value) {
@@ -50,14 +52,15 @@ impl<'a> PageDocument<'a> {
         }
     }
 
-    /// Calls `see` with every entry, in the order in which they were filed. O(entries).
-    pub(in super::super) fn walk(&self, mut see: impl FnMut(Entry<'a>)) -> Result<()> {
+    /// Calls `see` with every entry, in the order in which the entries were added. O(entries).
+    pub(in super::super) fn walk(&self, mut see: impl FnMut(PageEntry<'a>)) -> Result<()> {
         let Some(entries) = self.entries else { return Ok(()) };
         for item in entries {
             let RawBsonRef::Document(item) = item.map_err(damaged)? else {
                 return Err(damaged("an entry of a page is not a document"));
             };
-            let (mut hashcode, mut textname) = (None, None);
+            let mut hashcode = None;
+            let mut textname = None;
             for element in item {
                 match element.map_err(damaged)? {
                     (key, RawBsonRef::Int64(value)) if key.as_str() == "hashcode" => hashcode = Some(value),
@@ -66,7 +69,7 @@ impl<'a> PageDocument<'a> {
                 }
             }
             match (hashcode, textname) {
-                (Some(hashcode), Some(id)) => see(Entry { fingerprint: Fingerprint(hashcode as u64), id }),
+                (Some(hashcode), Some(id)) => see(PageEntry { fingerprint: Fingerprint(hashcode as u64), id }),
                 _ => return Err(damaged("an entry of a page lacks hashcode or textname")),
             }
         }
@@ -74,8 +77,12 @@ impl<'a> PageDocument<'a> {
     }
 }
 
-/// One statement of an update command: files entries on a page, which is created if needed.
-pub(in super::super) fn push_statement(number: Number, page: Page, entries: &[(Fingerprint, RecordId)]) -> Document {
+/// Returns a statement of an update command that adds entries to a page and creates the page if necessary.
+pub(in super::super) fn push_statement(
+    number: StoredNumber,
+    page: PageKey,
+    entries: &[(Fingerprint, RecordId)],
+) -> Document {
     let pushed = entries
         .iter()
         .map(|(fingerprint, id)| Bson::from(doc! { "hashcode": fingerprint.0 as i64, "textname": id.as_str() }));
@@ -87,10 +94,10 @@ pub(in super::super) fn push_statement(number: Number, page: Page, entries: &[(F
     doc! { "q": page_key(number, page), "u": update, "upsert": true }
 }
 
-/// A whole page, for filling in bulk.
+/// Returns a complete page, for inserts in bulk.
 pub(in super::super) fn page(
-    number: Number,
-    at: Page,
+    number: StoredNumber,
+    at: PageKey,
     entries: impl Iterator<Item = (Fingerprint, String)>,
 ) -> Document {
     let entries = entries.map(|(fingerprint, id)| doc! { "hashcode": fingerprint.0 as i64, "textname": id });
@@ -100,12 +107,13 @@ pub(in super::super) fn page(
     page
 }
 
-/// One statement of an update command: takes a record's entries off a page.
-pub(in super::super) fn pull_statement(number: Number, page: Page, id: &RecordId) -> Document {
+/// Returns a statement of an update command that removes the entries of a record from a page.
+pub(in super::super) fn pull_statement(number: StoredNumber, page: PageKey, id: &RecordId) -> Document {
     doc! { "q": page_key(number, page), "u": { "$pull": { "info": { "textname": id.as_str() } } } }
 }
 
-/// The filter of a page.
-pub(in super::super) fn page_key(number: Number, (generation, bucket, page): Page) -> Document {
+/// Returns the filter of a page.
+pub(in super::super) fn page_key(number: StoredNumber, page: PageKey) -> Document {
+    let (generation, bucket, page) = page;
     doc! { "c": number, "g": generation.0 as i32, "b": bucket, "p": page }
 }

@@ -1,4 +1,4 @@
-//! Records as stored.
+//! Encoding and decoding of records.
 
 use mongodb::bson::{Document, RawBsonRef, RawDocument, doc, serialize_to_bson};
 
@@ -9,7 +9,7 @@ use doppel_core::verdict::{Fingerprint, Verdict};
 use doppel_store::content::Content;
 use doppel_store::{GenerationId, Result, Seq, StoredRecord};
 
-/// What of a record changes when it is registered anew, but for seq and verdict.
+/// Returns the fields of a record that change when it is registered again, except seq and verdict.
 pub(in super::super) fn record_content(
     generation: GenerationId,
     signed: &Signed,
@@ -32,7 +32,7 @@ pub(in super::super) fn record_content(
     Ok(content)
 }
 
-/// A verdict, and the seq of the record it names.
+/// Returns the fields of a verdict, with the seq of the record that the verdict names.
 pub(in super::super) fn verdict_content(seq: Seq, verdict: &Verdict, original: Option<Seq>) -> Result<Document> {
     let mut content = doc! { "seq": seq_value(seq), "verdict": serialize_to_bson(verdict).map_err(damaged)? };
     if let Some(original) = original {
@@ -41,7 +41,7 @@ pub(in super::super) fn verdict_content(seq: Seq, verdict: &Verdict, original: O
     Ok(content)
 }
 
-/// A record, and the fingerprint that the generation of its digest gave it.
+/// A record, and the fingerprint in the generation of its digest.
 #[derive(Clone, Debug)]
 pub(in super::super) struct RecordDocument {
     pub(in super::super) record: StoredRecord,
@@ -49,7 +49,7 @@ pub(in super::super) struct RecordDocument {
 }
 
 impl RecordDocument {
-    /// Reads a record; the verdict is blank where it was projected away.
+    /// Decodes a record. The verdict is blank if the projection excluded it.
     pub(in super::super) fn decode(raw: &RawDocument) -> Result<Self> {
         let verdict = match raw.get("verdict").map_err(damaged)? {
             Some(RawBsonRef::Document(verdict)) => {
@@ -76,7 +76,7 @@ impl RecordDocument {
         Ok(Self { record, fingerprint: fingerprint_of(raw)? })
     }
 
-    /// Takes digest and fingerprint from what another generation has filed of it.
+    /// Replaces digest and fingerprint by those of the signature `filed` of another generation.
     pub(in super::super) fn see_as(&mut self, generation: GenerationId, filed: &RawDocument) -> Result<()> {
         (self.record.digest, self.record.digest_generation) = (digest_of(filed)?, generation);
         self.fingerprint = fingerprint_of(filed)?;

@@ -1,10 +1,10 @@
-//! Signatures as stored: what a generation has filed of a record.
+//! Encoding and decoding of signatures. A generation stores one signature document for each record.
 
 use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Binary, Bson, Document, RawBsonRef, RawDocument, doc};
 
 use super::{
-    Number, Page, buckets, damaged, digest_of, digest_value, fingerprint_of, generation_of, seq_of, seq_value,
+    PageKey, StoredNumber, buckets, damaged, digest_of, digest_value, fingerprint_of, generation_of, seq_of, seq_value,
     signature_key,
 };
 use doppel_core::collection::ChannelPosition;
@@ -16,7 +16,6 @@ use doppel_core::verdict::Fingerprint;
 use doppel_store::generations::Pairs;
 use doppel_store::{GenerationId, Result, Seq};
 
-/// A signature as stored.
 #[derive(Clone, Debug, PartialEq)]
 pub(in super::super) struct SignatureDocument {
     pub(in super::super) id: RecordId,
@@ -24,18 +23,18 @@ pub(in super::super) struct SignatureDocument {
     pub(in super::super) seq: Seq,
     pub(in super::super) digest: Digest,
     pub(in super::super) fingerprint: Option<Fingerprint>,
-    /// By channel.
+    /// In the order of channels.
     pub(in super::super) keys: Vec<PostingKey>,
-    /// The page of each of the fingerprint's four buckets.
+    /// The page in each of the four buckets of the fingerprint.
     pub(in super::super) pages: Option<[i32; 4]>,
-    /// The seqs of the earlier records that it matches, ascending.
+    /// The seqs of the earlier records that the record matches, in ascending order.
     pub(in super::super) pairs: Vec<Seq>,
-    /// Decodes to the signatures of all channels; its keys are empty.
+    /// The signatures of all channels. After decoding, the keys in it are empty.
     pub(in super::super) signed: Option<Signed>,
 }
 
 impl SignatureDocument {
-    /// Of a record signed as `signed`, filed on `pages`.
+    /// Makes the document of a record with the signatures `signed`, whose entries are on `pages`.
     pub(in super::super) fn of(
         id: &RecordId,
         generation: GenerationId,
@@ -56,10 +55,10 @@ impl SignatureDocument {
         }
     }
 
-    pub(in super::super) fn encode(&self, number: Number) -> Document {
+    pub(in super::super) fn encode(&self, number: StoredNumber) -> Document {
         let Self { id, generation, seq, digest, fingerprint, keys, pages, pairs, signed } = self;
         let mut keys = keys.clone();
-        // By channel, as profiles make them, so that counts tell whose they are.
+        // The keys are sorted by channel, as profiles make them, so that the counts assign each key to a channel.
         keys.sort_by_key(|key| key.channel);
         let channels = keys.last().map_or(0, |key| key.channel.index() + 1);
         let mut counts = vec![0_i32; channels];
@@ -99,8 +98,8 @@ impl SignatureDocument {
         })
     }
 
-    /// The pages that hold its entries, by bucket; none without a fingerprint.
-    pub(in super::super) fn places(&self) -> Vec<Page> {
+    /// Returns the pages that contain entries of the record, in the order of buckets. Empty without a fingerprint.
+    pub(in super::super) fn places(&self) -> Vec<PageKey> {
         match (self.fingerprint, self.pages) {
             (Some(fingerprint), Some(pages)) => {
                 let pages = buckets(fingerprint).into_iter().zip(pages);
@@ -118,15 +117,15 @@ fn pages_of(raw: &RawDocument) -> Result<Option<[i32; 4]>> {
     pages.map(Some).ok_or_else(|| damaged("a signature does not name four pages"))
 }
 
-/// The signatures of a signature document, for judges that compare them.
+/// Decodes the signatures in a signature document, for judges that compare them.
 pub(in super::super) fn signed_of(raw: &RawDocument) -> Result<Option<Signed>> {
     let Some(RawBsonRef::Binary(binary)) = raw.get("signed").map_err(damaged)? else { return Ok(None) };
     Signed::decode(binary.bytes).map(Some).ok_or_else(|| damaged("the signatures of a record cannot be read"))
 }
 
-/// What of a signature makes an [`Entry`].
+/// Returns the projection of the fields that [`filed_of`] reads.
 pub(in super::super) fn filed_projection() -> Document {
-    // Signatures of before the counts were kept say by themselves which channel has keys.
+    // Signature documents without `key_counts` come from an older version; their signatures show which channel has the keys.
     let without_counts = doc! { "$cond": [{ "$ifNull": ["$key_counts", false] }, "$$REMOVE", "$signed"] };
     doc! { "_id": 0, "seq": 1, "digest": 1, "fingerprint": 1, "keys": 1, "key_counts": 1, "signed": without_counts }
 }
@@ -140,12 +139,12 @@ pub(in super::super) fn filed_of(raw: &RawDocument) -> Result<Entry> {
     })
 }
 
-/// The matches that a signature names.
+/// Decodes the matches that a signature document contains.
 pub(in super::super) fn pairs_of(raw: &RawDocument) -> Result<Pairs> {
     Ok(Pairs { seq: seq_of(raw.get_i64("seq").map_err(damaged)?), earlier: seqs_of(raw, "pairs")? })
 }
 
-/// Seqs as stored.
+/// Encodes seqs.
 pub(in super::super) fn seqs_value(seqs: &[Seq]) -> Bson {
     Bson::Array(seqs.iter().map(|seq| Bson::Int64(seq_value(*seq))).collect())
 }
@@ -159,8 +158,8 @@ fn keys_of(raw: &RawDocument, signed: Option<&Signed>) -> Result<Vec<PostingKey>
             counts.collect::<Option<_>>().ok_or_else(|| damaged("a count of posting keys is not a number"))?
         }
         _ => {
-            let hashes = |signature: &Option<Signature>| matches!(signature, Some(Signature::Hashes(_)));
-            let channel = signed.and_then(|signed| signed.signatures.iter().position(hashes)).unwrap_or(0);
+            let signatures = signed.map_or(&[][..], |signed| signed.signatures.as_slice());
+            let channel = signatures.iter().position(|own| matches!(own, Some(Signature::Hashes(_)))).unwrap_or(0);
             let mut counts = vec![0; channel];
             counts.push(keys.len());
             counts
@@ -178,7 +177,7 @@ fn seqs_of(raw: &RawDocument, name: &str) -> Result<Vec<Seq>> {
     Ok(numbers_of(raw, name)?.into_iter().map(Seq).collect())
 }
 
-/// An array of Int64; empty where there is none.
+/// Decodes an array of Int64. Empty if the field is absent.
 fn numbers_of(raw: &RawDocument, name: &str) -> Result<Vec<u64>> {
     let Some(RawBsonRef::Array(array)) = raw.get(name).map_err(damaged)? else { return Ok(Vec::new()) };
     let numbers = array.into_iter().map(|item| match item.map_err(damaged)? {

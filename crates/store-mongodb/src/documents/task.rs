@@ -1,4 +1,4 @@
-//! Tasks as stored.
+//! Encoding and decoding of tasks.
 
 use mongodb::bson::{Document, doc};
 
@@ -6,7 +6,7 @@ use super::damaged;
 use doppel_store::Result;
 use doppel_store::tasks::TaskState;
 
-/// A task: its state as JSON, whose numbers and keys BSON would not all take, and beside it what is looked up and read.
+/// Encodes a task: its state as JSON, because BSON cannot represent all of its numbers and keys, and the fields that are queried.
 pub(in super::super) fn encode_task(task: &TaskState) -> Result<Document> {
     let status = serde_json::to_value(task.status).map_err(damaged)?;
     Ok(doc! {

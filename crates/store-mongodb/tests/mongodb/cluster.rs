@@ -1,8 +1,8 @@
-//! The MongoDB store on a sharded cluster of two shards: fresh, moved from a replica set while it is written to, and with a shard that
-//! dies. The servers are real; the router is a test tool.
+//! The MongoDB store on a sharded cluster of two shards: a new cluster, a replica set that moves to a cluster during writes, and a
+//! shard that crashes. The servers are real; the router is a test tool.
 //!
-//! `DOPPEL_TEST_CLUSTER_RECORDS` sets the number of records that are moved (100,000 for acceptance), `DOPPEL_TEST_CLUSTER_KILLS` how many
-//! runs of the migration are killed (10), `DOPPEL_TEST_CLUSTER_FAMILIES` the number of families (100).
+//! `DOPPEL_TEST_CLUSTER_RECORDS` is the number of records that move (100,000 for acceptance), `DOPPEL_TEST_CLUSTER_KILLS` the
+//! number of interrupted runs of the migration (10), `DOPPEL_TEST_CLUSTER_FAMILIES` the number of families (100).
 
 #![allow(clippy::print_stdout, reason = "figures of a run")]
 
@@ -22,7 +22,7 @@ use doppel_store::{Mode, Registered, Store, StoreError, Until};
 use doppel_store_mongodb::{MongoStore, Options, State};
 use mongodb::bson::{Bson, Document, doc};
 
-/// How long a call is repeated that may be repeated.
+/// The longest time for which a call is repeated.
 const PATIENCE: Duration = Duration::from_secs(60);
 const WRITERS: usize = 4;
 
@@ -30,7 +30,7 @@ fn size(name: &str, usual: u64) -> u64 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(usual)
 }
 
-/// For tests of what is answered and not of when: a busy machine takes its time.
+/// Options for tests whose results must not depend on the speed of the machine.
 fn patient_options() -> Options {
     Options { deadline: Duration::from_secs(30), ..crate::mongod::options() }
 }
@@ -50,7 +50,7 @@ fn sample(id: String, number: u64) -> Sample {
     Sample { fingerprint: Some(spread(number ^ 0xABCD)), ..Sample::with_keys(id, keys) }
 }
 
-/// Puts records and looks them up until it is told to stop; the ids that were acknowledged.
+/// Registers records and looks them up until `stop` is set. Returns the ids that were acknowledged.
 async fn write(desk: Desk, writer: usize, stop: Arc<AtomicBool>) -> Vec<String> {
     let mut acknowledged = Vec::new();
     for number in 0.. {
@@ -79,25 +79,25 @@ async fn write(desk: Desk, writer: usize, stop: Arc<AtomicBool>) -> Vec<String> 
     acknowledged
 }
 
-/// Four writers beside what a test does.
-struct Writers {
+/// Four tasks that write during a test.
+struct WriterTasks {
     stop: Arc<AtomicBool>,
     tasks: Vec<tokio::task::JoinHandle<Vec<String>>>,
 }
 
-impl Writers {
+impl WriterTasks {
     fn start(desk: &Desk, first: usize) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let tasks = (first..first + WRITERS).map(|writer| tokio::spawn(write(desk.clone(), writer, Arc::clone(&stop))));
         Self { tasks: tasks.collect(), stop }
     }
 
-    /// The ids that were acknowledged.
+    /// Stops the writers and returns the ids that were acknowledged.
     async fn end(self) -> BTreeSet<String> {
         self.stop.store(true, Ordering::Relaxed);
         let mut all = BTreeSet::new();
         for task in self.tasks {
-            all.extend(task.await.expect("no writer was told of a bug"));
+            all.extend(task.await.expect("no writer gets an internal error"));
         }
         all
     }
@@ -107,13 +107,14 @@ async fn assert_all_there(desk: &Desk, acknowledged: &BTreeSet<String>) {
     let there: BTreeSet<String> = desk.all().await.iter().map(|record| record.id.to_string()).collect();
     let lost: Vec<_> = acknowledged.difference(&there).collect();
     assert!(lost.is_empty(), "{} of {} are lost: {lost:?}", lost.len(), acknowledged.len());
-    println!("{} acknowledged beside the test, none lost", acknowledged.len());
+    println!("{} acknowledged during the test, none lost", acknowledged.len());
 }
 
-/// Validators, indexes and shard keys of a database, as the router shows them.
+/// Returns the validators, indexes and shard keys of a database, as the router reports them.
 async fn schema(uri: &str, name: &str) -> BTreeMap<String, (Option<Bson>, BTreeSet<String>, Option<Document>)> {
     let client = mongodb::Client::with_uri_str(uri).await.expect("a client");
-    let (database, config) = (client.database(name), client.database("config").collection::<Document>("collections"));
+    let database = client.database(name);
+    let config = client.database("config").collection::<Document>("collections");
     let mut all = BTreeMap::new();
     for collection in database.list_collection_names().await.expect("names") {
         let listed = doc! { "listCollections": 1, "filter": { "name": &collection } };
@@ -148,7 +149,7 @@ async fn a_fresh_cluster_keeps_the_promises_and_uses_both_shards() {
         println!("{name}: {:?}", start.elapsed());
     }
     assert_sound(&whole).await;
-    // Pages, too: the ranges of each new generation are split before they have many.
+    // Pages are also on both shards, because the ranges of each new generation are split early.
     for collection in ["records", "signatures", "blocks"] {
         let documents = cluster.documents(&name, collection).await;
         assert!(documents.iter().all(|count| *count > 0), "{collection}: {documents:?}");
@@ -164,10 +165,10 @@ async fn a_fresh_cluster_keeps_the_promises_and_uses_both_shards() {
         }
     });
     let missing: Vec<_> = missing.collect();
-    assert!(missing.is_empty(), "docs/mongodb.md does not say so: {missing:#?}");
+    assert!(missing.is_empty(), "docs/mongodb.md does not document these routes: {missing:#?}");
 }
 
-/// The table of docs/mongodb.md that says which shards a command goes to, by command and collection.
+/// Returns the shards that each command uses according to the table in docs/mongodb.md, by command and collection.
 fn documented_routes() -> BTreeMap<(String, String), String> {
     let text = include_str!("../../../../docs/mongodb.md");
     let table = text.split_once("| command | collections | shards |").expect("the table").1;
@@ -186,7 +187,7 @@ fn documented_routes() -> BTreeMap<(String, String), String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_families_put_at_once_through_two_instances_on_a_cluster_exactly_one_is_original() {
+async fn each_family_written_by_two_instances_of_a_cluster_has_exactly_one_original() {
     let cluster = Cluster::start().await;
     let name = database("families");
     let (whole, first) = open(&cluster.uri(), &name, patient_options()).await;
@@ -195,7 +196,8 @@ async fn of_families_put_at_once_through_two_instances_on_a_cluster_exactly_one_
     let families = size("DOPPEL_TEST_CLUSTER_FAMILIES", 12);
     cluster.router().take_routes();
     let puts = (0..families * 4).map(|at| {
-        let (family, member) = (at / 4, at % 4);
+        let family = at / 4;
+        let member = at % 4;
         let id = format!("f{family}-{member}");
         let sample = match family % 2 {
             0 => near(id, spread(family) ^ [0, 1, 1 << 20, 1 << 40][member as usize]),
@@ -221,7 +223,7 @@ async fn of_families_put_at_once_through_two_instances_on_a_cluster_exactly_one_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_replica_set_moves_to_a_cluster_under_writers_and_a_migration_that_is_killed_is_repeated() {
+async fn a_replica_set_moves_to_a_cluster_during_writes_and_interrupted_migrations_are_repeated() {
     let records = size("DOPPEL_TEST_CLUSTER_RECORDS", 300);
     let member = Member::new();
     member.start(&["--replSet", "shard0"]);
@@ -233,7 +235,7 @@ async fn a_replica_set_moves_to_a_cluster_under_writers_and_a_migration_that_is_
     let desk = Desk::new(&store, "moved").await;
     let samples = (0..records).map(|number| sample(format!("r{number}"), number));
     let filled = samples.map(|sample| {
-        let Content::Row(row) = sample.content() else { panic!("samples keep their text") };
+        let Content::Row(row) = sample.content() else { panic!("samples have a text") };
         (id(&sample.id), row.to_string(), Signed::clone(&sample.signed()))
     });
     whole.fill(&desk.name, filled).await.expect("it is filled");
@@ -241,12 +243,12 @@ async fn a_replica_set_moves_to_a_cluster_under_writers_and_a_migration_that_is_
     drop((whole, store, desk));
 
     let cluster = Cluster::from_set(member).await;
-    // As instances run that may not migrate: they serve before, during and after the move.
+    // An instance that does not migrate serves before, during and after the move.
     let serving = Options { migrate: false, ..patient_options() };
     let (whole, store) = open(&cluster.uri(), &name, serving).await;
-    store.ready().await.expect("the first shard has everything");
+    store.ready().await.expect("the first shard has all documents");
     let desk = Desk::existing(&store, "moved");
-    let writers = Writers::start(&desk, 0);
+    let writers = WriterTasks::start(&desk, 0);
     let client = mongodb::Client::with_uri_str(cluster.uri()).await.expect("a client");
     let meta = client.database(&name).collection::<Document>("meta");
     let watching = MongoStore::inspect(&cluster.uri(), &name, crate::mongod::options()).await.expect("a connection");
@@ -254,7 +256,7 @@ async fn a_replica_set_moves_to_a_cluster_under_writers_and_a_migration_that_is_
         let before = watching.differences().await.expect("a comparison");
         let opened = MongoStore::inspect(&cluster.uri(), &name, crate::mongod::options()).await.expect("a connection");
         let run = tokio::spawn(async move { opened.apply().await.map(|_| ()) });
-        // At any instant, and behind each of the first steps.
+        // The run is interrupted at any moment, and after each of the first steps.
         tokio::time::sleep(Duration::from_millis(kill * 7)).await;
         while kill % 2 == 0 && !run.is_finished() {
             if watching.differences().await.expect("a comparison") != before {
@@ -264,8 +266,8 @@ async fn a_replica_set_moves_to_a_cluster_under_writers_and_a_migration_that_is_
         run.abort();
         let _ = run.await;
         let left = watching.differences().await.expect("a comparison");
-        println!("killed: {} of {} differences are left", left.len(), before.len());
-        // The lock of a run that was killed expires after half a minute.
+        println!("interrupted: {} of {} differences are left", left.len(), before.len());
+        // The lock of an interrupted run expires after half a minute.
         meta.delete_one(doc! { "_id": "migration_lock" }).await.expect("the lock is removed");
         desk.store.ready().await.expect("the service works");
     }
@@ -279,15 +281,16 @@ async fn a_replica_set_moves_to_a_cluster_under_writers_and_a_migration_that_is_
     stored(created.put(&sample("a".into(), 5)).await);
     assert_all_there(&desk, &writers.end().await).await;
     assert_sound(&whole).await;
-    // A database that begins on the cluster has the same schema.
+    // A database that was created on the cluster has the same schema.
     let fresh = database("fresh");
     open(&cluster.uri(), &fresh, patient_options()).await;
-    let (moved, fresh) = (schema(&cluster.uri(), &name).await, schema(&cluster.uri(), &fresh).await);
+    let moved = schema(&cluster.uri(), &name).await;
+    let fresh = schema(&cluster.uri(), &fresh).await;
     for (collection, expected) in &fresh {
         assert_eq!(moved.get(collection), Some(expected), "{collection}");
     }
-    // The balancer moves documents beside the writers.
-    let writers = Writers::start(&desk, WRITERS);
+    // The balancer moves documents during writes.
+    let writers = WriterTasks::start(&desk, WRITERS);
     for collection in ["records", "signatures"] {
         cluster.router().spread(&name, collection).await;
     }
@@ -303,13 +306,13 @@ async fn a_replica_set_moves_to_a_cluster_under_writers_and_a_migration_that_is_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_shard_that_dies_loses_nothing_and_the_instance_is_not_ready_meanwhile() {
+async fn a_crashed_shard_loses_nothing_and_the_instance_is_not_ready_meanwhile() {
     let cluster = Cluster::start().await;
     let name = database("killed");
     let options = Options { deadline: Duration::from_secs(2), ..crate::mongod::options() };
     let (whole, store) = open(&cluster.uri(), &name, options).await;
     let desk = Desk::new(&store, "killed").await;
-    let writers = Writers::start(&desk, 0);
+    let writers = WriterTasks::start(&desk, 0);
     while desk.all().await.len() < 20 {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -332,14 +335,14 @@ async fn a_shard_that_dies_loses_nothing_and_the_instance_is_not_ready_meanwhile
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_schema_that_is_not_the_one_needed_is_named_by_the_doctor_and_mended_by_migrate() {
+async fn a_wrong_schema_is_reported_by_the_doctor_and_repaired_by_migrate() {
     let server = crate::mongod::Shared::start().await;
     let name = database("schema");
     let (whole, store) = open(server.uri(), &name, patient_options()).await;
     let desk = Desk::new(&store, "schema").await;
     desk.put(&sample("a".into(), 1)).await;
     let client = mongodb::Client::with_uri_str(server.uri()).await.expect("a client").database(&name);
-    // As an earlier version left it that applied the first migration again.
+    // The schema that an earlier version left after it applied the first migration again.
     let old = doc! { "$jsonSchema": { "bsonType": "object", "required": ["empty"] } };
     client.run_command(doc! { "collMod": "collections", "validator": old }).await.expect("the validator is set");
     client.run_command(doc! { "dropIndexes": "signatures", "index": "digest" }).await.expect("the index is dropped");
@@ -352,8 +355,8 @@ async fn a_schema_that_is_not_the_one_needed_is_named_by_the_doctor_and_mended_b
         store.create_collection(Desk::existing(&store, "b").spec("p1")).await.is_err(),
         "the old validator refuses"
     );
-    let mended = whole.migrate().await.expect("it is mended");
-    assert_eq!(mended, ["validator of collections", "index digest of signatures"]);
+    let repaired = whole.migrate().await.expect("it is repaired");
+    assert_eq!(repaired, ["validator of collections", "index digest of signatures"]);
     assert!(whole.migrate().await.expect("again").is_empty());
     Desk::new(&store, "b").await;
     assert_sound(&whole).await;

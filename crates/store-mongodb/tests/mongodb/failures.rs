@@ -1,5 +1,5 @@
-//! Errors of a server or a router that pass by themselves: calls repeat them within the deadline, or say when to come again. None is
-//! reported as a bug. The failpoints are mongod's own.
+//! Transient errors of a server or a router: calls are repeated within the deadline, or return an error with the time of the next
+//! attempt. None is reported as a bug. The tests use the failpoints of mongod.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -19,14 +19,14 @@ const CODES: [i32; 7] = [50, 133, 202, 250, 262, 11_601, 13_388];
 /// All commands that the store sends.
 const COMMANDS: [&str; 8] =
     ["find", "aggregate", "getMore", "insert", "update", "delete", "findAndModify", "commitTransaction"];
-/// The same by what they do: reading, writing, committing.
+/// The same commands in groups: reads, writes, commits.
 const KINDS: [&[&str]; 3] =
     [&["find", "aggregate", "getMore"], &["insert", "update", "delete", "findAndModify"], &["commitTransaction"]];
 const DEADLINE: Duration = Duration::from_millis(1_500);
-/// What a busy machine may add to a deadline.
+/// The time by which a busy machine may exceed a deadline.
 const SLACK: Duration = Duration::from_secs(2);
 
-/// A store whose commands fail on demand, and no others.
+/// Connects a store whose commands can be made to fail without other commands failing.
 async fn failing_store(set: &ReplicaSet, application: &str, deadline: Duration) -> (MongoStore, Arc<dyn Store>) {
     let uri = format!("{}&appName={application}", set.uri());
     let options = Options { deadline, staleness: Duration::ZERO, ..crate::mongod::options() };
@@ -42,7 +42,7 @@ fn sample(number: u64) -> Sample {
     }
 }
 
-/// A reindex, as the engine does it.
+/// Runs the steps of a reindex.
 async fn reindex(desk: &Desk) -> Result<GenerationId> {
     let begun = desk.store.begin_generation(desk.generation_spec("p1")).await?;
     desk.store.complete_generation(&desk.name, begun.id).await?;
@@ -62,7 +62,7 @@ async fn find(desk: &Desk, sample: &Sample) -> Result<usize> {
     Ok(found.matches.len())
 }
 
-/// True if the caller is to come again.
+/// True if the error is transient for the caller.
 fn is_passing<T>(outcome: &Result<T>) -> bool {
     matches!(outcome, Err(StoreError::Unavailable { .. } | StoreError::Unknown(_)))
 }
@@ -78,7 +78,7 @@ fn task(desk: &Desk, at: i32) -> TaskState {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_few_errors_that_pass_fail_no_call() {
+async fn a_few_transient_errors_fail_no_call() {
     let set = ReplicaSet::start(1).await;
     let (_, store) = failing_store(&set, "few", Duration::from_secs(20)).await;
     for (at, code) in CODES.into_iter().enumerate() {
@@ -86,27 +86,26 @@ async fn a_few_errors_that_pass_fail_no_call() {
         for number in 0..4 {
             desk.put(&sample(number)).await;
         }
-        // One kind of command at a time, so that each place where it is sent meets the error.
+        // One kind of command fails at a time, so that each place that sends the command gets the error.
         for (kind, commands) in KINDS.into_iter().enumerate() {
-            let fail = || set.fail("few", commands, code, 2);
             let context = format!("{commands:?} with code {code}");
-            fail().await;
+            set.fail("few", commands, code, 2).await;
             assert_eq!(find(&desk, &sample(2)).await.map_err(|error| error.to_string()), Ok(1), "check: {context}");
-            fail().await;
+            set.fail("few", commands, code, 2).await;
             let live = desk.state().await.generation;
             let state = desk.state().await;
             let fresh = sample(100 + kind as u64);
             let registration = desk.registration_for(&state, &fresh, Mode::Put);
             let put = store.register(registration, SampleJudge::within(&fresh, live, Signing::of("p1"))).await;
-            // A commit that was in doubt may have been made by the first attempt.
+            // A commit with an unknown result may have been made by the first attempt.
             assert!(matches!(put, Ok(Registered::Created(_) | Registered::Unchanged(_))), "put: {context}: {put:?}");
-            fail().await;
+            set.fail("few", commands, code, 2).await;
             let again = desk.put_in_all(&Sample { keys: vec![5, 7], ..fresh.clone() }).await;
             assert!(
                 matches!(again, Registered::Replaced(_) | Registered::Unchanged(_)),
                 "replace: {context}: {again:?}"
             );
-            fail().await;
+            set.fail("few", commands, code, 2).await;
             assert!(desk.remove(&fresh.id).await, "remove: {context}");
             assert!(desk.get(&fresh.id).await.is_none());
         }
@@ -127,7 +126,7 @@ async fn a_few_errors_that_pass_fail_no_call() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn errors_that_do_not_pass_in_time_are_no_bugs_and_no_answer_is_late() {
+async fn lasting_transient_errors_are_no_bugs_and_no_answer_is_late() {
     let set = ReplicaSet::start(1).await;
     let (whole, store) = failing_store(&set, "long", DEADLINE).await;
     let desk = Desk::new(&store, "errors").await;
@@ -173,7 +172,7 @@ async fn all_calls_of_one_request_share_one_deadline() {
     set.stop_failing().await;
 }
 
-/// What the clock of [`skewed_clock`] is ahead, in microseconds.
+/// The difference of [`skewed_clock`] from the right time in microseconds.
 static AHEAD: AtomicI64 = AtomicI64::new(0);
 
 fn skewed_clock() -> u64 {
@@ -181,7 +180,7 @@ fn skewed_clock() -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_instance_whose_clock_jumps_while_it_runs_is_not_ready_until_it_is_right_again() {
+async fn an_instance_whose_clock_jumps_is_not_ready_until_the_clock_is_right_again() {
     let server = crate::mongod::Shared::start().await;
     let name = database("clock");
     let clock = Clock { micros: skewed_clock, ..crate::mongod::options().clock };

@@ -1,5 +1,5 @@
-//! Generations, decisions and tasks in the MongoDB store: two instances on one database, writers and a reindex at once,
-//! primaries that step down. The doctor has the last word.
+//! Generations, decisions and tasks in the MongoDB store: two instances on one database, a reindex during writes, primaries that
+//! step down. At the end, the doctor examines the database.
 
 #![allow(clippy::print_stdout, reason = "figures of a run")]
 
@@ -18,9 +18,9 @@ use doppel_store::{GenerationId, Mode, Registered, Seq, Store, StoreError, Store
 use doppel_store_mongodb::{MongoStore, Options};
 use mongodb::bson::{Document, doc};
 
-/// Short, because announcing a generation waits for it; long enough for a busy machine.
+/// Short, because announcing a generation waits for the deadline; long enough for a busy machine.
 const DEADLINE: Duration = Duration::from_secs(2);
-/// How long a call is repeated that may be repeated.
+/// The longest time for which a call is repeated.
 const PATIENCE: Duration = Duration::from_secs(60);
 const SECOND: GenerationId = GenerationId(2);
 
@@ -28,20 +28,21 @@ fn options() -> Options {
     Options { deadline: DEADLINE, staleness: Duration::from_millis(300), ..crate::mongod::options() }
 }
 
-/// A collection as two instances see it.
-struct Office {
+/// Two instances with the same collection.
+struct TwoInstances {
     server: crate::mongod::Shared,
     database: String,
     stores: [MongoStore; 2],
     desks: [Desk; 2],
 }
 
-impl Office {
+impl TwoInstances {
     async fn open(test: &str) -> Self {
         let server = crate::mongod::Shared::start().await;
         let database = crate::mongod::database(test);
-        let open = || MongoStore::connect(server.uri(), &database, options());
-        let stores = [open().await.expect("a connection"), open().await.expect("a connection")];
+        let first = MongoStore::connect(server.uri(), &database, options()).await.expect("a connection");
+        let second = MongoStore::connect(server.uri(), &database, options()).await.expect("a connection");
+        let stores = [first, second];
         let [first, second] = stores.clone().map(|store| -> Arc<dyn Store> { Arc::new(store) });
         let desks = [Desk::new(&first, test).await, Desk::existing(&second, test)];
         Self { server, database, stores, desks }
@@ -62,7 +63,7 @@ async fn assert_sound(store: &MongoStore) {
     assert!(report.faults.is_empty(), "{:?}", report.faults);
 }
 
-/// Repeats what may be repeated.
+/// Makes a call, and repeats it after transient errors.
 async fn patiently<T, F: Future<Output = doppel_store::Result<T>>>(call: impl Fn() -> F) -> T {
     let start = Instant::now();
     loop {
@@ -78,7 +79,7 @@ async fn patiently<T, F: Future<Output = doppel_store::Result<T>>>(call: impl Fn
     }
 }
 
-/// Signs for the generations there are and registers, again where they have changed meanwhile.
+/// Signs a sample for the current generations and registers it; again if the generations changed meanwhile.
 async fn put(desk: &Desk, sample: &Sample, confirmed: &[&str]) -> Registered {
     patiently(|| desk.try_put_confirmed(sample, Mode::Put, confirmed)).await
 }
@@ -93,23 +94,26 @@ fn record_of(outcome: Registered) -> StoredRecord {
     }
 }
 
-/// Files everything that was there before the generation was begun.
+/// Adds all records that were stored before the generation was begun.
 async fn file_all(desk: &Desk, begun: &GenerationState, at_once: usize) -> u64 {
-    let (mut after, mut filed) = (Seq(0), 0);
+    let mut after = Seq(0);
+    let mut filed = 0;
     loop {
         let records = patiently(|| desk.store.records(&desk.name, after, at_once)).await;
         let records: Vec<_> = records.into_iter().take_while(|record| record.seq < begun.scan_end).collect();
         let Some(last) = records.last() else { return filed };
         after = last.seq;
         let signing = Signing::of(&begun.profile);
-        let signed = |record: &StoredRecord| Sample::of_record(record).signed_as(signing);
-        let filing = |record: &StoredRecord| Filing { id: record.id.clone(), seq: record.seq, signed: signed(record) };
-        let batch: Vec<Filing> = records.iter().map(filing).collect();
+        let mut batch: Vec<Filing> = Vec::with_capacity(records.len());
+        for record in &records {
+            let signed = Sample::of_record(record).signed_as(signing);
+            batch.push(Filing { id: record.id.clone(), seq: record.seq, signed });
+        }
         filed += patiently(|| desk.store.file(&desk.name, begun.id, batch.clone())).await;
     }
 }
 
-/// Every generation has every record filed, as if it were built from the records that are there.
+/// Checks that every generation contains all stored records and no others.
 async fn assert_complete(desk: &Desk) {
     let state = desk.state().await;
     let others = state.others.iter().map(|other| (other.id, other.profile.as_str()));
@@ -118,21 +122,22 @@ async fn assert_complete(desk: &Desk) {
     }
 }
 
-/// A number that depends on `seed` alone.
+/// Returns a number that depends only on `seed`.
 fn spread(seed: u64) -> u64 {
     let mixed = (seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9)
 }
 
-/// A record like no other; half of its keys are odd, so that every profile takes some.
+/// Returns a record that is similar to no other. Half of its keys are odd, so that every profile has some of them.
 fn lone(id: impl Into<String>, seed: u64) -> Sample {
     let base = spread(seed) & !7;
     Sample { fingerprint: Some(spread(seed)), ..Sample::with_keys(id, [base, base + 1, base + 2, base + 3]) }
 }
 
-/// Puts, replaces and removes the first `records` until told to stop; how often.
+/// Starts a task that puts, replaces and removes the first `records` until `stop` is set. It returns the number of its writes.
 fn scribble(desk: &Desk, writer: u64, records: u64, stop: &Arc<AtomicBool>) -> tokio::task::JoinHandle<u64> {
-    let (desk, stop) = (desk.clone(), Arc::clone(stop));
+    let desk = desk.clone();
+    let stop = Arc::clone(stop);
     tokio::spawn(async move {
         let mut turn = 0;
         while !stop.load(Ordering::Acquire) {
@@ -152,23 +157,24 @@ fn scribble(desk: &Desk, writer: u64, records: u64, stop: &Arc<AtomicBool>) -> t
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_generation_built_beside_writers_has_all_they_left_and_nothing_else() {
-    let office = Office::open("built_beside").await;
+async fn a_generation_built_during_writes_contains_exactly_the_stored_records() {
+    let office = TwoInstances::open("built_beside").await;
     let [here, there] = &office.desks;
-    // What is written while the generation is announced is filed by its writer. So that filing has something to do, the
-    // second part of the records is left alone until then, and the third altogether.
-    let (busy, touched, all) = (80, 360, 400);
+    // A writer adds records itself while the generation is announced. The writers leave the second part of the records alone until
+    // then, so that the reindex has records to add, and the third part always.
+    let busy = 80;
+    let touched = 360;
+    let all = 400;
     for number in 0..all {
         put(here, &lone(format!("r{number}"), number), &[]).await;
     }
     let stop = Arc::new(AtomicBool::new(false));
-    let write = |at: u64, records: u64| scribble(&office.desks[at as usize % 2], at, records, &stop);
-    let mut writers: Vec<_> = (0..2).map(|at| write(at, busy)).collect();
+    let mut writers: Vec<_> = (0..2).map(|at| scribble(&office.desks[at as usize % 2], at, busy, &stop)).collect();
     let statistics = Statistics::from_parts(7, [(1, 2), (3, 4)]).encode();
     let spec = GenerationSpec { statistics: statistics.clone(), ..there.generation_spec("noted") };
     let begun = there.store.begin_generation(spec).await.expect("it is announced");
     assert_eq!(begun.id, SECOND);
-    writers.extend((2..4).map(|at| write(at, touched)));
+    writers.extend((2..4).map(|at| scribble(&office.desks[at as usize % 2], at, touched, &stop)));
     let filed = file_all(there, &begun, 24).await;
     there.store.complete_generation(&there.name, begun.id).await.expect("it is complete");
     let live = there.store.activate_generation(&there.name, begun.id).await.expect("it goes live");
@@ -179,7 +185,7 @@ async fn a_generation_built_beside_writers_has_all_they_left_and_nothing_else() 
     for writer in writers {
         turns += writer.await.expect("no writer panics");
     }
-    println!("{filed} records filed beside {turns} writes");
+    println!("{filed} records added during {turns} writes");
     assert!((all - touched..=all).contains(&filed) && turns > 20);
     assert_eq!(*here.state().await, *there.state().await, "both see the same");
     assert_complete(here).await;
@@ -190,7 +196,7 @@ async fn a_generation_built_beside_writers_has_all_they_left_and_nothing_else() 
     let database = office.client().await;
     let start = Instant::now();
     while database.collection::<Document>("dropped").count_documents(doc! {}).await.expect("a count") > 0 {
-        assert!(start.elapsed() < PATIENCE, "it is never swept");
+        assert!(start.elapsed() < PATIENCE, "its documents are never deleted");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     for (name, key) in [("signatures", "_id.g"), ("blocks", "g")] {
@@ -201,12 +207,13 @@ async fn a_generation_built_beside_writers_has_all_they_left_and_nothing_else() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_families_put_while_generations_are_switched_exactly_one_is_original() {
-    let office = Office::open("switched").await;
+async fn each_family_has_exactly_one_original_while_generations_are_switched() {
+    let office = TwoInstances::open("switched").await;
     assert_eq!(office.desks[0].build("noted").await, SECOND);
     let stop = Arc::new(AtomicBool::new(false));
     let switching = tokio::spawn({
-        let (desk, stop) = (office.desks[0].clone(), Arc::clone(&stop));
+        let desk = office.desks[0].clone();
+        let stop = Arc::clone(&stop);
         async move {
             let mut switches = 0;
             while !stop.load(Ordering::Acquire) {
@@ -224,7 +231,7 @@ async fn of_families_put_while_generations_are_switched_exactly_one_is_original(
         let name = format!("f{family}-{member}");
         let base = spread(family);
         let sample = match family % 3 {
-            // A cyclic triple and its like: within 3 of each other, sharing different blocks.
+            // A cyclic triple and similar records: within distance 3 of each other, with different shared blocks.
             0 => {
                 let flips = [0, 1 << 32 | 1 << 16 | 1, 1 << 48 | 1 << 16 | 1, 1 << 16, 1 << 16 | 1, 1];
                 Sample { fingerprint: Some(base ^ flips[member as usize]), ..Sample::with_keys(name, []) }
@@ -254,7 +261,7 @@ async fn of_families_put_while_generations_are_switched_exactly_one_is_original(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn filing_goes_on_through_elections_and_loses_nothing() {
+async fn a_reindex_continues_through_elections_and_loses_nothing() {
     let set = crate::mongod::ReplicaSet::start(3).await;
     let store = MongoStore::connect(&set.uri(), "doppel", options()).await.expect("a connection");
     let shared: Arc<dyn Store> = Arc::new(store.clone());
@@ -265,9 +272,11 @@ async fn filing_goes_on_through_elections_and_loses_nothing() {
     let begun = desk.begin("noted").await;
     let done = Arc::new(AtomicU64::new(0));
     let filing = tokio::spawn({
-        let (desk, begun, done) = (desk.clone(), begun.clone(), Arc::clone(&done));
+        let desk = desk.clone();
+        let begun = begun.clone();
+        let done = Arc::clone(&done);
         async move {
-            // Round after round: what is filed already is left out.
+            // Each round skips the records that are already added.
             for _ in 0..3 {
                 done.fetch_add(file_all(&desk, &begun, 10).await, Ordering::AcqRel);
                 tokio::time::sleep(Duration::from_millis(300)).await;
@@ -291,26 +300,29 @@ async fn filing_goes_on_through_elections_and_loses_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn records_confirmed_to_match_are_one_original_though_they_share_nothing() {
-    let office = Office::open("confirmed").await;
+async fn confirmed_records_have_one_original_although_they_share_no_key() {
+    let office = TwoInstances::open("confirmed").await;
     let [here, there] = &office.desks;
     for round in 0..25_u64 {
-        let (a, b) = (lone(format!("a{round}"), round * 2), lone(format!("b{round}"), round * 2 + 1));
+        let a = lone(format!("a{round}"), round * 2);
+        let b = lone(format!("b{round}"), round * 2 + 1);
         let pair = RecordPair::new(id(&a.id), id(&b.id)).expect("two ids");
         let ruling = Ruling { judgement: Judgement::Same, by: None, note: None, at: "2026-01-01T00:00:00Z".into() };
-        // As an import does, which puts decisions before records.
+        // An import also stores decisions before records.
         let decision = Decision { pair: pair.clone(), rulings: vec![ruling] };
         there.store.put_decision(&there.name, decision).await.expect("a ruling");
-        let (of_a, of_b) = ([b.id.as_str()], [a.id.as_str()]);
+        let of_a = [b.id.as_str()];
+        let of_b = [a.id.as_str()];
         let (first, second) = tokio::join!(put(here, &a, &of_a), put(there, &b, &of_b));
-        let (first, second) = (record_of(first), record_of(second));
+        let first = record_of(first);
+        let second = record_of(second);
         let (early, late) = if first.seq < second.seq { (first, second) } else { (second, first) };
         assert_eq!(early.verdict.kind, VerdictKind::Original, "round {round}");
         assert_eq!(late.verdict.duplicate_of.as_ref(), Some(&early.id), "round {round}");
         assert_eq!(late.verdict.similar[0].via, ["decision"]);
         let pairs = here.store.pairs(&here.name, GenerationId(1), early.seq, 10).await.expect("pairs");
         assert_eq!(pairs, [Pairs { seq: late.seq, earlier: vec![early.seq] }]);
-        // A decision goes with its record.
+        // A decision is deleted with its record.
         assert!(there.remove(&a.id).await);
         assert_eq!(here.store.decision(&here.name, &pair).await.expect("a look"), None);
         assert!(here.remove(&b.id).await);
@@ -319,14 +331,15 @@ async fn records_confirmed_to_match_are_one_original_though_they_share_nothing()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn rulings_from_two_instances_at_once_are_all_kept() {
-    let office = Office::open("rulings").await;
+async fn concurrent_rulings_from_two_instances_are_all_stored() {
+    let office = TwoInstances::open("rulings").await;
     for (at, name) in (0..).zip(["x", "y"]) {
         record_of(put(&office.desks[0], &lone(name.to_owned(), at), &[]).await);
     }
     let pair = RecordPair::new(id("x"), id("y")).expect("two ids");
     let rulings = (0..40).map(|number: usize| {
-        let (desk, pair) = (office.desks[number % 2].clone(), pair.clone());
+        let desk = office.desks[number % 2].clone();
+        let pair = pair.clone();
         tokio::spawn(async move {
             let note = Some(format!("note {number}"));
             let ruling = Ruling { judgement: Judgement::NotSame, by: None, note, at: "2026-01-01T00:00:00Z".into() };
@@ -346,7 +359,7 @@ async fn rulings_from_two_instances_at_once_are_all_kept() {
     here.store.create_collection(here.spec("p1")).await.expect("the name is free");
     assert!(
         here.store.decisions(&here.name, None, 10).await.expect("a list").is_empty(),
-        "it went with its collection"
+        "decisions are deleted with their collection"
     );
     office.end().await;
 }
@@ -358,7 +371,7 @@ fn task(number: usize, collection: &Desk) -> TaskState {
         number: None,
         kind: "reindex".into(),
         status: TaskStatus::Enqueued,
-        // No BSON number holds this one, and no BSON key likes these.
+        // No BSON number can represent this value, and BSON does not allow these keys.
         request: serde_json::json!({ "large": u64::MAX, "$key": { "a.b": null } }),
         checkpoint: serde_json::Value::Null,
         phase: String::new(),
@@ -378,8 +391,8 @@ fn task(number: usize, collection: &Desk) -> TaskState {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_tasks_for_one_collection_one_is_taken_and_of_rivals_for_a_task_one_wins() {
-    let office = Office::open("rivals").await;
+async fn one_task_of_a_collection_is_stored_and_one_of_concurrent_changes_wins() {
+    let office = TwoInstances::open("rivals").await;
     let puts = (0..24).map(|number| {
         let desk = office.desks[number % 2].clone();
         tokio::spawn(async move { desk.store.put_task(task(number, &desk)).await.expect("an answer") })
@@ -416,7 +429,7 @@ async fn of_tasks_for_one_collection_one_is_taken_and_of_rivals_for_a_task_one_w
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_doctor_examines_every_generation() {
-    let office = Office::open("doctor_generations").await;
+    let office = TwoInstances::open("doctor_generations").await;
     let [desk, _] = &office.desks;
     for number in 0..6 {
         put(desk, &lone(format!("r{number}"), number), &[]).await;
@@ -430,7 +443,7 @@ async fn the_doctor_examines_every_generation() {
     let filter = doc! { "g": SECOND.0 as i32, "info.textname": "r3" };
     let lost = doc! { "$pull": { "info": { "textname": "r3" } } };
     assert_eq!(blocks.update_many(filter, lost).await.expect("an update").modified_count, 4);
-    let faults = office.stores[0].examine(true, false).await.expect("it can be mended").faults;
+    let faults = office.stores[0].examine(true, false).await.expect("it can be repaired").faults;
     let ill: BTreeMap<&str, &str> = faults.iter().map(|(_, id, fault)| (id.as_str(), fault.as_str())).collect();
     assert_eq!(ill.keys().copied().collect::<Vec<_>>(), ["r3"], "{faults:?}");
     assert!(ill["r3"].starts_with("generation 2: "), "{faults:?}");
@@ -439,10 +452,10 @@ async fn the_doctor_examines_every_generation() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pairs_are_kept_in_order_and_go_with_their_record() {
-    let office = Office::open("pairs").await;
+async fn pairs_are_stored_in_order_and_deleted_with_their_record() {
+    let office = TwoInstances::open("pairs").await;
     let [here, there] = &office.desks;
-    // Every one matches all before it, more than a verdict lists.
+    // Every record matches all earlier records, which are more than a verdict lists.
     let mut seqs: Vec<Seq> = Vec::new();
     for number in 0..40_u64 {
         let mut keys = [1, 2, 1000 + number];

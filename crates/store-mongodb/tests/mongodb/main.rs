@@ -1,4 +1,4 @@
-//! The promises of the MongoDB store, against real servers.
+//! Tests of the MongoDB store with real servers.
 
 #![allow(clippy::disallowed_methods, reason = "a test makes its own time, files and settings")]
 
@@ -16,3 +16,8 @@ mod lookups;
 mod protocol;
 mod store;
 mod together;
+
+/// Sets the level of MongoDB's profiler: 2 records all commands in `system.profile`, 0 records none.
+async fn set_profiling(database: &mongodb::Database, level: i32) {
+    database.run_command(mongodb::bson::doc! { "profile": level }).await.expect("the profiler is set");
+}

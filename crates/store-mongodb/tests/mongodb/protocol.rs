@@ -1,136 +1,140 @@
-//! The protocol of commits, without a database: every order of steps of two instances with a few registrations that all match one
-//! another, crashes of instances and elections that roll back included, is gone through one by one.
+//! A model of the protocol of commits without a database. It searches all orders of the steps of two instances with a few
+//! registrations that all match one another, including crashes of instances and elections that roll back commits.
 //!
-//! What the database is taken to do: a transaction reads the state at its beginning; it conflicts where it writes what another has
-//! written since, or is writing; a commit is seen by others at once, and lost by an election until a majority has it. What the store
-//! is taken to do stands in `doppel-store-mongodb`'s modules `latch` and `commit`; each rule can be left out here, and the search then
-//! finds what goes wrong.
+//! Assumptions about the database: a transaction reads the state at its beginning. It conflicts if it writes a document that
+//! another transaction has written since, or is writing. Others see a commit at once; an election can undo a commit until a
+//! majority has it. The modules `latch` and `commit` of `doppel-store-mongodb` describe the assumptions about the store. Each rule
+//! can be switched off in the model, and the search then finds a fault.
 
 use std::collections::HashSet;
 
-/// Registrations. All match one another.
+/// Number of registrations. All match one another.
 const MEMBERS: usize = 4;
 const INSTANCES: usize = 2;
 
-/// The rules of the store, all of them kept if `default`.
+/// The rules of the store. The default is to follow all.
 #[derive(Clone, Copy)]
-struct Rules {
-    /// Every transaction writes the collection's document.
+struct StoreRules {
+    /// Every transaction writes the document of the collection.
     latch: bool,
-    /// An answer waits until a majority has what it rests on, also where nothing was stored.
+    /// An answer waits until a majority has the commit that it depends on, also if nothing was stored.
     confirmed: bool,
-    /// A member is judged against those before it in its batch.
+    /// A member is judged against the earlier members of its batch.
     in_order: bool,
 }
 
-impl Default for Rules {
+impl Default for StoreRules {
     fn default() -> Self {
         Self { latch: true, confirmed: true, in_order: true }
     }
 }
 
-/// Who registers what, and what may go wrong.
+/// The registrations of each instance, and the number of faults.
 #[derive(Clone)]
-struct Scene {
-    rules: Rules,
+struct ModelScene {
+    rules: StoreRules,
     /// Batches of members, by instance. A member may be sent twice.
     batches: [Vec<Vec<u8>>; INSTANCES],
-    /// Whether a member is skipped if it is a duplicate.
+    /// True for a member that is skipped if it is a duplicate.
     skips: [bool; MEMBERS],
     crashes: u8,
     elections: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Record {
+struct ModelRecord {
     member: u8,
     seq: u8,
     original: Option<u8>,
 }
 
-/// A committed transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Commit {
-    /// Differs from every other.
+struct ModelCommit {
+    /// Identifies the transaction.
     transaction: u8,
-    /// The counter after it.
+    /// The counter after the transaction.
     last: u8,
-    records: Vec<Record>,
+    records: Vec<ModelRecord>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Answer {
-    Stored(Record),
-    /// Names an original.
+enum ModelAnswer {
+    Stored(ModelRecord),
+    /// The record is a duplicate of the record with this seq.
     Skipped(u8),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Phase {
+enum InstancePhase {
     Idle,
-    /// Reads this many commits.
+    /// The transaction has begun and reads this number of commits.
     Begun(u8),
-    /// Has written the collection's document.
+    /// The transaction has written the document of the collection.
     Latched(u8),
-    /// What it will answer once it knows of the commit.
-    Committing(u8, Vec<(u8, Answer)>),
+    /// The number of the transaction, and the answers that it gives when the commit is confirmed.
+    Committing(u8, Vec<(u8, ModelAnswer)>),
     Dead,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct State {
-    log: Vec<Commit>,
-    /// So many commits a majority has.
+struct ModelState {
+    log: Vec<ModelCommit>,
+    /// The number of commits that a majority has.
     majority: u8,
-    phases: [Phase; INSTANCES],
+    phases: [InstancePhase; INSTANCES],
     waiting: [Vec<Vec<u8>>; INSTANCES],
-    answers: [Option<Answer>; MEMBERS],
+    answers: [Option<ModelAnswer>; MEMBERS],
     transactions: u8,
     crashes: u8,
     elections: u8,
 }
 
-impl State {
+impl ModelState {
     fn holder(&self) -> Option<usize> {
-        self.phases.iter().position(|phase| matches!(phase, Phase::Latched(_)))
+        self.phases.iter().position(|phase| matches!(phase, InstancePhase::Latched(_)))
     }
 
-    fn stored(log: &[Commit]) -> impl Iterator<Item = Record> {
+    fn stored(log: &[ModelCommit]) -> impl Iterator<Item = ModelRecord> {
         log.iter().flat_map(|commit| commit.records.iter().copied())
     }
 
-    /// The commit of the batch that `instance` is at: what is judged is read as of the beginning, which the latch keeps true.
-    fn commit(&mut self, scene: &Scene, instance: usize, read: u8) {
+    /// Commits the current batch of `instance`. Members are judged against the state at the beginning of the transaction, which the
+    /// latch keeps valid.
+    fn commit(&mut self, scene: &ModelScene, instance: usize, read: u8) {
         let batch = self.waiting[instance][0].clone();
         let seen = &self.log[..usize::from(read)];
         let counter = seen.last().map_or(0, |commit| commit.last);
-        let (mut seq, mut records, mut answers) = (counter, Vec::new(), Vec::new());
+        let mut seq = counter;
+        let mut records = Vec::new();
+        let mut answers = Vec::new();
         for member in batch {
             seq += 1;
-            let before = |record: &Record| record.member == member;
-            if let Some(record) = Self::stored(seen).chain(records.iter().copied()).find(before) {
-                answers.push((member, Answer::Stored(record)));
+            let mut known = Self::stored(seen).chain(records.iter().copied());
+            if let Some(record) = known.find(|record: &ModelRecord| record.member == member) {
+                answers.push((member, ModelAnswer::Stored(record)));
                 continue;
             }
             let batch_mates = records.iter().copied().filter(|_| scene.rules.in_order);
-            let original = Self::stored(seen).chain(batch_mates).map(|record: Record| record.seq).min();
+            let original = Self::stored(seen).chain(batch_mates).map(|record: ModelRecord| record.seq).min();
             match original {
-                Some(original) if scene.skips[usize::from(member)] => answers.push((member, Answer::Skipped(original))),
+                Some(original) if scene.skips[usize::from(member)] => {
+                    answers.push((member, ModelAnswer::Skipped(original)))
+                }
                 _ => {
-                    let record = Record { member, seq, original };
+                    let record = ModelRecord { member, seq, original };
                     records.push(record);
-                    answers.push((member, Answer::Stored(record)));
+                    answers.push((member, ModelAnswer::Stored(record)));
                 }
             }
         }
         self.transactions += 1;
         let transaction = self.transactions;
-        self.log.push(Commit { transaction, last: seq, records });
-        self.phases[instance] = Phase::Committing(transaction, answers);
+        self.log.push(ModelCommit { transaction, last: seq, records });
+        self.phases[instance] = InstancePhase::Committing(transaction, answers);
     }
 
-    /// All states that one step leads to.
-    fn next(&self, scene: &Scene) -> Vec<Self> {
+    /// Returns all states that follow after one step.
+    fn next(&self, scene: &ModelScene) -> Vec<Self> {
         let mut all = Vec::new();
         for instance in 0..INSTANCES {
             all.extend(self.step(scene, instance));
@@ -143,8 +147,8 @@ impl State {
             let mut after = Self { elections: self.elections - 1, ..self.clone() };
             after.log.truncate(self.majority.into());
             for phase in &mut after.phases {
-                if matches!(phase, Phase::Begun(_) | Phase::Latched(_)) {
-                    *phase = Phase::Idle;
+                if matches!(phase, InstancePhase::Begun(_) | InstancePhase::Latched(_)) {
+                    *phase = InstancePhase::Idle;
                 }
             }
             all.push(after);
@@ -152,62 +156,62 @@ impl State {
         all
     }
 
-    fn step(&self, scene: &Scene, instance: usize) -> Option<Self> {
+    fn step(&self, scene: &ModelScene, instance: usize) -> Option<Self> {
         let mut after = self.clone();
         match &self.phases[instance] {
-            Phase::Idle => {
+            InstancePhase::Idle => {
                 self.waiting[instance].first()?;
-                after.phases[instance] = Phase::Begun(self.log.len() as u8);
+                after.phases[instance] = InstancePhase::Begun(self.log.len() as u8);
             }
-            Phase::Begun(read) if scene.rules.latch => {
+            InstancePhase::Begun(read) if scene.rules.latch => {
                 let conflicts = self.holder().is_some() || self.log.len() > usize::from(*read);
-                after.phases[instance] = if conflicts { Phase::Idle } else { Phase::Latched(*read) };
+                after.phases[instance] = if conflicts { InstancePhase::Idle } else { InstancePhase::Latched(*read) };
             }
-            Phase::Begun(read) | Phase::Latched(read) => after.commit(scene, instance, *read),
-            Phase::Committing(transaction, answers) => {
+            InstancePhase::Begun(read) | InstancePhase::Latched(read) => after.commit(scene, instance, *read),
+            InstancePhase::Committing(transaction, answers) => {
                 match self.log.iter().position(|commit| commit.transaction == *transaction) {
-                    // An election has undone it: begin again.
-                    None => after.phases[instance] = Phase::Idle,
+                    // An election has undone the commit. The instance begins again.
+                    None => after.phases[instance] = InstancePhase::Idle,
                     Some(at) if scene.rules.confirmed && at >= usize::from(self.majority) => return None,
                     Some(_) => {
                         for (member, answer) in answers {
                             after.answers[usize::from(*member)].get_or_insert(*answer);
                         }
                         after.waiting[instance].remove(0);
-                        after.phases[instance] = Phase::Idle;
+                        after.phases[instance] = InstancePhase::Idle;
                     }
                 }
             }
-            Phase::Dead => return None,
+            InstancePhase::Dead => return None,
         }
         Some(after)
     }
 
-    /// The instance dies; whoever has no answer asks the other.
+    /// Returns the state after a crash of the instance. Requests without an answer go to the other instance.
     fn crash(&self, instance: usize) -> Option<Self> {
-        if self.crashes == 0 || self.phases[instance] == Phase::Dead {
+        if self.crashes == 0 || self.phases[instance] == InstancePhase::Dead {
             return None;
         }
         let mut after = Self { crashes: self.crashes - 1, ..self.clone() };
-        after.phases[instance] = Phase::Dead;
+        after.phases[instance] = InstancePhase::Dead;
         let left = std::mem::take(&mut after.waiting[instance]);
         after.waiting[1 - instance].extend(left);
         Some(after)
     }
 
-    /// What is wrong with a state, whichever it is.
+    /// Describes a fault of the state, if it has one.
     fn fault(&self) -> Option<String> {
-        let firm: Vec<Record> = Self::stored(&self.log[..usize::from(self.majority)]).collect();
+        let firm: Vec<ModelRecord> = Self::stored(&self.log[..usize::from(self.majority)]).collect();
         for answer in self.answers.iter().flatten() {
             let holds = match answer {
-                Answer::Stored(record) => firm.contains(record),
-                Answer::Skipped(original) => firm.iter().any(|record| record.seq == *original),
+                ModelAnswer::Stored(record) => firm.contains(record),
+                ModelAnswer::Skipped(original) => firm.iter().any(|record| record.seq == *original),
             };
             if !holds {
-                return Some(format!("{answer:?} was answered and is not so"));
+                return Some(format!("{answer:?} was answered and is not true"));
             }
         }
-        let records: Vec<Record> = Self::stored(&self.log).collect();
+        let records: Vec<ModelRecord> = Self::stored(&self.log).collect();
         if records.iter().filter(|record| record.original.is_none()).count() > 1 {
             return Some("two originals".into());
         }
@@ -221,12 +225,12 @@ impl State {
     }
 }
 
-/// Goes through all states; how many there are.
-fn search(scene: &Scene) -> Result<usize, String> {
-    let start = State {
+/// Searches all states. Returns their number, or a fault.
+fn search(scene: &ModelScene) -> Result<usize, String> {
+    let start = ModelState {
         log: Vec::new(),
         majority: 0,
-        phases: [Phase::Idle, Phase::Idle],
+        phases: [InstancePhase::Idle, InstancePhase::Idle],
         waiting: scene.batches.clone(),
         answers: [None; MEMBERS],
         transactions: 0,
@@ -234,7 +238,9 @@ fn search(scene: &Scene) -> Result<usize, String> {
         elections: scene.elections,
     };
     let sent: HashSet<u8> = scene.batches.iter().flatten().flatten().copied().collect();
-    let (mut seen, mut open, mut ended) = (HashSet::from([start.clone()]), vec![start], 0_usize);
+    let mut seen = HashSet::from([start.clone()]);
+    let mut open = vec![start];
+    let mut ended = 0_usize;
     while let Some(state) = open.pop() {
         if let Some(fault) = state.fault() {
             return Err(fault);
@@ -243,17 +249,20 @@ fn search(scene: &Scene) -> Result<usize, String> {
         if state.waiting.iter().all(Vec::is_empty) && state.answers.iter().flatten().count() == sent.len() {
             ended += 1;
         }
-        // No instance is left to serve anybody, or somebody can go on.
-        assert!(!next.is_empty() || state.phases.iter().all(|p| matches!(p, Phase::Dead | Phase::Idle)), "{state:?}");
+        // A state without a next step has only idle or crashed instances.
+        assert!(
+            !next.is_empty() || state.phases.iter().all(|p| matches!(p, InstancePhase::Dead | InstancePhase::Idle)),
+            "{state:?}"
+        );
         open.extend(next.into_iter().filter(|state| seen.insert(state.clone())));
     }
-    assert!(ended > 0, "no order of steps answers everybody");
+    assert!(ended > 0, "no order of steps answers all requests");
     Ok(seen.len())
 }
 
-fn scene() -> Scene {
-    Scene {
-        rules: Rules::default(),
+fn scene() -> ModelScene {
+    ModelScene {
+        rules: StoreRules::default(),
         batches: [vec![vec![0, 1]], vec![vec![2, 3]]],
         skips: [false; MEMBERS],
         crashes: 1,
@@ -262,14 +271,14 @@ fn scene() -> Scene {
 }
 
 #[test]
-fn of_records_that_match_exactly_one_is_original_in_every_order_of_steps() {
+fn exactly_one_of_matching_records_is_original_in_every_order_of_steps() {
     let scenes = [
         scene(),
-        Scene { skips: [false, true, false, true], ..scene() },
-        Scene { skips: [true; MEMBERS], ..scene() },
-        // One record is sent to both, and again after its answer.
-        Scene { batches: [vec![vec![0, 1]], vec![vec![0, 2], vec![3, 0]]], ..scene() },
-        Scene {
+        ModelScene { skips: [false, true, false, true], ..scene() },
+        ModelScene { skips: [true; MEMBERS], ..scene() },
+        // One record is sent to both instances, and again after its answer.
+        ModelScene { batches: [vec![vec![0, 1]], vec![vec![0, 2], vec![3, 0]]], ..scene() },
+        ModelScene {
             batches: [vec![vec![0], vec![1]], vec![vec![2], vec![3]]],
             skips: [false, true, true, false],
             ..scene()
@@ -282,15 +291,20 @@ fn of_records_that_match_exactly_one_is_original_in_every_order_of_steps() {
 }
 
 #[test]
-fn without_any_one_rule_something_goes_wrong() {
-    let all = Rules::default();
-    let skipping = Scene { batches: [vec![vec![0]], vec![vec![1]]], skips: [false, true, false, false], ..scene() };
+fn without_any_one_rule_the_search_finds_a_fault() {
+    let all = StoreRules::default();
+    let skipping =
+        ModelScene { batches: [vec![vec![0]], vec![vec![1]]], skips: [false, true, false, false], ..scene() };
     for (without, rules, scene) in [
-        ("the latch", Rules { latch: false, ..all }, scene()),
-        ("the order in a batch", Rules { in_order: false, ..all }, scene()),
-        ("the majority, for what is stored", Rules { confirmed: false, ..all }, Scene { crashes: 0, ..scene() }),
-        ("the majority, for what is skipped", Rules { confirmed: false, ..all }, skipping),
+        ("the latch", StoreRules { latch: false, ..all }, scene()),
+        ("the order in a batch", StoreRules { in_order: false, ..all }, scene()),
+        (
+            "the majority, for stored records",
+            StoreRules { confirmed: false, ..all },
+            ModelScene { crashes: 0, ..scene() },
+        ),
+        ("the majority, for skipped records", StoreRules { confirmed: false, ..all }, skipping),
     ] {
-        assert!(search(&Scene { rules, ..scene }).is_err(), "nothing goes wrong without {without}");
+        assert!(search(&ModelScene { rules, ..scene }).is_err(), "no fault without {without}");
     }
 }

@@ -1,5 +1,5 @@
-//! The MongoDB store keeps the promises of `doppel_store`: alone, and as two instances on one database at once. The doctor
-//! has the last word.
+//! The conformance tests of `doppel_store` on the MongoDB store: with one instance, and with two instances on one database. At the
+//! end, the doctor examines the database.
 
 #![allow(clippy::print_stdout, reason = "the last name printed is the check that failed")]
 
@@ -16,7 +16,7 @@ use doppel_store::{GenerationId, Mode, Registered, Seq, Store, StoreError};
 use doppel_store_mongodb::{MongoStore, Options, State};
 use mongodb::bson::{Document, doc};
 
-/// Puts every sample at once, dealt out to the two instances; outcomes by id.
+/// Registers every sample at the same time, alternately with the two instances. Returns the outcomes by id.
 async fn put_at_once(desks: &[Desk; 2], samples: Vec<Sample>) -> HashMap<String, Registered> {
     let puts = samples.into_iter().enumerate().map(|(at, sample)| {
         let desk = desks[at % 2].clone();
@@ -39,7 +39,7 @@ fn originals(outcomes: &HashMap<String, Registered>) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_mongodb_store_keeps_the_promises() {
+async fn the_mongodb_store_passes_the_conformance_tests() {
     let pair = Pair::start("conformance").await;
     let store: Arc<dyn Store> = Arc::new(pair.stores[0].clone());
     for (name, check) in ALL
@@ -61,10 +61,10 @@ async fn the_mongodb_store_keeps_the_promises() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_mongodb_store_keeps_the_promises_of_generations() {
+async fn the_mongodb_store_passes_the_conformance_tests_of_generations() {
     let server = crate::mongod::Shared::start().await;
     let database = crate::mongod::database("generations");
-    // Announcing a generation waits for it.
+    // Short, because announcing a generation waits for the deadline.
     let options = Options { deadline: Duration::from_millis(2500), ..crate::mongod::options() };
     let store = MongoStore::connect(server.uri(), &database, options).await.expect("a connection");
     let shared: Arc<dyn Store> = Arc::new(store.clone());
@@ -75,11 +75,11 @@ async fn the_mongodb_store_keeps_the_promises_of_generations() {
             println!("{name}");
         })
     });
-    // Side by side: they mostly wait.
+    // The checks run concurrently, because they mostly wait.
     for (check, (name, _)) in checks.collect::<Vec<_>>().into_iter().zip(GENERATIONS) {
         assert!(check.await.is_ok(), "{name}");
     }
-    // One check calls a generation complete that is not.
+    // One check completes a generation that does not contain all records.
     let incomplete = Desk::existing(&shared, "one_generation_at_a_time").name;
     assert!(shared.drop_collection(&incomplete).await.expect("a drop"));
     let report = store.examine(false, false).await.expect("it can be examined");
@@ -88,13 +88,13 @@ async fn the_mongodb_store_keeps_the_promises_of_generations() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn reading_key_by_key_as_on_a_cluster_gives_the_same() {
+async fn separate_reads_as_on_a_cluster_give_the_same_results() {
     let server = crate::mongod::Shared::start().await;
     let database = crate::mongod::database("apart");
     let options = Options { joins: false, ..crate::mongod::options() };
     let store: Arc<dyn Store> =
         Arc::new(MongoStore::connect(server.uri(), &database, options).await.expect("a connection"));
-    // All but the races, which are about writing.
+    // All checks except the races, which test writes.
     for (name, check) in ALL.iter().take_while(|(name, _)| *name != "of_a_family_exactly_one_is_original") {
         println!("{name}");
         check(Arc::clone(&store)).await;
@@ -103,14 +103,14 @@ async fn reading_key_by_key_as_on_a_cluster_gives_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_families_put_to_two_instances_at_once_exactly_one_is_original_for_every_channel() {
+async fn each_family_written_by_two_instances_has_exactly_one_original_for_every_channel() {
     let pair = Pair::start("families").await;
     let desks = pair.desks("families").await;
     let samples = (0..60_u64).flat_map(|family| {
         (0..6_u64).map(move |member| {
             let id = format!("f{family}-{member}");
             match family % 3 {
-                // Within radius 3 of each other, by Simhash alone.
+                // Within radius 3 of each other, found only by Simhash.
                 0 => near(id, spread(family) ^ [0, 1, 1 << 20, 1 << 40, 2, 3][member as usize]),
                 // Two posting keys in common.
                 1 => {
@@ -130,7 +130,7 @@ async fn of_families_put_to_two_instances_at_once_exactly_one_is_original_for_ev
         assert_eq!(first.len(), 1, "family {family}: {:?}", members.iter().map(|m| &m.verdict).collect::<Vec<_>>());
         for member in members.iter().filter(|member| member.id != first[0].id) {
             assert_eq!(member.verdict.duplicate_of.as_ref(), Some(&first[0].id), "family {family}");
-            assert!(member.seq > first[0].seq, "seq follows commit order among matches");
+            assert!(member.seq > first[0].seq, "seqs of matches have the order of commits");
         }
     }
     let (transactions, attempts) = pair.stores[0].attempts();
@@ -139,11 +139,11 @@ async fn of_families_put_to_two_instances_at_once_exactly_one_is_original_for_ev
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_cyclic_triples_that_share_different_blocks_exactly_one_is_original() {
+async fn cyclic_triples_that_share_different_blocks_have_exactly_one_original() {
     let pair = Pair::start("triples").await;
     let desks = pair.desks("triples").await;
     for round in 0..20_u64 {
-        // All within 3 of each other; A and B share only Q1, A and C only Q2, B and C only Q3 and Q4.
+        // All are within distance 3 of each other; A and B share only Q1, A and C only Q2, B and C only Q3 and Q4.
         let triples = (0..10_u64).flat_map(|triple| {
             let base = spread(round * 10 + triple);
             let members = [base, base ^ (1 << 32 | 1 << 16 | 1), base ^ (1 << 48 | 1 << 16 | 1)];
@@ -159,43 +159,44 @@ async fn of_cyclic_triples_that_share_different_blocks_exactly_one_is_original()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn races_around_pages_leave_one_original_and_four_entries_a_record() {
+async fn races_for_pages_leave_one_original_and_four_entries_for_each_record() {
     let pair = Pair::start("pages").await;
     let desks = pair.desks("pages").await;
-    // Into empty buckets: both want to create the page.
+    // Empty buckets: both instances try to create the page.
     for round in 0..20_u64 {
         let outcomes = put_at_once(&desks, (0..4).map(|at| near(format!("e{round}-{at}"), spread(round))).collect());
         assert_eq!(originals(&outcomes.await), 1, "upsert race, round {round}");
     }
-    // A bucket shared by fingerprints far apart is filled to its last slot and beyond, from both sides at once. Q1 is 0x00AA.
-    let shared = |number: u64| 0x00AA_0000_0000_0000 | (spread(1000 + number) & 0x0000_FFFF_FFFF_FFFF);
+    // Both instances fill a bucket of different fingerprints to its last entry and beyond. Q1 is 0x00AA.
     for wave in 0..17_u64 {
-        // 136 in all: the 128th, the 129th and their neighbours arrive together.
-        let wave: Vec<Sample> = (0..8).map(|at| near(format!("s{wave}-{at}"), shared(wave * 8 + at))).collect();
-        assert_eq!(originals(&put_at_once(&desks, wave).await), 8, "strangers in one bucket are no duplicates");
+        // 136 in all: the 128th and 129th entries arrive at the same time.
+        let wave: Vec<Sample> =
+            (0..8).map(|at| near(format!("s{wave}-{at}"), in_shared_bucket(wave * 8 + at))).collect();
+        assert_eq!(originals(&put_at_once(&desks, wave).await), 8, "different records in one bucket are no duplicates");
     }
-    // A pair at the roll-over: whoever comes second must see the first on whichever page it went to.
+    // A pair of matching records at the change to a new page: the second must see the first on either page.
     for round in 0..130_u64 {
-        let base = shared(10_000 + round);
+        let base = in_shared_bucket(10_000 + round);
         let pair: Vec<Sample> = (0..2).map(|at| near(format!("r{round}-{at}"), base ^ at)).collect();
-        assert_eq!(originals(&put_at_once(&desks, pair).await), 1, "roll-over, round {round}");
+        assert_eq!(originals(&put_at_once(&desks, pair).await), 1, "new page, round {round}");
     }
     let blocks = pair.client().await.collection::<Document>("blocks");
     let highest = blocks.find_one(doc! { "b": 0x00AA }).sort(doc! { "p": -1 }).await.expect("a read").expect("a page");
     assert_eq!(highest.get_i32("p").expect("a number"), (136 + 260 - 1) / 128);
     let full = blocks.count_documents(doc! { "b": 0x00AA, "n": { "$gt": 128 } }).await.expect("a count");
-    assert_eq!(full, 0, "no page was pushed to more than 128 times");
+    assert_eq!(full, 0, "no page got more than 128 entries");
     let report = pair.stores[0].examine(false, false).await.expect("it can be examined");
     assert_eq!((report.records, report.entries), (80 + 136 + 260, 4 * (80 + 136 + 260)));
     pair.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_registration_beside_a_removal_names_the_removed_record_only_if_it_came_first() {
+async fn a_registration_names_a_removed_record_only_if_it_was_committed_before_the_removal() {
     let pair = Pair::start("removal").await;
     let [here, there] = pair.desks("removal").await;
     for round in 0..30_u64 {
-        let (old, new) = (near(format!("old{round}"), spread(round)), near(format!("new{round}"), spread(round) ^ 1));
+        let old = near(format!("old{round}"), spread(round));
+        let new = near(format!("new{round}"), spread(round) ^ 1);
         let before = stored(patient_put(&here, &old).await).seq;
         let (put, removed) = tokio::join!(patient_put(&here, &new), there.remove(&old.id));
         assert!(removed);
@@ -204,7 +205,7 @@ async fn a_registration_beside_a_removal_names_the_removed_record_only_if_it_cam
             Some(named) => assert_eq!((named, put.duplicate_of_seq), (&id(&old.id), Some(before))),
             None => assert_eq!(put.verdict.kind, VerdictKind::Original),
         }
-        // What comes after the removal never sees the removed one.
+        // A registration after the removal never sees the removed record.
         let later = stored(patient_put(&there, &near(format!("later{round}"), spread(round) ^ 2)).await);
         assert_eq!(later.verdict.duplicate_of, Some(put.id), "round {round}");
     }
@@ -212,10 +213,10 @@ async fn a_registration_beside_a_removal_names_the_removed_record_only_if_it_cam
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn equal_texts_without_any_signature_race_for_their_digest() {
+async fn concurrent_equal_texts_without_signatures_have_one_original() {
     let pair = Pair::start("digests").await;
     for round in 0..10 {
-        // No keys, no fingerprint: as records that are too short for every channel.
+        // No keys and no fingerprint, as for records that are too short for every channel.
         let desks = pair.desks(&format!("digests{round}")).await;
         let samples = (0..6).map(|at| Sample::with_keys(format!("d{at}"), [])).collect();
         assert_eq!(originals(&put_at_once(&desks, samples).await), 1, "round {round}");
@@ -224,7 +225,7 @@ async fn equal_texts_without_any_signature_race_for_their_digest() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_new_profile_beside_first_registrations_leaves_no_record_in_the_old_generation() {
+async fn a_new_profile_during_first_registrations_leaves_no_record_in_the_old_generation() {
     let pair = Pair::start("profile").await;
     for round in 0..10 {
         let [here, there] = pair.desks(&format!("profile{round}")).await;
@@ -240,11 +241,11 @@ async fn a_new_profile_beside_first_registrations_leaves_no_record_in_the_old_ge
     pair.end().await;
 }
 
-/// Whether it becomes so within some seconds.
-async fn becomes(mut so: impl AsyncFnMut() -> bool) -> bool {
+/// Waits until the condition is true. Returns false if it is not true within 20 seconds.
+async fn becomes(mut condition: impl AsyncFnMut() -> bool) -> bool {
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(20) {
-        if so().await {
+        if condition().await {
             return true;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -253,37 +254,36 @@ async fn becomes(mut so: impl AsyncFnMut() -> bool) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn document_frequencies_are_the_same_for_every_instance_and_go_with_the_collection() {
+async fn document_frequencies_are_the_same_for_every_instance_and_deleted_with_the_collection() {
     let pair = Pair::start("frequencies").await;
     let [here, there] = pair.desks("frequencies").await;
     let database = pair.client().await;
     let collections = database.collection::<Document>("collections");
     let kept =
         async || collections.find_one(doc! { "_id": "frequencies" }).await.expect("a read").expect("it is there");
-    assert!(kept().await.get("frequencies").is_none(), "as of before there were any");
-    let put = async |desk: &Desk, version: u32, byte: u8| {
-        desk.store.put_frequencies(&desk.name, version, vec![byte; 9]).await.expect("a put")
-    };
-    let look = async |desk: &Desk, version| desk.store.frequencies(&desk.name, version).await.expect("a look");
+    assert!(kept().await.get("frequencies").is_none(), "the collection has none yet");
     for version in 1..=3 {
         let before = version - 1;
         assert_eq!(there.state().await.frequencies, before);
-        let (first, second) = tokio::join!(put(&here, version, 1), put(&there, version, 2));
+        let (first, second) = tokio::join!(put_frequencies(&here, version, 1), put_frequencies(&there, version, 2));
         assert!(first != second, "exactly one of them");
         let winner = if first { 1 } else { 2 };
         for desk in [&here, &there] {
             assert!(desk.state().await.frequencies >= before);
-            assert!(before == 0 || look(desk, before).await.is_some(), "who has not heard yet can read those before");
-            assert_eq!(look(desk, version).await, Some(vec![winner; 9]));
+            assert!(
+                before == 0 || read_frequencies(desk, before).await.is_some(),
+                "an instance that does not know the new version yet can read the one before"
+            );
+            assert_eq!(read_frequencies(desk, version).await, Some(vec![winner; 9]));
             assert!(becomes(async || desk.state().await.frequencies == version).await);
         }
     }
     assert_eq!(kept().await.get_i32("frequencies").ok(), Some(3));
     let statistics = database.collection::<Document>("statistics");
     let left = async || statistics.count_documents(doc! {}).await.expect("a count");
-    assert_eq!(left().await, 2, "one that is in force and the one before");
+    assert_eq!(left().await, 2, "the current version and the one before");
     assert!(here.store.drop_collection(&here.name).await.expect("a drop"));
-    assert!(becomes(async || left().await == 0).await, "they are swept");
+    assert!(becomes(async || left().await == 0).await, "they are deleted");
     pair.end().await;
 }
 
@@ -295,12 +295,13 @@ async fn a_sample_reads_as_many_index_entries_as_it_gives_and_no_document() {
         patient_put(&here, &near(format!("r{number}"), spread(number))).await;
     }
     let database = pair.client().await;
-    database.run_command(doc! { "profile": 2 }).await.expect("it can be told to note what it reads");
+    database.run_command(doc! { "profile": 2 }).await.expect("the profiler can be switched on");
     assert_eq!(here.store.sample(&here.name, 30).await.expect("a sample").len(), 30);
-    database.run_command(doc! { "profile": 0 }).await.expect("and not to");
+    database.run_command(doc! { "profile": 0 }).await.expect("and off");
     let noted = database.collection::<Document>("system.profile");
     let mut noted = noted.find(doc! { "command.find": "signatures" }).await.expect("a list");
-    let (mut keys, mut documents) = (0, 0);
+    let mut keys = 0;
+    let mut documents = 0;
     while noted.advance().await.expect("a list") {
         let one = noted.deserialize_current().expect("a document");
         keys += one.get_i32("keysExamined").expect("a number");
@@ -311,7 +312,7 @@ async fn a_sample_reads_as_many_index_entries_as_it_gives_and_no_document() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_doctor_finds_and_mends_what_is_broken() {
+async fn the_doctor_finds_and_repairs_damage() {
     let pair = Pair::start("doctor").await;
     let [desk, _] = pair.desks("doctor").await;
     for number in 0..6 {
@@ -322,7 +323,7 @@ async fn the_doctor_finds_and_mends_what_is_broken() {
     let blocks = database.collection::<Document>("blocks");
     let bucket = i32::from((spread(0) >> 48) as u16);
     let break_it = [
-        // An entry is lost; a stray one appears; a signature is lost; a record is lost.
+        // The removal of an entry, and an entry without a record. A signature and a record are deleted below.
         (blocks.clone(), doc! { "b": bucket }, doc! { "$pull": { "info": { "textname": "r0" } } }),
         (
             blocks,
@@ -340,10 +341,11 @@ async fn the_doctor_finds_and_mends_what_is_broken() {
     let report = pair.stores[1].examine(false, false).await.expect("it can be examined");
     let ill: std::collections::BTreeSet<&str> = report.faults.iter().map(|(_, id, _)| id.as_str()).collect();
     assert_eq!(ill.into_iter().collect::<Vec<_>>(), ["ghost", "r0", "r2", "r3"], "{:?}", report.faults);
-    // A sample's signatures are made up, so a lost signature cannot be made again from its text: put it back by hand.
+    // The signatures of a sample are not computed from its text, so that the doctor cannot compute them again: the test removes the
+    // record.
     desk.remove("r2").await;
-    let mended = pair.stores[1].examine(true, false).await.expect("it can be mended");
-    assert!(mended.mended >= 3, "{mended:?}");
+    let repaired = pair.stores[1].examine(true, false).await.expect("it can be repaired");
+    assert!(repaired.mended >= 3, "{repaired:?}");
     pair.is_sound().await;
     assert_eq!(desk.find(&near("x", spread(0))).await, ["r0"]);
     assert!(desk.find(&near("x", spread(3))).await.is_empty());
@@ -366,7 +368,7 @@ async fn migrations_are_applied_once_and_an_edited_or_newer_one_is_refused() {
     migrations.update_one(doc! { "_id": 1 }, doc! { "$set": { "checksum": "0" } }).await.expect("an update");
     let error = connect().await.err().expect("it was edited").to_string();
     assert!(error.contains("restore the file"), "{error}");
-    // A holder that crashed does not keep the lock: it has run out.
+    // The lock of a crashed instance has expired.
     migrations.delete_many(doc! {}).await.expect("a removal");
     let long_ago = mongodb::bson::DateTime::from_millis(0);
     let lock = doc! { "_id": "migration_lock", "holder": "crashed", "until": long_ago };
@@ -376,7 +378,7 @@ async fn migrations_are_applied_once_and_an_edited_or_newer_one_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_database_of_before_the_one_order_of_commits_is_carried_over() {
+async fn a_database_without_one_order_of_commits_is_migrated() {
     const MICROS: i64 = 1_790_000_000_000_000;
     let pair = Pair::start("carried").await;
     let [desk, _] = pair.desks("carried").await;
@@ -384,7 +386,8 @@ async fn a_database_of_before_the_one_order_of_commits_is_carried_over() {
     for number in 0..20_u64 {
         desk.put(&near(format!("r{number}"), spread(number))).await;
     }
-    // As that version left it: seqs are microseconds, no counter, a generation being announced, latches.
+    // The state that such a version leaves: seqs are microseconds, there is no counter, a generation is being announced, and there
+    // are latches.
     let client = pair.client().await;
     let later = vec![doc! { "$set": { "seq": { "$add": ["$seq", MICROS] } } }];
     for name in ["records", "signatures"] {
@@ -395,7 +398,7 @@ async fn a_database_of_before_the_one_order_of_commits_is_carried_over() {
     };
     let collections = client.collection::<Document>("collections");
     let shape = client.run_command(doc! { "collMod": "collections", "validationLevel": "off" });
-    shape.await.expect("validators rest");
+    shape.await.expect("validators are switched off");
     let old = doc! { "$set": { "empty": false, "others": [begun] }, "$unset": { "commits": "" } };
     collections.update_one(doc! { "_id": "carried" }, old).await.expect("an update");
     let old = doc! { "$set": { "empty": true }, "$unset": { "commits": "", "others": "" } };
@@ -413,7 +416,7 @@ async fn a_database_of_before_the_one_order_of_commits_is_carried_over() {
     assert_eq!(others[0].as_document().expect("a generation").get_i64("scan_end").expect("an end"), last + 1);
     assert!(!client.list_collection_names().await.expect("names").contains(&"latches".to_owned()));
     collections.update_one(doc! { "_id": "carried" }, doc! { "$set": { "others": [] } }).await.expect("an update");
-    // What is registered now comes after all that was there, and finds it.
+    // A new registration is later than all old records, and finds them.
     let desk = Desk::existing(&store, "carried");
     let Registered::Created(record) = desk.put(&near("again", spread(7))).await else { panic!("it is new") };
     assert_eq!(record.verdict.duplicate_of.as_ref().map(|id| id.as_str()), Some("r7"));
@@ -424,7 +427,7 @@ async fn a_database_of_before_the_one_order_of_commits_is_carried_over() {
 }
 
 #[tokio::test]
-async fn a_standalone_server_is_refused_with_the_command_that_helps() {
+async fn a_standalone_server_is_refused_with_the_remedy() {
     let server = crate::mongod::Standalone::start().await;
     let error =
         MongoStore::connect(&server.uri(), "doppel", crate::mongod::options()).await.err().expect("no transactions");
@@ -432,7 +435,7 @@ async fn a_standalone_server_is_refused_with_the_command_that_helps() {
 }
 
 #[tokio::test]
-async fn a_database_whose_name_differs_from_another_in_letter_case_alone_is_refused_with_the_reason() {
+async fn a_database_name_that_differs_from_another_only_by_letter_case_is_refused() {
     let pair = Pair::start("letter_case").await;
     let upper = pair.database.to_uppercase();
     let connected = MongoStore::connect(pair.server.uri(), &upper, crate::mongod::options()).await;
@@ -442,33 +445,30 @@ async fn a_database_whose_name_differs_from_another_in_letter_case_alone_is_refu
 }
 
 #[tokio::test]
-async fn a_server_that_is_away_is_said_to_be_within_the_time_given() {
+async fn an_unreachable_server_is_reported_within_the_timeout() {
     let options = Options {
         connect_timeout: Duration::from_millis(600),
         deadline: Duration::from_millis(400),
         ..crate::mongod::options()
     };
     let start = Instant::now();
-    let error = MongoStore::connect("mongodb://127.0.0.1:1/", "doppel", options).await.err().expect("nobody answers");
+    let error =
+        MongoStore::connect("mongodb://127.0.0.1:1/", "doppel", options).await.err().expect("no server answers");
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
     assert!(error.to_string().contains("nothing listens"), "{error}");
     assert!(start.elapsed() < Duration::from_secs(20));
 }
 
 #[tokio::test]
-async fn a_uri_that_cannot_work_is_refused_at_once_with_what_is_wrong() {
+async fn a_wrong_uri_is_refused_at_once_with_the_reason() {
     let set = crate::mongod::ReplicaSet::start(3).await;
     let secondary = (set.primary().await + 1) % 3;
     let hosts = set.uri();
     let first = hosts.trim_start_matches("mongodb://").split(['/', ',']).next().expect("a host");
-    let direct = |member: usize| {
-        let host = hosts.trim_start_matches("mongodb://").split(['/', ',']).nth(member).expect("a host");
-        format!("mongodb://{host}/?directConnection=true")
-    };
     let cases = [
         (format!("mongodb://{first}/?replicaSet=other"), "doppel", "replicaSet="),
         (format!("mongodb://{first}/?tls=true"), "doppel", "TLS"),
-        (direct(secondary), "doppel", "secondary"),
+        (direct_uri(&hosts, secondary), "doppel", "secondary"),
         (hosts.clone(), "admin", "another"),
         (hosts.clone(), "local", "another"),
     ];
@@ -490,4 +490,23 @@ async fn a_uri_that_cannot_work_is_refused_at_once_with_what_is_wrong() {
         assert!(error.to_string().contains(expected), "{uri}: {error}");
         assert!(start.elapsed() < Duration::from_secs(20), "{uri}: not at once");
     }
+}
+
+/// Returns the URI of a direct connection to one of the hosts of a URI.
+fn direct_uri(hosts: &str, member: usize) -> String {
+    let host = hosts.trim_start_matches("mongodb://").split(['/', ',']).nth(member).expect("a host");
+    format!("mongodb://{host}/?directConnection=true")
+}
+
+/// Returns a fingerprint whose first block is 0x00AA.
+fn in_shared_bucket(number: u64) -> u64 {
+    0x00AA_0000_0000_0000 | (spread(1000 + number) & 0x0000_FFFF_FFFF_FFFF)
+}
+
+async fn put_frequencies(desk: &Desk, version: u32, byte: u8) -> bool {
+    desk.store.put_frequencies(&desk.name, version, vec![byte; 9]).await.expect("a put")
+}
+
+async fn read_frequencies(desk: &Desk, version: u32) -> Option<Vec<u8>> {
+    desk.store.frequencies(&desk.name, version).await.expect("a read")
 }

@@ -1,4 +1,4 @@
-//! One caller at a time.
+//! Checks with one caller at a time.
 
 use std::sync::Arc;
 

@@ -15,7 +15,7 @@ type Shared = Arc<dyn Store>;
 
 /// Long enough for any change to be seen.
 const SOON: Duration = Duration::from_secs(20);
-/// Long enough for a wait that should go on to show that it does not.
+/// Long enough to notice that a wait ends although it should continue.
 const A_MOMENT: Duration = Duration::from_millis(400);
 
 /// A change in words.
@@ -32,7 +32,7 @@ fn line(change: &Change) -> String {
 }
 
 impl Desk {
-    /// All changes after a number, read some at a time, and the number to go on from.
+    /// Returns all changes after a number, read in small pages, and the number from which to continue.
     async fn changes(&self, mut after: Seq, limit: usize) -> (Vec<Change>, Seq) {
         let mut all: Vec<Change> = Vec::new();
         loop {
@@ -52,7 +52,7 @@ impl Desk {
         self.changes(after, limit).await.0.iter().map(line).collect()
     }
 
-    /// One of each kind of change, and some that come to nothing.
+    /// Makes one change of each kind, and some changes without an effect.
     async fn history(&self) {
         self.put(&Sample::with_keys("a", [1, 2, 3])).await;
         self.put(&Sample::with_keys("b", [11, 12, 13])).await;

@@ -238,7 +238,7 @@ pub(super) async fn no_decision_outlives_a_record_that_is_removed_meanwhile(stor
                 desk.try_decide("a", &name, ruling(judgement, "a note"), None).await
             }
         });
-        // Who is first varies with the round.
+        // The order of the two calls varies with the round.
         for _ in 0..round % 5 {
             tokio::task::yield_now().await;
         }

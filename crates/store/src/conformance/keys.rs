@@ -1,4 +1,4 @@
-//! Keys that are made while the service runs, as a store keeps them.
+//! Checks of the keys that are created while the service runs.
 
 use std::sync::Arc;
 

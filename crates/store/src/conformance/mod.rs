@@ -1,10 +1,10 @@
-//! One suite for every store: what [`super`] promises, as checks that any implementation must pass.
+//! The conformance suite: checks of the contract in [`super`] that every implementation must pass.
 //!
-//! A check is an async function over an open, empty store; [`ALL`] lists those of records, [`SCHEMES`] those of channels,
-//! [`GENERATIONS`], [`CHANGES`], [`DECISIONS`], [`TASKS`], [`FREQUENCIES`], [`CHECKPOINTS`] and [`KEYS`] the others. They panic when
-//! a promise is broken. They work on made-up signatures ([`Sample`]), so a failure here is the store's and nobody else's. Collections
-//! they create carry the check's name, so that several checks may share
-//! one store; those of [`TASKS`] are for a store without other tasks.
+//! A check is an async function with an open store. [`ALL`] lists the checks of records, [`SCHEMES`] the checks of channels,
+//! [`GENERATIONS`], [`CHANGES`], [`DECISIONS`], [`TASKS`], [`FREQUENCIES`], [`CHECKPOINTS`] and [`KEYS`] the others. A check panics if the
+//! store violates the contract. The checks use invented signatures ([`Sample`]), so that a failure is a fault of the store. Their
+//! collections have the names of the checks, so that several checks may share one store; the checks of [`TASKS`] need a store without
+//! other tasks.
 
 mod basics;
 mod changes;

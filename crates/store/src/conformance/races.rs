@@ -1,4 +1,4 @@
-//! Many callers at once.
+//! Checks with many simultaneous callers.
 
 use std::collections::HashMap;
 use std::sync::Arc;

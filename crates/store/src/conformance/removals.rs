@@ -1,4 +1,4 @@
-//! Removals under a condition: what was looked at must still be there when the record is removed.
+//! Conditional removals: the state that the caller has seen must still be stored when the record is removed.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use doppel_core::collection::{Retention, Settings};
 
 type Shared = Arc<dyn Store>;
 
-/// Rounds of two callers at once.
+/// Number of rounds with two simultaneous callers.
 const ROUNDS: u64 = 60;
 
 impl Desk {

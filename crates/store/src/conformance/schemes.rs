@@ -178,7 +178,7 @@ pub(super) async fn a_hot_issue_is_found_by_its_earliest_records(store: Shared) 
             let row = Row::parse(serde_json::json!({ "content": format!("第{number}封") }).to_string().as_bytes())
                 .expect("a row");
             let document = profile.read(&row).expect("a document");
-            // Three pieces that all have, and one of its own.
+            // Three pieces that all texts have, and one that differs.
             let signatures = vec![Some(Signature::Hashes([7, 8, 9, 100 + number as u64].into()))];
             let keys = profile.keys(&signatures);
             (row, Arc::new(Signed { signatures, keys, ..profile.sign(&document) }))

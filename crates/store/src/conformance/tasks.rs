@@ -1,4 +1,4 @@
-//! Long work, as a store keeps it.
+//! Checks of tasks.
 
 use std::sync::Arc;
 

@@ -159,7 +159,7 @@ impl Collection {
             && condition.kept.as_ref().is_none_or(|kept| kept.holds(record(&kept.id), id, &about))
     }
 
-    /// What stands under `id`.
+    /// Returns the record `id` with its data in all generations.
     fn standing(&self, id: &RecordId) -> Option<Standing> {
         let at = self.position(id)?;
         let record = self.records[at].clone();
@@ -292,7 +292,7 @@ impl Store for ModelStore {
             let next = collection.next_generation();
             let has_records = !collection.records.is_empty();
             let (state, gone) = collection.state.with_settings(spec.clone(), next, has_records)?;
-            // Emptied, not removed: numbers are not given twice.
+            // The generations are emptied and not removed, so that their numbers are not used again.
             let emptied = gone.into_iter().chain([state.generation]).map(|id| (id, Generation::default()));
             if state.generation == next {
                 collection.generations.extend(emptied);

@@ -136,9 +136,9 @@ impl CollectionState {
     /// other generations are dropped; their ids are returned. (They contain no records.)
     ///
     /// # Errors
-    /// `KeepConflict` where they keep something else; `ProfileConflict` where the profile is another and it has records;
-    /// `GenerationBuilding` while a generation is being built with settings of its own, which would take the place of these. How long
-    /// records are kept is no setting of a generation, and can be changed at any time.
+    /// `KeepConflict` if the settings keep other contents; `ProfileConflict` if the profile differs and the collection has records;
+    /// `GenerationBuilding` while a generation is being built, because its settings would replace these. The retention of records is not
+    /// a setting of a generation, and can be changed at any time.
     pub fn with_settings(
         &self,
         spec: CollectionSpec,

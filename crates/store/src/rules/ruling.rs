@@ -1,10 +1,10 @@
-//! What becomes of a ruling about a pair, given what is ruled about the pair and which of its records are there.
+//! Decides whether a store adds a ruling about a pair. The decision depends on the earlier rulings and on the existing records of the pair.
 
 use crate::decisions::{Decision, Judgement, Ruled, Ruling, check_rulings};
 use crate::{Result, StoreError};
 use doppel_core::record::RecordId;
 
-/// What is to be done for a ruling.
+/// The steps of a store for a ruling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plan {
     /// Add the ruling.
@@ -16,7 +16,8 @@ pub enum Plan {
 }
 
 impl Plan {
-    /// The answer of a store that has carried out the plan: `decision` is what it holds about the pair then, perhaps without rulings.
+    /// Returns the answer of a store that has carried out the plan. `decision` is the decision of the store afterwards, perhaps without
+    /// rulings.
     pub fn answer(self, decision: Decision) -> Ruled {
         match self {
             Self::Add => Ruled::Added(decision),
@@ -26,8 +27,8 @@ impl Plan {
     }
 }
 
-/// Decides what is to be done for `ruling` about a pair with the rulings `kept`. `missing` is a record of the pair that is not there;
-/// `seen` is how many rulings the caller had seen, where the caller says so.
+/// Returns the plan for `ruling` about a pair with the rulings `kept`. `missing` is a record of the pair that does not exist; `seen` is the
+/// number of rulings that the caller had seen, if the caller states it.
 ///
 /// # Errors
 /// `UnknownRecord`, `TooManyRulings`.
@@ -47,7 +48,7 @@ pub fn plan(kept: &[Ruling], missing: Option<RecordId>, ruling: &Ruling, seen: O
     check_rulings(kept.len()).map(|()| Plan::Add)
 }
 
-/// True if two rulings differ in nothing but their time: a caller that got no answer sends the same ruling again.
+/// True if two rulings differ only in their time: a caller that got no answer sends the same ruling again.
 fn says_the_same(one: &Ruling, other: &Ruling) -> bool {
     one.judgement == other.judgement && one.by == other.by && one.note == other.note
 }

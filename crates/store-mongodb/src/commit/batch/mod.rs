@@ -1,15 +1,15 @@
 //! The transaction of a batch:
 //!
-//! 1. take the latch of the collection, which says the generations and draws a seq for each member (`latch`);
-//! 2. read what stands under the ids, and what is filed under the digests, keys and blocks of those to be judged: a small batch at
-//!    once, as if all were to be judged;
-//! 3. go through the members in the order of their arrival: plan, propose, judge and conclude each against what was read and the
-//!    members before it (`plan`, `preceding`);
-//! 4. write each document once: records with their verdicts, signatures, pages;
-//! 5. commit, also where nothing was stored: an answer rests on what was read, and what was read is certain only once a majority has
-//!    confirmed a commit behind it.
+//! 1. It takes the latch of the collection, which returns the generations and draws a seq for each member (`latch`).
+//! 2. It reads the records with the ids, and the postings of the digests, keys and blocks of the members that must be judged. A
+//!    small batch reads everything at once, as if all members had to be judged.
+//! 3. It goes through the members in the order of arrival: it plans, proposes, judges and concludes each member with the results of
+//!    these reads and the members before it (`plan`, `preceding`).
+//! 4. It writes each document once: records with their verdicts, signatures, pages.
+//! 5. It commits even if it stored nothing, because the answer depends on the results of the reads, and these are certain only
+//!    after a majority has confirmed a later commit.
 //!
-//! Where a member takes away what a list needs that was read only in part, the batch ends before the next one.
+//! If a member removes a record from a list that was read only in part, the batch ends before the next member.
 
 mod reading;
 mod writing;
@@ -22,76 +22,77 @@ use hashbrown::HashMap;
 use mongodb::ClientSession;
 
 use self::reading::READ_AT_ONCE;
-use self::writing::{Put, Standby, Writes, update};
-use super::plan::Plan;
-use super::preceding::Preceding;
-use super::{Change, Changed, Member};
-use crate::Shared;
-use crate::posting_cache::{CacheUpdate, PostingCache, Reading};
-use crate::propose::{Hits, Ranked, dismiss};
-use crate::read::{Buckets, GenerationKey, Pointer};
-use crate::retry::{End, TxnError, Work};
+use self::writing::{BatchWrites, PutRecord, StandbyFiling, update};
+use super::plan::MemberPlan;
+use super::preceding::PrecedingMembers;
+use super::{BatchMember, ChangeOutcome, RecordChange};
+use crate::SharedStore;
+use crate::posting_cache::{CacheUpdate, PostingCache, ReadAheadTask};
+use crate::propose::{JudgeContext, ProposedHits, RankedProposals, dismiss};
+use crate::read::{BucketContents, CollectionPointer, GenerationKey};
+use crate::retry::{TransactionEnd, TransactionWork, TxnError};
 use doppel_core::collection::{CollectionName, Settings, SimhashChannel};
 use doppel_core::schemes::profile::Signed;
 use doppel_store::changes::LoggedKind;
 use doppel_store::rules::conclude::{Conclusion, conclude};
 use doppel_store::{GenerationId, Registered, Registration, Result as StoreResult, Seq, StoreError};
 
-type Result<T> = std::result::Result<T, TxnError>;
+type TxnResult<T> = Result<T, TxnError>;
 
-/// Changes that are made by one transaction, no two of one record.
-pub(super) struct Batch<'a> {
-    shared: &'a Arc<Shared>,
+/// The changes of one transaction, at most one for each record.
+pub(super) struct CommitBatch<'a> {
+    shared: &'a Arc<SharedStore>,
     name: &'a CollectionName,
-    members: &'a [Arc<Member>],
+    members: &'a [Arc<BatchMember>],
     /// See [`LatchQueue::confirmed`](crate::latch::LatchQueue::confirmed).
     confirmed: Seq,
     cache: PostingCache,
-    /// What the cache becomes with the commit.
+    /// The change of the cache after the commit.
     update: Option<CacheUpdate>,
-    /// What is being read for the next batch.
-    reading: OnceLock<Reading>,
+    /// The task that reads for the next batch.
+    reading: OnceLock<ReadAheadTask>,
 }
 
-/// When the stages of a batch ended.
+/// The times at which the stages of a batch ended.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Times {
-    /// It had its turn.
+pub(super) struct StageTimes {
+    /// The batch took the latch.
     pub(super) latched: Instant,
-    /// What is to be judged was known.
+    /// All proposals were read.
     pub(super) proposed: Instant,
-    /// What becomes of each member was known.
+    /// The outcome of each member was known.
     pub(super) judged: Instant,
 }
 
 #[async_trait]
-impl Work for Batch<'_> {
-    /// The number of the commit, and the outcomes of the first members, one at least.
-    type Answer = (Seq, Vec<StoreResult<Changed>>, Times);
+impl TransactionWork for CommitBatch<'_> {
+    /// The number of the commit, the outcomes of the first members (at least one), and the times of the stages.
+    type Answer = (Seq, Vec<StoreResult<ChangeOutcome>>, StageTimes);
 
-    async fn attempt(&mut self, session: &mut ClientSession) -> Result<End<Self::Answer>> {
+    async fn attempt(&mut self, session: &mut ClientSession) -> TxnResult<TransactionEnd<Self::Answer>> {
         let drawn = self.members.len();
         let Some(pointer) = self.shared.take_latch(session, self.name, drawn).await? else {
             return Err(StoreError::UnknownCollection(self.name.clone()).into());
         };
-        let (outcomes, update, times) = self.go(session, &pointer, pointer.commits.next().before(drawn as u64)).await?;
+        let (outcomes, update, times) =
+            self.process(session, &pointer, pointer.commits.next().before(drawn as u64)).await?;
         self.update = Some(update);
-        Ok(End::Commit((pointer.commits, outcomes, times)))
+        Ok(TransactionEnd::Commit((pointer.commits, outcomes, times)))
     }
 }
 
-impl<'a> Batch<'a> {
+impl<'a> CommitBatch<'a> {
     pub(super) fn new(
-        shared: &'a Arc<Shared>,
+        shared: &'a Arc<SharedStore>,
         name: &'a CollectionName,
-        members: &'a [Arc<Member>],
+        members: &'a [Arc<BatchMember>],
         confirmed: Seq,
         cache: PostingCache,
     ) -> Self {
         Self { shared, name, members, confirmed, cache, update: None, reading: OnceLock::new() }
     }
 
-    /// The cache, once the batch is committed; with what is being read meanwhile for the next one.
+    /// Returns the cache after the commit, with the lists that are being read for the next batch.
     pub(super) fn into_cache(self) -> PostingCache {
         let mut cache = self.cache;
         match (self.update, self.reading.into_inner()) {
@@ -102,94 +103,101 @@ impl<'a> Batch<'a> {
         cache
     }
 
-    async fn go(
+    async fn process(
         &self,
         session: &mut ClientSession,
-        pointer: &Pointer,
+        pointer: &CollectionPointer,
         first: Seq,
-    ) -> Result<(Vec<StoreResult<Changed>>, CacheUpdate, Times)> {
+    ) -> TxnResult<(Vec<StoreResult<ChangeOutcome>>, CacheUpdate, StageTimes)> {
         let at_latch = Instant::now();
         if self.members.iter().any(|member| member.known.number != pointer.number) {
             return Err(StoreError::UnknownCollection(self.name.clone()).into());
         }
         let place = GenerationKey { number: pointer.number, generation: pointer.generation };
-        let behind = self.shared.behind(session, place, &self.cache, (first.before(1), pointer.forgotten)).await?;
+        let behind = self.shared.behind(session, place, &self.cache, first.before(1), pointer.forgotten).await?;
         let signed = self.members.iter().map(|member| member.registration().map(|registration| &*registration.signed));
         let is_small = self.members.len() <= READ_AT_ONCE;
         let asked = signed.map(|signed| signed.filter(|_| is_small)).collect::<Vec<_>>();
         let ids: Vec<&str> = self.members.iter().map(|member| member.id().as_str()).collect();
-        let (any_there, mut filed) = self.read(session, (place, pointer), (&ids, &asked), &behind).await?;
+        let (any_there, mut filed) = self.read(session, place, pointer, &ids, &asked, &behind).await?;
         let mut old = HashMap::new();
         if any_there {
             old = self.old(session, place, &pointer.others, &ids).await?;
         }
         let overruled = self.overruled(session, pointer).await?;
         let forbidden = self.forbidden(session, pointer).await?;
-        let mut plans: Vec<Plan<'_>> = Vec::with_capacity(self.members.len());
+        let mut plans: Vec<MemberPlan<'_>> = Vec::with_capacity(self.members.len());
         for member in self.members {
             let now = pointer.moment(overruled.contains(member.id()));
             let is_forbidden = forbidden.contains(member.id());
-            plans.push(Plan::of(member, now, old.remove(member.id().as_str()), is_forbidden));
+            plans.push(MemberPlan::of(member, now, old.remove(member.id().as_str()), is_forbidden));
         }
-        let signed: Vec<Option<&Signed>> = plans.iter().map(Plan::to_be_judged).collect();
+        let signed: Vec<Option<&Signed>> = plans.iter().map(MemberPlan::to_be_judged).collect();
         if !is_small {
-            (_, filed) = self.read(session, (place, pointer), (&[], &signed), &behind).await?;
+            (_, filed) = self.read(session, place, pointer, &[], &signed, &behind).await?;
         }
         self.read_ahead(place, &behind, &filed.answer);
-        let (mut earlier, buckets, proposed) = self.look_up(session, place, (&plans, &signed), filed).await?;
-        let members = (plans, buckets, first);
-        let (outcomes, mut writes, standby) = self.conclude_all(session, place, members, &mut earlier).await?;
-        let times = Times { latched: at_latch, proposed, judged: Instant::now() };
+        let (mut earlier, buckets, proposed) = self.look_up(session, place, &plans, &signed, filed).await?;
+        let (outcomes, mut writes, standby) =
+            self.conclude_all(session, place, plans, buckets, first, &mut earlier).await?;
+        let times = StageTimes { latched: at_latch, proposed, judged: Instant::now() };
         self.file_standby(session, place, standby, &mut writes).await?;
-        let (generation, before, commit) = (place.generation, first.before(1), pointer.commits);
-        let (answer, taken_from) = (earlier.answer, std::mem::take(&mut writes.taken_from));
+        let generation = place.generation;
+        let before = first.before(1);
+        let commit = pointer.commits;
+        let answer = earlier.answer;
+        let taken_from = std::mem::take(&mut writes.taken_from);
         self.write(session, place, pointer, writes).await?;
         Ok((outcomes, CacheUpdate { generation, before, commit, behind, answer, taken_from }, times))
     }
 
-    /// What becomes of each member, in the order of their arrival, from what is planned for it and what its buckets hold; what is to be
-    /// written for it; and what is to be filed in standby generations. Of the first members, one at least: it ends where the next one
-    /// cannot be told from what was read.
+    /// Concludes the members in the order of arrival, from their plans and the contents of their buckets. Returns their outcomes,
+    /// the documents to be written, and the records that must be added to standby generations. It concludes at least one member,
+    /// and stops before a member that it cannot judge with the results of these reads.
     async fn conclude_all<'p>(
         &self,
         session: &mut ClientSession,
         place: GenerationKey,
-        (plans, buckets, first): (Vec<Plan<'p>>, Vec<Buckets>, Seq),
-        earlier: &mut Preceding,
-    ) -> Result<(Vec<StoreResult<Changed>>, Writes, Vec<Standby<'p>>)> {
+        plans: Vec<MemberPlan<'p>>,
+        buckets: Vec<BucketContents>,
+        first: Seq,
+        earlier: &mut PrecedingMembers,
+    ) -> TxnResult<(Vec<StoreResult<ChangeOutcome>>, BatchWrites, Vec<StandbyFiling<'p>>)> {
         let near = buckets.iter().map(|buckets| buckets.near.len()).max().unwrap_or(0);
-        let (mut writes, mut standby) = (Writes::default(), Vec::new());
+        let mut writes = BatchWrites::default();
+        let mut standby = Vec::new();
         let mut outcomes = Vec::with_capacity(plans.len());
-        for (((at, member), plan), buckets) in self.members.iter().enumerate().zip(plans).zip(buckets) {
+        for ((at, plan), buckets) in plans.into_iter().enumerate().zip(buckets) {
+            let member = &self.members[at];
             let seq = first.after(at);
             if !earlier.is_whole() {
                 break;
             }
             let outcome = match plan {
-                Plan::Settled(outcome) => outcome,
-                Plan::Put(registration, old) => {
-                    let conclusion =
-                        self.concluded(session, place, (at, member), registration, earlier, buckets).await?;
-                    let put = Put { registration, old, seq };
+                MemberPlan::Settled(outcome) => outcome,
+                MemberPlan::Put(registration, old) => {
+                    let conclusion = self.concluded(session, place, at, registration, earlier, buckets).await?;
+                    let put = PutRecord { registration, old, seq };
                     let outcome = put.put(conclusion, place, near, earlier, &mut writes)?;
                     if !matches!(outcome, Registered::Skipped(_)) {
-                        standby.push(Standby { registration, seq, generations: registration.standby() });
+                        standby.push(StandbyFiling { registration, seq, generations: registration.standby() });
                     }
-                    Ok(Changed::Registered(Box::new(outcome)))
+                    Ok(ChangeOutcome::Registered(Box::new(outcome)))
                 }
-                Plan::Update(registration, old, missing) => {
-                    let (number, seq) = (seq, old.record.record.seq);
+                MemberPlan::Update(registration, old, missing) => {
+                    let number = seq;
+                    let seq = old.record.record.seq;
                     writes.log(number, member.id(), LoggedKind::Updated { seq });
                     let updated = update(place, registration, old, earlier, &mut writes)?;
-                    standby.push(Standby { registration, seq, generations: missing });
-                    Ok(Changed::Registered(Box::new(Registered::Updated(updated))))
+                    standby.push(StandbyFiling { registration, seq, generations: missing });
+                    Ok(ChangeOutcome::Registered(Box::new(Registered::Updated(updated))))
                 }
-                Plan::Remove(old) => {
+                MemberPlan::Remove(old) => {
                     let id = member.id();
                     earlier.remove(id.as_str(), near);
                     writes.remove(place, id, &old);
                     writes.log(seq, id, LoggedKind::Removed);
-                    Ok(Changed::Removed(true))
+                    Ok(ChangeOutcome::Removed(true))
                 }
             };
             outcomes.push(outcome);
@@ -197,50 +205,51 @@ impl<'a> Batch<'a> {
         Ok((outcomes, writes, standby))
     }
 
-    /// The `simhash` channel of the live generation. Members who know another one are not judged: they were signed for that.
+    /// Returns the `simhash` channel of the live generation. A member that knows another generation was signed for that one and is
+    /// not judged.
     fn simhash(&self, live: GenerationId) -> SimhashChannel {
         let known = self.members.iter().map(|member| &*member.known.state);
         simhash_of(known.map(|state| (state.generation, &state.settings)), live)
     }
 
-    /// What becomes of a member, from what it matches.
+    /// Judges the member at `at` and returns its conclusion.
     async fn concluded(
         &self,
         session: &mut ClientSession,
         place: GenerationKey,
-        (at, member): (usize, &Member),
+        at: usize,
         registration: &Registration,
-        earlier: &mut Preceding,
-        buckets: Buckets,
-    ) -> Result<Conclusion> {
-        let Change::Register { judge, .. } = &member.change else {
+        earlier: &mut PrecedingMembers,
+        buckets: BucketContents,
+    ) -> TxnResult<Conclusion> {
+        let RecordChange::Register { judge, .. } = &self.members[at].change else {
             return Err(StoreError::Internal("only registrations are judged".into()).into());
         };
         let mut hits = [earlier.hits(&registration.signed, buckets, self.simhash(place.generation))];
         let mut texts = std::mem::take(&mut earlier.texts);
-        self.shared.learn(session, place, &mut hits, (&mut texts, &mut earlier.seqs)).await?;
+        self.shared.learn(session, place, &mut hits, &mut texts, &mut earlier.seqs).await?;
         let [hits] = hits;
         let ranked = ranked(&hits, registration);
         let order: HashMap<Arc<str>, usize> =
             ranked.items.iter().enumerate().map(|(at, item)| (item.id.clone(), at)).collect();
         let (mut matches, mut others) = earlier.part(at, ranked.items, &texts);
-        let known = (&mut texts, &mut earlier.signatures);
-        let compared = (judge.as_ref(), self.confirmed);
-        dismiss(&mut others, compared);
-        matches.extend(self.shared.judged(session, place, &others, known, compared).await?);
+        let context = JudgeContext { judge: judge.as_ref(), immutable: self.confirmed };
+        dismiss(&mut others, context);
+        let signatures = &mut earlier.signatures;
+        matches.extend(self.shared.judged(session, place, &others, &mut texts, signatures, context).await?);
         matches.sort_by_key(|found| order.get(found.id.as_str()));
         earlier.texts = texts;
         Ok(conclude(judge.as_ref(), registration.mode, matches, ranked.truncated))
     }
 }
 
-/// The `simhash` channel of the generation `live` among those that are known.
+/// Returns the `simhash` channel of the generation `live` among the known generations.
 fn simhash_of<'s>(mut known: impl Iterator<Item = (GenerationId, &'s Settings)>, live: GenerationId) -> SimhashChannel {
     known.find(|(generation, _)| *generation == live).and_then(|(_, settings)| settings.simhash()).unwrap_or_default()
 }
 
-/// What is to be judged for a registration, best first.
-fn ranked(hits: &Hits, registration: &Registration) -> Ranked {
+/// Returns the candidates of a registration, the best first.
+fn ranked(hits: &ProposedHits, registration: &Registration) -> RankedProposals {
     hits.ranked(&registration.confirmed, Some(&registration.id))
 }
 
@@ -250,14 +259,16 @@ mod tests {
     use doppel_core::collection::Radius;
 
     #[test]
-    fn buckets_are_read_as_the_live_generation_says_also_behind_a_removal_that_knows_another() {
-        let settings = |radius: u8| {
-            let channels = format!(r#"{{"channels": [{{"scheme": "simhash", "radius": {radius}}}]}}"#);
-            serde_json::from_str::<Settings>(&channels).expect("settings")
-        };
-        let (old, new) = (settings(3), settings(6));
-        let known = || [(GenerationId(1), &old), (GenerationId(2), &new)].into_iter();
-        assert_eq!(simhash_of(known(), GenerationId(1)).radius, Radius(3));
-        assert_eq!(simhash_of(known(), GenerationId(2)).radius, Radius(6));
+    fn buckets_are_read_for_the_live_generation_even_if_a_removal_knows_another() {
+        let old = settings_with_radius(3);
+        let new = settings_with_radius(6);
+        let known = [(GenerationId(1), &old), (GenerationId(2), &new)];
+        assert_eq!(simhash_of(known.into_iter(), GenerationId(1)).radius, Radius(3));
+        assert_eq!(simhash_of(known.into_iter(), GenerationId(2)).radius, Radius(6));
+    }
+
+    fn settings_with_radius(radius: u8) -> Settings {
+        let channels = format!(r#"{{"channels": [{{"scheme": "simhash", "radius": {radius}}}]}}"#);
+        serde_json::from_str(&channels).expect("settings")
     }
 }

@@ -1,5 +1,6 @@
-//! What a batch reads before it judges: what stands under the ids, what is filed beside the members, and, where a hit says too little,
-//! texts and signatures. A small batch reads at once, as if all were to be judged; a large one reads first what is there already.
+//! The reads of a batch before it judges: the records with the ids, the postings of the members, and, for signatures and hits that
+//! need them, texts. A small batch reads everything at once, as if all members had to be judged; a large batch first reads the
+//! stored records.
 
 use std::collections::HashSet;
 use std::time::Instant;
@@ -8,73 +9,85 @@ use hashbrown::HashMap;
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, doc};
 
-use super::{Batch, Result, ranked};
-use crate::commit::plan::{Plan, StoredVersion};
-use crate::commit::preceding::Preceding;
-use crate::commit::{Change, ahead};
+use super::{CommitBatch, TxnResult, ranked};
+use crate::commit::plan::{MemberPlan, StoredVersion};
+use crate::commit::preceding::PrecedingMembers;
+use crate::commit::{RecordChange, ahead};
 use crate::documents::{
     COLLECTIONS, CollectionDocument, RECORDS, RecordDocument, SIGNATURES, SignatureDocument, signature_key,
 };
-use crate::finds::Find;
-use crate::full_lists::Known;
-use crate::posting_cache::Behind;
-use crate::postings::{Answer, PostingQuery};
-use crate::propose::{dismiss, judge_together, on_all_cores};
-use crate::read::{BucketQuery, Buckets, GenerationKey, Pointer, among, next};
+use crate::finds::BoundedFind;
+use crate::full_lists::KnownLists;
+use crate::posting_cache::CommitsBehind;
+use crate::postings::{PostingAnswer, PostingQuery};
+use crate::propose::{JudgeContext, dismiss, judge_together, on_all_cores};
+use crate::read::{BucketContents, BucketQuery, CollectionPointer, GenerationKey, among, next};
 use doppel_core::collection::Retention;
 use doppel_core::record::{MAX_ID_BYTES, RecordId};
 use doppel_core::schemes::profile::Signed;
 use doppel_store::{GenerationId, Registration};
 
-/// Members of a batch that is read at once. What is read in vain for some of them, which turn out to be there already, costs less than
-/// another round trip.
+/// Largest number of members of a batch that reads everything at once. Members that are stored already are then read in vain, which
+/// costs less than another round trip.
 pub(super) const READ_AT_ONCE: usize = 16;
 
-/// Members for which one thread is enough.
+/// Largest number of members that one thread judges alone.
 const ONE_THREAD: usize = 4;
 
-/// What is filed beside members.
-pub(super) struct Filed {
-    pub(super) answer: Answer,
-    /// For each member.
-    buckets: Vec<Buckets>,
+/// The postings and buckets of the members.
+pub(super) struct BatchReads {
+    pub(super) answer: PostingAnswer,
+    /// In the order of the members.
+    buckets: Vec<BucketContents>,
 }
 
-impl Batch<'_> {
-    /// Begins to read what those will ask for who wait, as far as it will not be in the cache; once, however often the batch is tried.
-    pub(super) fn read_ahead(&self, place: GenerationKey, behind: &Behind, answer: &Answer) {
+impl CommitBatch<'_> {
+    /// Starts to read the lists that the waiting changes need and the cache will not contain. It starts only once, even if the
+    /// batch is attempted several times.
+    pub(super) fn read_ahead(&self, place: GenerationKey, behind: &CommitsBehind, answer: &PostingAnswer) {
         if self.reading.get().is_some() {
             return;
         }
         let waiting = self.shared.commits.waiting(place.number);
-        // Few are read by one command with everything else.
+        // A small batch reads its lists in one command with everything else.
         if waiting.len() <= READ_AT_ONCE {
             return;
         }
-        let is_kept = matches!(behind, Behind::Filed(_));
+        let is_kept = matches!(behind, CommitsBehind::Filed(_));
         let mut question = PostingQuery::of(waiting.iter().filter_map(|member| Some(&*member.registration()?.signed)));
         question.leave_out(|key| (is_kept && self.cache.has(key)) || answer.has(key));
         if !question.is_empty() {
-            self.reading.get_or_init(|| ahead::start(self.shared, self.name, place, (waiting, question)));
+            self.reading.get_or_init(|| ahead::start(self.shared, self.name, place, waiting, question));
         }
     }
 
-    /// Those whose record people have decided about since they were begun. One round trip if anything was decided since.
-    pub(super) async fn overruled(&self, session: &mut ClientSession, pointer: &Pointer) -> Result<HashSet<RecordId>> {
+    /// Returns the records about which people made decisions after their registrations began. One round trip if there was a
+    /// decision, otherwise none.
+    pub(super) async fn overruled(
+        &self,
+        session: &mut ClientSession,
+        pointer: &CollectionPointer,
+    ) -> TxnResult<HashSet<RecordId>> {
         let registrations = self.members.iter().filter_map(|member| member.registration());
-        let outdated = |it: &&Registration| it.decisions_as_of.is_some_and(|known| known < pointer.decided);
-        let outdated: Vec<&Registration> = registrations.filter(outdated).collect();
+        let outdated: Vec<&Registration> =
+            registrations.filter(|it| it.decisions_as_of.is_some_and(|known| known < pointer.decided)).collect();
         match outdated.is_empty() {
             true => Ok(HashSet::new()),
             false => self.shared.overruled(session, pointer.number, &outdated).await,
         }
     }
 
-    /// The records that must not be removed because what their removal rests on, apart from their own version, holds no more. No round
-    /// trip where no removal has a condition; one for a retention, and two for a duplicate that stays.
-    pub(super) async fn forbidden(&self, session: &mut ClientSession, pointer: &Pointer) -> Result<HashSet<RecordId>> {
+    /// Returns the records that must not be removed, because a condition of the removal, apart from the version of the record, does
+    /// not hold any more. No round trip if no removal has a condition; one for a retention, and two for a duplicate of a kept
+    /// record.
+    pub(super) async fn forbidden(
+        &self,
+        session: &mut ClientSession,
+        pointer: &CollectionPointer,
+    ) -> TxnResult<HashSet<RecordId>> {
         let removals = self.members.iter().filter_map(|member| Some((member.id(), member.condition()?)));
-        let (mut forbidden, mut retention) = (HashSet::new(), None);
+        let mut forbidden = HashSet::new();
+        let mut retention = None;
         for (id, condition) in removals {
             if condition.collection.0 != pointer.number as u32 {
                 forbidden.insert(id.clone());
@@ -98,42 +111,51 @@ impl Batch<'_> {
         Ok(forbidden)
     }
 
-    /// The retention of the collection.
-    async fn retention(&self, session: &mut ClientSession) -> Result<Option<Retention>> {
+    /// Reads the retention of the collection.
+    async fn retention(&self, session: &mut ClientSession) -> TxnResult<Option<Retention>> {
         let collections = self.shared.documents(COLLECTIONS);
         let collection = collections.find_one(doc! { "_id": self.name.as_str() }).session(&mut *session).await?;
         let decoded = collection.map(|document| CollectionDocument::decode(&document)).transpose()?;
         Ok(decoded.and_then(|collection| collection.state.settings.retention))
     }
 
-    /// Whether any of `ids` is there, and what is filed beside those that are signed so. One round trip for a small batch, one for each kind
-    /// of thing for a large one, and more where keys are shared by many.
+    /// Reads whether any of the records `ids` is stored, and the postings and buckets of the members with the signatures `signed`.
+    /// One round trip for a small batch; for a large batch one for each kind of document, and more for keys that many records
+    /// share.
     pub(super) async fn read(
         &self,
         session: &mut ClientSession,
-        (place, pointer): (GenerationKey, &Pointer),
-        (ids, signed): (&[&str], &[Option<&Signed>]),
-        behind: &Behind,
-    ) -> Result<(bool, Filed)> {
+        place: GenerationKey,
+        pointer: &CollectionPointer,
+        ids: &[&str],
+        signed: &[Option<&Signed>],
+        behind: &CommitsBehind,
+    ) -> TxnResult<(bool, BatchReads)> {
         let mut question = PostingQuery::of(signed.iter().copied().flatten());
         let mut answer = match behind {
-            Behind::Filed(records) => question.answer_from(|key| self.cache.get(key, records)),
-            Behind::Unknown => Answer::default(),
+            CommitsBehind::Filed(records) => question.answer_from(|key| self.cache.get(key, records)),
+            CommitsBehind::Unknown => PostingAnswer::default(),
         };
         let known = self.shared.full_lists.known(place, question.keys()).filter(|known| known.is_recent(pointer));
-        answer.extend(Known::answer(known.as_ref(), &mut question));
+        answer.extend(KnownLists::answer(known.as_ref(), &mut question));
         let fingerprints: Vec<_> = signed.iter().map(|signed| signed.and_then(Signed::fingerprint)).collect();
         let around = BucketQuery::around(&fingerprints, self.simhash(place.generation).radius);
         let mut finds = question.finds(place);
         let lists = finds.len();
         let is_small = signed.len() <= READ_AT_ONCE;
-        let known = known.filter(Known::has_any);
+        let known = known.filter(KnownLists::has_any);
         finds.extend(known.as_ref().map(|known| known.find(place.number)));
         let pages = if is_small { around.find(place) } else { None };
         let have_pages = pages.is_some();
         finds.extend(pages);
         if !ids.is_empty() {
-            finds.push(Find::new(RECORDS, among(place.number, ids), doc! { "_id": 1 }, (ids.len(), MAX_ID_BYTES + 64)));
+            finds.push(BoundedFind::new(
+                RECORDS,
+                among(place.number, ids),
+                doc! { "_id": 1 },
+                ids.len(),
+                MAX_ID_BYTES + 64,
+            ));
         }
         let mut found = match is_small {
             true => self.shared.find_all(session, finds).await?,
@@ -143,22 +165,22 @@ impl Batch<'_> {
         answer.extend(self.shared.filed(session, place, &question, found).await?);
         if let Some(known) = known {
             let taken = others.next().unwrap_or_default();
-            self.shared.check_known(session, place, (&known, pointer, &taken), &mut answer).await?;
+            self.shared.check_known(session, place, &known, pointer, &taken, &mut answer).await?;
         }
         let pages = if have_pages { others.next() } else { None };
         let buckets = self.shared.buckets(session, place, &around, pages).await?;
         let any_there = others.next().is_some_and(|there| !there.is_empty());
-        Ok((any_there, Filed { answer, buckets }))
+        Ok((any_there, BatchReads { answer, buckets }))
     }
 
-    /// What stands under `ids`. Two round trips.
+    /// Reads the records that are stored under `ids`, with their signatures. Two round trips.
     pub(super) async fn old(
         &self,
         session: &mut ClientSession,
         place: GenerationKey,
         others: &[GenerationId],
         ids: &[&str],
-    ) -> Result<HashMap<String, StoredVersion>> {
+    ) -> TxnResult<HashMap<String, StoredVersion>> {
         let mut found = HashMap::new();
         let records = self.shared.in_session(RECORDS);
         let mut cursor = records.find(among(place.number, ids)).session(&mut *session).await?;
@@ -183,50 +205,54 @@ impl Batch<'_> {
         Ok(found)
     }
 
-    /// What the database holds for those that are to be judged, what each one's buckets hold, in the order of the members, and when it
-    /// was known what is to be judged. Two round trips, whatever the size of the batch, and one more where a limit cuts a lookup or
-    /// signatures are compared.
+    /// Reads the candidates of all members that must be judged, and judges them against the stored records. Returns the result, the
+    /// buckets of each member in the order of the members, and the time at which the candidates were known. Two round trips for any
+    /// size of the batch, and one more if a limit cuts a lookup or if judges compare signatures.
     pub(super) async fn look_up(
         &self,
         session: &mut ClientSession,
         place: GenerationKey,
-        (plans, signed): (&[Plan<'_>], &[Option<&Signed>]),
-        Filed { answer, buckets }: Filed,
-    ) -> Result<(Preceding, Vec<Buckets>, Instant)> {
+        plans: &[MemberPlan<'_>],
+        signed: &[Option<&Signed>],
+        BatchReads { answer, buckets }: BatchReads,
+    ) -> TxnResult<(PrecedingMembers, Vec<BucketContents>, Instant)> {
         let simhash = self.simhash(place.generation);
-        let mut earlier = Preceding::of(answer);
+        let mut earlier = PrecedingMembers::of(answer);
         buckets.iter().for_each(|buckets| earlier.highest.extend(&buckets.highest));
-        // All texts that will be compared, but for what the members themselves change in that.
+        // All texts that will be compared, except texts that the members themselves change.
         let asked: Vec<_> = signed.iter().zip(&buckets).filter_map(|(signed, own)| Some(((*signed)?, own))).collect();
         let mut hits = on_all_cores(&asked, ONE_THREAD, |(signed, own)| earlier.hits(signed, (*own).clone(), simhash));
         let mut texts = std::mem::take(&mut earlier.texts);
-        self.shared.learn(session, place, &mut hits, (&mut texts, &mut earlier.seqs)).await?;
+        self.shared.learn(session, place, &mut hits, &mut texts, &mut earlier.seqs).await?;
         let judges = self.members.iter().zip(plans).enumerate().filter_map(|(at, (member, plan))| {
             match (&member.change, plan) {
-                (Change::Register { registration, judge }, Plan::Put(..)) => Some((at, registration, judge.as_ref())),
+                (RecordChange::Register { registration, judge }, MemberPlan::Put(..)) => {
+                    Some((at, registration, judge.as_ref()))
+                }
                 _ => None,
             }
         });
         let proposals: Vec<_> = hits.into_iter().zip(judges).collect();
         let sifted = on_all_cores(&proposals, ONE_THREAD, |(hits, (_, registration, judge))| {
             let mut items = ranked(hits, registration).items;
-            let dismissed = dismiss(&mut items, (*judge, self.confirmed));
+            let dismissed = dismiss(&mut items, JudgeContext { judge: *judge, immutable: self.confirmed });
             (items, dismissed)
         });
-        let (mut members, mut asked) = (Vec::new(), Vec::new());
+        let mut members = Vec::new();
+        let mut asked = Vec::new();
         for ((items, dismissed), (_, (at, _, judge))) in sifted.into_iter().zip(&proposals) {
             dismissed.iter().for_each(|item| earlier.note(*at, item, None));
             members.extend(items.iter().map(|_| *at));
             asked.extend(items.into_iter().map(|item| (*judge, item)));
         }
         let proposed = Instant::now();
-        let ids = || asked.iter().map(|(_, item)| &*item.id);
-        self.shared.read_texts(session, place, ids(), &mut texts).await?;
+        let ids = asked.iter().map(|(_, item)| &*item.id);
+        self.shared.read_texts(session, place, ids, &mut texts).await?;
         let signed = asked.iter().filter(|(judge, _)| judge.needs_signatures()).map(|(_, item)| &*item.id);
         self.shared.read_signatures(session, place, signed, &mut earlier.signatures).await?;
         let judged = judge_together(&asked, &texts, &earlier.signatures, self.confirmed);
         for ((at, (_, item)), judged) in members.into_iter().zip(&asked).zip(judged) {
-            // One that is not there may be put by a member.
+            // A record without a stored text may be stored by a member.
             if texts.contains_key(&item.id) {
                 earlier.note(at, item, judged);
             }

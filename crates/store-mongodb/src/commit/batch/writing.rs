@@ -1,18 +1,18 @@
-//! What a batch writes, each document once: laid out member by member, written when all are judged.
+//! The writes of a batch. Each member adds its documents; after all members are judged, each document is written once.
 
 use std::collections::BTreeMap;
 
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::{Batch, Result};
+use super::{CommitBatch, TxnResult};
 use crate::commit::plan::StoredVersion;
-use crate::commit::preceding::Preceding;
+use crate::commit::preceding::PrecedingMembers;
 use crate::documents::{
-    CHANGES, Page, RECORDS, SIGNATURES, encode_change, record_content, record_key, signature_key, verdict_content,
+    CHANGES, PageKey, RECORDS, SIGNATURES, encode_change, record_content, record_key, signature_key, verdict_content,
 };
 use crate::postings::{ListKey, list_keys};
-use crate::read::{GenerationKey, Pointer};
+use crate::read::{CollectionPointer, GenerationKey};
 use crate::write::IndexWrites;
 use doppel_core::record::RecordId;
 use doppel_core::schemes::profile::Signed;
@@ -20,46 +20,46 @@ use doppel_store::changes::{LoggedChange, LoggedKind};
 use doppel_store::rules::conclude::Conclusion;
 use doppel_store::{GenerationId, Registered, Registration, Result as StoreResult, Seq, StoredRecord};
 
-/// What is to be written.
+/// The documents to be written.
 #[derive(Default)]
-pub(super) struct Writes {
+pub(super) struct BatchWrites {
     new_records: Vec<Document>,
     changed_records: Vec<Document>,
     removed_records: Vec<Document>,
     layout: IndexWrites,
     removed_signatures: Vec<Bson>,
-    /// Lists that a record leaves.
+    /// Keys of the lists that lose a record.
     pub(super) taken_from: Vec<ListKey>,
-    /// Pages that entries of a record leave.
-    taken_entries: Vec<(Page, RecordId)>,
+    /// Pages that lose entries of a record.
+    taken_entries: Vec<(PageKey, RecordId)>,
     removed: Vec<RecordId>,
     logged: Vec<LoggedChange>,
 }
 
-/// A record that is filed in standby generations, too.
-pub(super) struct Standby<'a> {
+/// A record that must also be added to standby generations.
+pub(super) struct StandbyFiling<'a> {
     pub(super) registration: &'a Registration,
     pub(super) seq: Seq,
     pub(super) generations: Vec<GenerationId>,
 }
 
-/// A record to be put.
-pub(super) struct Put<'a> {
+/// A record to be stored.
+pub(super) struct PutRecord<'a> {
     pub(super) registration: &'a Registration,
     pub(super) old: Option<StoredVersion>,
     pub(super) seq: Seq,
 }
 
-impl Put<'_> {
-    /// Adds to `writes` what is to be written, and says the outcome.
+impl PutRecord<'_> {
+    /// Adds the documents of the record to `writes` and returns the outcome.
     pub(super) fn put(
         self,
         conclusion: Conclusion,
         place: GenerationKey,
         near: usize,
-        earlier: &mut Preceding,
-        writes: &mut Writes,
-    ) -> Result<Registered> {
+        earlier: &mut PrecedingMembers,
+        writes: &mut BatchWrites,
+    ) -> TxnResult<Registered> {
         let Self { registration, old, seq } = self;
         let (verdict, duplicate_of_seq, pairs) = match conclusion {
             Conclusion::Skip(verdict) => return Ok(Registered::Skipped(verdict)),
@@ -78,21 +78,21 @@ impl Put<'_> {
         } else {
             writes.new_records.push(document);
         }
-        writes.layout.file((id, seq, signed), place.generation, pairs, &mut earlier.highest);
+        writes.layout.file(id, seq, signed, place.generation, pairs, &mut earlier.highest);
         let record = registration.record(seq, verdict, duplicate_of_seq);
         earlier.put(registration, record.clone());
         Ok(if old.is_some() { Registered::Replaced(record) } else { Registered::Created(record) })
     }
 }
 
-/// Adds to `writes` the new content of a record that reads as before; the record with it.
+/// Adds the new content of a record whose text is unchanged to `writes`. Returns the record with this content.
 pub(super) fn update(
     place: GenerationKey,
     registration: &Registration,
     old: StoredVersion,
-    earlier: &mut Preceding,
-    writes: &mut Writes,
-) -> Result<StoredRecord> {
+    earlier: &mut PrecedingMembers,
+    writes: &mut BatchWrites,
+) -> TxnResult<StoredRecord> {
     let Registration { id, content, signed, now, .. } = registration;
     let content = record_content(place.generation, signed, content, now)?;
     let mut change = doc! { "$set": content };
@@ -106,8 +106,8 @@ pub(super) fn update(
     Ok(record)
 }
 
-impl Writes {
-    /// Takes away what is filed of a record, in every generation.
+impl BatchWrites {
+    /// Removes the signatures and entries of a record in every generation.
     fn take_away(&mut self, place: GenerationKey, id: &RecordId, old: &StoredVersion) {
         for filed in &old.signatures {
             if filed.generation == place.generation {
@@ -118,7 +118,7 @@ impl Writes {
         }
     }
 
-    /// Logs a change that the records do not show by themselves.
+    /// Logs a change that the records themselves do not show.
     pub(super) fn log(&mut self, number: Seq, id: &RecordId, kind: LoggedKind) {
         self.logged.push(LoggedChange { number, id: id.clone(), kind });
     }
@@ -130,17 +130,17 @@ impl Writes {
     }
 }
 
-impl Batch<'_> {
-    /// Lays out what is filed in standby generations. One round trip for each.
+impl CommitBatch<'_> {
+    /// Adds the records to standby generations. One round trip for each generation.
     pub(super) async fn file_standby(
         &self,
         session: &mut ClientSession,
         place: GenerationKey,
-        all: Vec<Standby<'_>>,
-        writes: &mut Writes,
-    ) -> Result<()> {
+        all: Vec<StandbyFiling<'_>>,
+        writes: &mut BatchWrites,
+    ) -> TxnResult<()> {
         let mut by_generation: BTreeMap<GenerationId, Vec<(&RecordId, Seq, &Signed)>> = BTreeMap::new();
-        for Standby { registration, seq, generations } in &all {
+        for StandbyFiling { registration, seq, generations } in &all {
             for (generation, signed) in registration.generations().filter(|(id, _)| generations.contains(id)) {
                 by_generation.entry(generation).or_default().push((&registration.id, *seq, signed));
             }
@@ -149,8 +149,8 @@ impl Batch<'_> {
             let fingerprints = filings.iter().filter_map(|(_, _, signed)| signed.fingerprint());
             let mut highest =
                 self.shared.highest_pages(session, GenerationKey { generation, ..place }, fingerprints).await?;
-            for filing in filings {
-                writes.layout.file(filing, generation, Vec::new(), &mut highest);
+            for (id, seq, signed) in filings {
+                writes.layout.file(id, seq, signed, generation, Vec::new(), &mut highest);
             }
         }
         Ok(())
@@ -161,11 +161,11 @@ impl Batch<'_> {
         &self,
         session: &mut ClientSession,
         place: GenerationKey,
-        pointer: &Pointer,
-        writes: Writes,
-    ) -> Result<()> {
+        pointer: &CollectionPointer,
+        writes: BatchWrites,
+    ) -> TxnResult<()> {
         let shared = self.shared;
-        let Writes { new_records, changed_records, removed_records, .. } = &writes;
+        let BatchWrites { new_records, changed_records, removed_records, .. } = &writes;
         if !new_records.is_empty() {
             shared.insert(session, RECORDS, new_records).await?;
         }
@@ -177,7 +177,7 @@ impl Batch<'_> {
         if !signatures.is_empty() {
             shared.insert(session, SIGNATURES, &signatures).await?;
         }
-        // Before the new ones: an entry may return to its page.
+        // Old entries are removed before new ones are added, because an entry may return to its page.
         shared.take_entries(session, place.number, &writes.taken_entries).await?;
         shared.push_entries(session, place.number, &writes.layout).await?;
         shared.remove_empty_pages(session, place.number, &writes.taken_entries).await?;
@@ -187,7 +187,7 @@ impl Batch<'_> {
             shared.insert(session, CHANGES, &logged).await?;
         }
         if !writes.removed.is_empty() && pointer.decided > Seq(0) {
-            shared.forget_decisions(session, (self.name, place.number), &writes.removed, pointer.commits).await?;
+            shared.forget_decisions(session, self.name, place.number, &writes.removed, pointer.commits).await?;
         }
         Ok(())
     }
