@@ -619,6 +619,11 @@ impl ContextCache {
         }
     }
 
+    /// Returns the collection with this name if it is compiled.
+    pub(super) fn cached(&self, name: &CollectionName) -> Option<Arc<Context>> {
+        self.by_name.load().get(name).cloned()
+    }
+
     /// Returns the size of all sketches in memory, in bytes.
     pub(super) fn sketch_bytes(&self) -> u64 {
         self.sketches.memory_usage() as u64
