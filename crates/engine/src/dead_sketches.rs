@@ -120,17 +120,17 @@ mod tests {
 
     use super::*;
     use crate::judge;
-    use crate::testing::{Desk, id};
+    use crate::testing::{LetterDesk, id};
     use doppel_core::collection::{Preset, Settings, Verify};
 
     /// Registers a letter and remembers its sketch, as a store with a judge of its own does.
-    async fn put(desk: &Desk, name: &str, number: u64) {
+    async fn put(desk: &LetterDesk, name: &str, number: u64) {
         desk.put(name, &format!("幸福里{number}号楼的电梯坏了{number}天，老人上不了楼，请物业尽快派人修理")).await;
         let record = desk.engine.store.record(&desk.name, &id(name)).await.unwrap().unwrap();
         judge::remember(&*desk.engine.context(&desk.name).await.unwrap(), &record);
     }
 
-    async fn at_rest(desk: &Desk) -> Vec<u64> {
+    async fn at_rest(desk: &LetterDesk) -> Vec<u64> {
         let context = desk.engine.context(&desk.name).await.unwrap();
         while context.sketch_changes.is_looking.load(Ordering::Acquire) {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -140,7 +140,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn sketches_follow_the_records_that_are_there() {
-        let desk = Desk::with(&[]).await;
+        let desk = LetterDesk::with(&[]).await;
         // Nothing is counted, so that all sketches have one owner.
         let verify = Some(Verify { rarity: false, ..Verify::default() });
         let settings = Settings { verify, ..Settings::preset(Preset::Paper) };
@@ -157,7 +157,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_dropped_collection_leaves_no_sketches() {
-        let desk = Desk::with(&[]).await;
+        let desk = LetterDesk::with(&[]).await;
         put(&desk, "a", 1).await;
         let context = desk.engine.context(&desk.name).await.unwrap();
         assert_eq!(context.sketches.numbers(context.owner).len(), 1);
