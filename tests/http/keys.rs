@@ -337,6 +337,6 @@ fn the_commands_make_list_and_revoke_and_keep_the_secret_apart() {
     assert_eq!(keys(&["revoke", "branch"]).0, Some(0));
     assert_eq!(ask(&keyed.server, key).status, 401);
     let (status, _, said) = keys(&["revoke", "branch"]);
-    assert!(status == Some(1) && said.contains("no key called \"branch\""), "{said}");
+    assert!(status == Some(1) && said.contains("no key with the name \"branch\""), "{said}");
     assert_eq!(keys(&["create", "A B", "--scopes", "read"]).0, Some(2));
 }

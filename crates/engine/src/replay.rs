@@ -226,9 +226,9 @@ mod tests {
         let mut settings = Settings::preset(Preset::Default);
         settings.verify.as_mut().unwrap().objects = objects;
         let roads = ["雁坪路", "松岗路", "鹤鸣路", "梧桐大道", "砚溪路"];
-        let rows = roads.map(|road| {
-            format!(r#"{{"id":"{road}","content":"{road}的路灯已经连续多日不亮,晚上行走十分危险,居民投诉多次"}}"#)
-        });
+        let form = "的路灯已经连续多日不亮,晚上行走十分危险,居民投诉多次,物业和市政都说不归自己管,上个月还有老人摔倒受伤,\
+            要求尽快派人检修,并且告诉大家什么时候能够恢复照明,以后坏了又该找哪一家单位";
+        let rows = roads.map(|road| format!(r#"{{"id":"{road}","content":"{road}{form}"}}"#));
         let found = replayed(settings, &rows);
         found.iter().filter(|found| !found.matches.is_empty()).count()
     }

@@ -78,11 +78,13 @@ pub enum Harmless {
     Radicals,
     /// Traditional characters.
     Traditional,
+    /// Another word of the same meaning.
+    Synonym,
 }
 
 impl Harmless {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Typo,
         Self::MoreSentences,
         Self::SentenceOrder,
@@ -101,11 +103,12 @@ impl Harmless {
         Self::WhiteSpace,
         Self::Radicals,
         Self::Traditional,
+        Self::Synonym,
     ];
 
     /// The changes that a text is left unchanged by once contacts and noise are removed and characters have one form.
     pub fn is_removed(self) -> bool {
-        !matches!(self, Self::Typo | Self::MoreSentences | Self::SentenceOrder | Self::Quotation)
+        !matches!(self, Self::Typo | Self::MoreSentences | Self::SentenceOrder | Self::Quotation | Self::Synonym)
     }
 
     /// The name in tables.
@@ -129,6 +132,7 @@ impl Harmless {
             Self::WhiteSpace => "white space",
             Self::Radicals => "radicals",
             Self::Traditional => "traditional characters",
+            Self::Synonym => "synonym",
         }
     }
 
@@ -199,6 +203,7 @@ impl Harmless {
             Self::WhiteSpace => text.replace('。', "。\n\n  ").replace('，', "， "),
             Self::Radicals => with_other_forms(text, RADICALS),
             Self::Traditional => with_other_forms(text, TRADITIONAL),
+            Self::Synonym => with_synonym(text, random),
         }
     }
 }
@@ -228,6 +233,23 @@ pub fn citation(row: &Row, random: &mut Random) -> Option<(Row, Row)> {
 const RADICALS: &str = "一⼀人⼈入⼊八⼋刀⼑力⼒十⼗口⼝土⼟大⼤女⼥子⼦小⼩山⼭工⼯己⼰干⼲手⼿文⽂方⽅日⽇月⽉木⽊水⽔火⽕父⽗牛⽜玉⽟生⽣用⽤田⽥白⽩目⽬石⽯立⽴竹⽵米⽶老⽼耳⽿自⾃至⾄行⾏衣⾐角⾓言⾔走⾛足⾜身⾝里⾥金⾦雨⾬面⾯音⾳食⾷高⾼";
 /// Simplified characters, each before its traditional form.
 const TRADITIONAL: &str = "国國学學车車区區业業电電话話门門间間问問题題请請还還给給边邊对對开開关關长長时時这這们們来來没沒处處无無现現实實务務员員办辦费費钱錢产產楼樓医醫药藥环環违違规規单單报報价價东東号號乐樂农農场場厂廠严嚴证證护護条條";
+
+/// Pairs of words of the same meaning.
+const SYNONYMS: &str = "解决 处置 投诉 控告 希望 盼望 严重 厉害 多次 屡次 居民 住户 经常 时常 附近 近旁 损坏 破损 已经 早已 立即 马上 检查 查看 \
+    告诉 告知 影响 妨碍 公司 企业 孩子 小孩 老人 长者 晚上 夜里 早上 清晨 垃圾 废物 噪音 噪声 道路 马路 汽车 车辆 房屋 房子 小区 园区 电话 手机 \
+    学校 校方 物业 管家 修理 维修 污水 脏水 堵塞 堵死 危险 凶险 摔倒 跌跤 受伤 伤着 收费 要钱 拖欠 欠着 拒绝 不肯 取消 撤掉 增加 添加 \
+    改道 改线 站点 车站 时间 时候 上班 上工 救援 搭救 被困 困住 联系 联络 物资 东西";
+
+/// A text with one word replaced by another of the same meaning; the text itself if it has none of the words.
+fn with_synonym(text: &str, random: &mut Random) -> String {
+    let words: Vec<&str> = SYNONYMS.split_whitespace().collect();
+    let (pairs, _) = words.as_chunks::<2>();
+    let there: Vec<&[&str; 2]> = pairs.iter().filter(|[word, _]| text.contains(word)).collect();
+    match there.get(random.below(there.len())) {
+        Some([word, other]) => text.replacen(word, other, 1),
+        None => text.to_owned(),
+    }
+}
 
 /// A text with each character of `forms` replaced by the one behind it.
 fn with_other_forms(text: &str, forms: &str) -> String {
