@@ -127,7 +127,7 @@ mod tests {
     async fn put(desk: &LetterDesk, name: &str, number: u64) {
         desk.put(name, &format!("幸福里{number}号楼的电梯坏了{number}天，老人上不了楼，请物业尽快派人修理")).await;
         let record = desk.engine.store.record(&desk.name, &id(name)).await.unwrap().unwrap();
-        judge::remember(&*desk.engine.context(&desk.name).await.unwrap(), &record);
+        judge::remember(&desk.engine.context(&desk.name).await.unwrap(), &record);
     }
 
     async fn at_rest(desk: &LetterDesk) -> Vec<u64> {
