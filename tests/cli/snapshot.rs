@@ -279,7 +279,7 @@ fn verify_refuses_what_restore_refuses() {
             json["spaces"][at]["name"] = json!("strange");
         }),
         ("keyspaces in another order", &|json| json["spaces"].as_array_mut().expect("a list").reverse()),
-        ("lacks what says its format", &|json| {
+        ("lacks the entry of its format", &|json| {
             let at = position(json, "meta");
             json["spaces"].as_array_mut().expect("a list").remove(at);
         }),

@@ -216,7 +216,7 @@ fn a_backup_put_in_place_of_the_data_directory_is_not_written_to_until_the_next_
     std::fs::rename(&backup, &data).expect("it can be moved");
     wait_until("readiness is withdrawn", || server.send("GET", "/readyz", &Value::Null).status == 503);
     let refused = server.send("PUT", &format!("{PATH}/b"), &row);
-    assert!(refused.status == 503 && refused.text.contains("another stands in its place"), "{}", refused.text);
+    assert!(refused.status == 503 && refused.text.contains("replaced by another directory"), "{}", refused.text);
     server.stop();
     let server = TestServer::start_in(&data);
     assert_eq!(server.send("GET", &format!("{PATH}/a"), &Value::Null).status, 200);

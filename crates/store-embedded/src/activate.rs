@@ -1,17 +1,18 @@
-//! Makes a standby generation the live one while the collection is in use: every lookup and registration reads wholly the one or
-//! the other.
+//! Makes a standby generation the live one while the collection is in use. Every lookup and registration uses either the old or the
+//! new generation completely.
 //!
-//! 1. *Build*, on a thread of its own: the index is loaded from what is published, while registrations and removals continue; the
-//!    committer notes what is removed meanwhile. What was registered meanwhile is then added, round after round until little is
-//!    left.
-//! 2. *Commit*, an exclusive change: the committer adds the rest to the index, and writes which generation is live. The index then
-//!    holds exactly what is published.
-//! 3. *Switch*, when that is published and before any other change is: the committer locks the sequencer, adds what is sequenced
-//!    and not yet published, and shows the new generation. Registrations judged in the old one and settled later are in both.
+//! 1. *Build*, in a separate thread: the index is loaded from the published records, while registrations and removals continue; the
+//!    committer notes the records that are removed meanwhile. Records that were registered meanwhile are then added, in rounds,
+//!    until few remain.
+//! 2. *Commit*, an exclusive change: the committer adds the remaining records to the index, and writes which generation is live.
+//!    The index then contains exactly the published records.
+//! 3. *Switch*, after the publication and before the next change: the committer locks the sequencer, adds the records that are
+//!    sequenced and not yet published, and shows the new generation. Registrations that were judged in the old generation and are
+//!    settled later are in both.
 //!
-//! The lock is held for at most [`super::MAX_PENDING`] insertions: some milliseconds. Until the switch the collection has two
-//! indexes in memory; the old one is freed on the thread that built the new one, because that takes long, too. One activation of
-//! a collection at a time.
+//! The lock is held for at most [`super::MAX_PENDING`] insertions: some milliseconds. Until the switch, the collection has two
+//! indexes in memory. The thread that built the new index also frees the old one, because freeing takes long. A collection has at
+//! most one activation at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,50 +21,53 @@ use crossbeam_channel::Sender;
 use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
 
 use super::admin::{DdlGuard, put_state};
-use super::collection::{Activation, Collection, Shown};
+use super::collection::{Collection, GenerationActivation, ShownState};
 use super::disk::Disk;
 use super::errors::{lost, unavailable};
-use super::exclusive::{self, Exclusive};
+use super::exclusive::{self, ExclusiveChange};
 use super::failpoints::point;
-use super::free_space::Reserve;
+use super::free_space::SpaceReserve;
 use super::generation::Generation;
+use super::keys::GenerationKey;
 use super::keyspaces::Space;
 use super::layout::{self, IndexEntry};
 use super::load;
-use super::pipeline::Message;
+use super::pipeline::CommitterMessage;
 use super::store::EmbeddedStore;
 use doppel_core::collection::CollectionName;
 use doppel_core::index::GenerationIndex;
 use doppel_store::{CollectionState, GenerationId, Result, Seq, StoreError};
 
-/// So many seqs are left to the committer: some milliseconds.
+/// Number of seqs that are left to the committer: some milliseconds of work.
 const MAX_LEFT_TO_COMMITTER: u64 = 512;
-/// How many rounds it may take until so few are left. Each takes as long as adding what was registered during the one before.
+/// Largest number of rounds until so few seqs remain. Each round adds the records that were registered during the round before.
 const MAX_ROUNDS: u32 = 32;
 
-/// How long to wait for lookups that still use the old index, in milliseconds; then the last of them frees it.
+/// Longest wait in milliseconds for lookups that still use the old index. After this time, the last lookup frees the index.
 const FREE_WAIT_MS: u32 = 1_000;
 
-type Reply = oneshot::Sender<Result<Arc<CollectionState>>>;
+type ActivationReply = oneshot::Sender<Result<Arc<CollectionState>>>;
 
 impl EmbeddedStore {
-    /// See the module.
+    /// Makes the generation `id` the live one.
     pub(super) async fn activate(&self, name: &CollectionName, id: GenerationId) -> Result<Arc<CollectionState>> {
         let lock = Arc::clone(&self.shared()?.collection(name)?.activating);
         let guard = self.begun(lock.lock_owned()).await?;
         let answer = {
-            let shared = self.writable(Reserve::Last)?;
+            let shared = self.writable(SpaceReserve::Last)?;
             let collection = shared.collection(name)?;
             let state = collection.state();
             let Some(after) = state.activate(id, Seq(0))? else { return Ok(state) };
             let generation = Arc::new(Generation::new(id, &after.settings, GenerationIndex::new()));
-            let (disk, committer) = (Arc::clone(&shared.disk), shared.committer.clone());
+            let disk = Arc::clone(&shared.disk);
+            let committer = shared.committer.clone();
             let name = name.clone();
-            let activating = Activating { disk, committer, collection, generation, name, done: Seq(0), _guard: guard };
+            let activating =
+                RunningActivation { disk, committer, collection, generation, name, done: Seq(0), _guard: guard };
             let (reply, answer) = oneshot::channel();
             let ddl_lock = self.ddl_lock();
-            let run = move || activating.run(&ddl_lock, reply);
-            let thread = std::thread::Builder::new().name("store-activate".into()).spawn(run);
+            let builder = std::thread::Builder::new().name("store-activate".into());
+            let thread = builder.spawn(move || activating.run(&ddl_lock, reply));
             thread.map_err(|error| StoreError::Internal(format!("the index cannot be built: {error}")))?;
             answer
         };
@@ -71,8 +75,8 @@ impl EmbeddedStore {
     }
 }
 
-/// Frees an index when the lookups that began in it have ended, so that none of them has to.
-fn free(old: Arc<Shown>) {
+/// Frees an index when the lookups that began in it have ended, so that no lookup has to free it.
+fn free(old: Arc<ShownState>) {
     for _ in 0..FREE_WAIT_MS {
         if Arc::strong_count(&old) == 1 && Arc::strong_count(&old.live) == 1 {
             break;
@@ -82,52 +86,51 @@ fn free(old: Arc<Shown>) {
     drop(old);
 }
 
-/// An activation under way.
-struct Activating {
+/// A running activation.
+struct RunningActivation {
     disk: Arc<Disk>,
-    committer: Sender<Message>,
+    committer: Sender<CommitterMessage>,
     collection: Arc<Collection>,
     name: CollectionName,
     generation: Arc<Generation>,
-    /// Its index holds all that is published below this seq.
+    /// The seq below which the index contains all published records.
     done: Seq,
     _guard: OwnedMutexGuard<()>,
 }
 
-impl Drop for Activating {
+impl Drop for RunningActivation {
     fn drop(&mut self) {
         *self.collection.activation.lock() = None;
     }
 }
 
-impl Activating {
-    fn run(mut self, ddl_lock: &Arc<Mutex<()>>, reply: Reply) {
+impl RunningActivation {
+    fn run(mut self, ddl_lock: &Arc<Mutex<()>>, reply: ActivationReply) {
         if let Err(error) = self.build() {
             drop(self);
-            // Who asked may have stopped waiting.
+            // The caller may have stopped waiting.
             let _ = reply.send(Err(error));
             return;
         }
-        // From here on nobody else changes which generations there are.
+        // The guard prevents other changes of the list of generations.
         let guard: DdlGuard = Arc::clone(ddl_lock).blocking_lock_owned();
         let committer = self.committer.clone();
         let (sender, old) = crossbeam_channel::bounded(1);
-        let answer = exclusive::send((&committer, None), guard, move |_| self.commit(sender));
+        let answer = exclusive::send(&committer, None, guard, move |_| self.commit(sender));
         drop(committer);
-        let lost = |_| Err(lost());
-        let _ = reply.send(answer.blocking_recv().unwrap_or_else(lost));
+        let _ = reply.send(answer.blocking_recv().unwrap_or_else(|_| Err(lost())));
         if let Ok(old) = old.try_recv() {
             free(old);
         }
     }
 
-    /// Step one, see the module.
+    /// Runs step 1 of the module documentation.
     fn build(&mut self) -> Result<()> {
         let generation = Arc::clone(&self.generation);
-        *self.collection.activation.lock() = Some(Activation { generation, removed: Vec::new() });
+        *self.collection.activation.lock() = Some(GenerationActivation { generation, removed: Vec::new() });
         point("generation::before_load");
         let end = self.collection.sequencer.lock().settled_below();
-        let keys = (self.collection.number, self.generation.id);
+        let keys = GenerationKey { number: self.collection.number, generation: self.generation.id };
         load::fill(&self.disk, keys, end, &self.generation.index, &mut |_| {})?;
         self.done = end;
         for _ in 0..MAX_ROUNDS {
@@ -141,18 +144,20 @@ impl Activating {
         Ok(())
     }
 
-    /// Adds to the index what is published below `end`, and removes from it what was removed since the last time. All changes
-    /// below `end` are settled.
+    /// Adds the published records below `end` to the index, and removes the records that were removed since the last call. The
+    /// caller guarantees that all changes below `end` are settled.
     fn catch_up(&mut self, end: Seq) -> Result<()> {
         if self.disk.is_stopping() {
             return Err(unavailable("the store is closed or being opened again"));
         }
         let removed =
             self.collection.activation.lock().as_mut().map(|activation| std::mem::take(&mut activation.removed));
-        // Taken after the list: what is removed later is on the next list, whether this view still shows it or not.
+        // The view is taken after the list. A record that is removed later is in the next list, even if this view still contains
+        // it.
         let view = self.disk.view();
-        let key = |seq| layout::signature_key(self.collection.number, self.generation.id, seq);
-        for entry in self.disk.range(&view, Space::Signatures, &key(self.done), &key(end)) {
+        let from = layout::signature_key(self.collection.number, self.generation.id, self.done);
+        let to = layout::signature_key(self.collection.number, self.generation.id, end);
+        for entry in self.disk.range(&view, Space::Signatures, &from, &to) {
             let (key, value) = entry?;
             let seq = layout::seq_of_key(&key)?;
             if let Some(IndexEntry { digest_key, fingerprint, keys, .. }) = layout::decode_entry(&value)? {
@@ -166,8 +171,9 @@ impl Activating {
         Ok(())
     }
 
-    /// Step two, run by the committer: whatever is settled is published. `old` gets what was shown before the switch.
-    fn commit(mut self, old: Sender<Arc<Shown>>) -> Result<Exclusive<Arc<CollectionState>>> {
+    /// Runs step 2 in the committer: all settled changes are published. `old` receives the state that lookups saw before the
+    /// switch.
+    fn commit(mut self, old: Sender<Arc<ShownState>>) -> Result<ExclusiveChange<Arc<CollectionState>>> {
         self.collection.check_not_dropped(&self.name)?;
         let id = self.generation.id;
         let state = self.collection.state();
@@ -175,23 +181,23 @@ impl Activating {
             let sequencer = self.collection.sequencer.lock();
             (sequencer.settled_below(), sequencer.next_generation, sequencer.next_seq)
         };
-        // Dropped meanwhile, or all of them with a new profile.
+        // The generation may have been dropped meanwhile, alone or because of a new profile.
         let state = Arc::new(state.activate(id, next_seq)?.ok_or_else(|| state.lacks(id))?);
         self.catch_up(end)?;
         point("generation::before_swap");
         let ops = vec![put_state(self.collection.number, next_generation, &state)?];
         let shown = Arc::clone(&state);
-        Ok(Exclusive { ops, on_published: Box::new(move || self.switch(shown, &old)), value: state })
+        Ok(ExclusiveChange { ops, on_published: Box::new(move || self.switch(shown, &old)), value: state })
     }
 
-    /// Step three; sends what was shown before.
-    fn switch(self, state: Arc<CollectionState>, before: &Sender<Arc<Shown>>) {
+    /// Runs step 3, and sends the state that lookups saw before.
+    fn switch(self, state: Arc<CollectionState>, before: &Sender<Arc<ShownState>>) {
         let Self { collection, generation, .. } = &self;
         let mut sequencer = collection.sequencer.lock();
         let mut unpublished: Vec<_> = sequencer.registrations.values().cloned().collect();
         unpublished.sort_by_key(|pending| pending.record.seq);
         for pending in unpublished {
-            // It has signatures: what is sequenced since the announcement is signed for the generation.
+            // A registration that was sequenced after the announcement has signatures for the generation.
             if let Some(signed) = pending.signed_for(generation.id)
                 && let Err(error) = generation.insert(pending.record.seq, signed)
             {
@@ -200,10 +206,10 @@ impl Activating {
         }
         sequencer.live = generation.id;
         sequencer.standby = state.standby_ids();
-        let old = collection.shown.swap(Arc::new(Shown { state, live: Arc::clone(generation) }));
+        let old = collection.shown.swap(Arc::new(ShownState { state, live: Arc::clone(generation) }));
         *collection.activation.lock() = None;
         drop(sequencer);
-        // Nobody receives it only if the thread has ended.
+        // Sending fails only if the thread has ended.
         let _ = before.send(old);
         point("generation::after_swap");
     }

@@ -1,31 +1,31 @@
-//! Creates, changes and drops collections, one such change at a time.
+//! Creates, changes and drops collections, one at a time.
 //!
-//! The committer changes what is shown in memory right after publication, so memory and disk agree even when the caller stops
-//! waiting.
+//! The committer changes the collections in memory directly after the publication, so that memory and disk agree even if the caller
+//! stops waiting.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tokio::sync::OwnedMutexGuard;
 
-use super::collection::{Collection, Shown};
+use super::collection::{Collection, ShownState};
 use super::generation::Generation;
 use super::keys;
-use super::keyspaces::{Op, Space};
+use super::keyspaces::{Space, WriteOp};
 use super::layout::{self, CollectionEntry};
-use super::pipeline::{AnswerReceiver, Barrier, Change, Message, OnPublished};
+use super::pipeline::{AnswerReceiver, Barrier, CommitterMessage, OnPublished, PipelineChange};
 use super::sequencer;
 use super::shared_state::SharedState;
-use super::sweep::{self, Swept};
+use super::sweep::{self, DroppedKeys};
 use doppel_core::collection::CollectionName;
 use doppel_core::index::GenerationIndex;
 use doppel_store::{CollectionNumber, CollectionSpec, CollectionState, GenerationId, Result, Seq, StoreError};
 
-/// Held while a collection or a generation is being created, changed or dropped.
+/// A guard that is held while a collection or a generation is created, changed or dropped.
 pub(super) type DdlGuard = OwnedMutexGuard<()>;
 
 impl SharedState {
-    /// Begins to create a collection.
+    /// Starts to create a collection.
     pub(super) fn begin_create(
         &self,
         spec: CollectionSpec,
@@ -41,22 +41,22 @@ impl SharedState {
         let state = CollectionState::first(number, spec);
         let ops = vec![
             put_state(number, GenerationId(2), &state)?,
-            Op::Put(Space::Meta, layout::KEY_NEXT_COLLECTION.to_vec(), number.next().0.to_le_bytes().to_vec()),
-            Op::Put(Space::Meta, layout::numbers_key(number), layout::encode_numbers(Seq(1), 0).to_vec()),
+            WriteOp::Put(Space::Meta, layout::KEY_NEXT_COLLECTION.to_vec(), number.next().0.to_le_bytes().to_vec()),
+            WriteOp::Put(Space::Meta, layout::numbers_key(number), layout::encode_numbers(Seq(1), 0).to_vec()),
         ];
         let generation = Generation::new(GenerationId(1), &state.settings, GenerationIndex::new());
         let entry = CollectionEntry { number, next_generation: GenerationId(2), state };
-        let collection = Arc::new(Collection::new(entry, generation, (Seq(1), 0)));
+        let collection = Arc::new(Collection::new(entry, generation, Seq(1), 0));
         let state = collection.state();
         let collections = Arc::clone(&self.collections);
-        let on_published = move || {
+        let on_published = Box::new(move || {
             collections.write().insert(collection.state().name.clone(), collection);
             drop(guard);
-        };
-        Ok((state, self.send_unordered(ops, Box::new(on_published))))
+        });
+        Ok((state, self.send_unordered(ops, on_published)))
     }
 
-    /// Begins to change a collection's settings.
+    /// Starts to change the settings of a collection.
     pub(super) fn begin_update(
         &self,
         spec: CollectionSpec,
@@ -69,69 +69,73 @@ impl SharedState {
         let has_records = collection.count.load(Ordering::Acquire) > 0 || !sequencer.is_quiet();
         let (state, gone) = old.with_settings(spec, sequencer.next_generation, has_records)?;
         if !gone.is_empty() {
-            // At once and under the sequencer's lock: a registration signed with the old profile is refused from here on,
-            // so none can slip in before the change is on disk.
+            // The change happens at once and with the lock of the sequencer: from now on, a registration that was signed with the
+            // old profile is refused, so that none is sequenced before the change is on disk.
             (sequencer.live, sequencer.next_generation) = (state.generation, state.generation.next());
             sequencer.standby.clear();
             let live = Arc::new(Generation::new(state.generation, &state.settings, GenerationIndex::new()));
-            collection.shown.store(Arc::new(Shown { state: old, live }));
+            collection.shown.store(Arc::new(ShownState { state: old, live }));
         }
         let mut ops = vec![put_state(collection.number, sequencer.next_generation, &state)?];
         drop(sequencer);
         ops.extend(gone.iter().map(|id| tombstone(collection.number, *id)));
         let state = Arc::new(state);
         let shown = Arc::clone(&state);
-        let (disk, committer) = (Arc::clone(&self.disk), self.committer.clone());
-        let on_published = move || {
+        let disk = Arc::clone(&self.disk);
+        let committer = self.committer.clone();
+        let on_published = Box::new(move || {
             collection.show(shown);
-            gone.into_iter().for_each(|id| sweep::begin(&disk, &committer, Swept::Generation(collection.number, id)));
+            gone.into_iter()
+                .for_each(|id| sweep::begin(&disk, &committer, DroppedKeys::Generation(collection.number, id)));
             drop(guard);
-        };
-        Ok((state, self.send_unordered(ops, Box::new(on_published))))
+        });
+        Ok((state, self.send_unordered(ops, on_published)))
     }
 
-    /// Begins to drop a collection; `None` if it is not there.
+    /// Starts to drop a collection. Returns `None` if it does not exist.
     pub(super) fn begin_drop(&self, name: &CollectionName, guard: DdlGuard) -> Result<Option<AnswerReceiver>> {
         self.check_writable()?;
         let Ok(collection) = self.collection(name) else { return Ok(None) };
         let number = collection.number;
         let ops = vec![
-            Op::Delete(Space::Meta, layout::collection_key(name.as_str())),
-            Op::Put(Space::Meta, layout::tombstone_key(number), Vec::new()),
+            WriteOp::Delete(Space::Meta, layout::collection_key(name.as_str())),
+            WriteOp::Put(Space::Meta, layout::tombstone_key(number), Vec::new()),
         ];
         collection.sequencer.lock().dropped = true;
         let ticket = sequencer::barrier(&collection, &self.committer);
-        let (collections, name) = (Arc::clone(&self.collections), name.clone());
-        let (disk, committer) = (Arc::clone(&self.disk), self.committer.clone());
-        let on_published = move || {
+        let collections = Arc::clone(&self.collections);
+        let name = name.clone();
+        let disk = Arc::clone(&self.disk);
+        let committer = self.committer.clone();
+        let on_published = Box::new(move || {
             collections.write().remove(&name);
-            sweep::begin(&disk, &committer, Swept::Collection(number));
+            sweep::begin(&disk, &committer, DroppedKeys::Collection(number));
             drop(guard);
-        };
-        Ok(Some(ticket.deliver_barrier(ops, Box::new(on_published))))
+        });
+        Ok(Some(ticket.deliver_barrier(ops, on_published)))
     }
 
-    /// Sends `ops` to the committer, in no order with the changes of any collection.
-    pub(super) fn send_unordered(&self, ops: Vec<Op>, on_published: OnPublished) -> AnswerReceiver {
+    /// Sends `ops` to the committer without a position among the changes of a collection.
+    pub(super) fn send_unordered(&self, ops: Vec<WriteOp>, on_published: OnPublished) -> AnswerReceiver {
         let (barrier, answer) = Barrier::new(ops, on_published);
-        // Without a committer the answer channel closes, and the caller is answered that the store is gone.
-        let _ = self.committer.send(Message::Unordered(Change::Barrier(barrier)));
+        // If there is no committer, the channel of the answer closes, and the caller gets the error that the store is closed.
+        let _ = self.committer.send(CommitterMessage::Unordered(PipelineChange::Barrier(barrier)));
         answer
     }
 }
 
-/// Says that a generation's ranges are to be deleted.
-pub(super) fn tombstone(number: CollectionNumber, generation: GenerationId) -> Op {
-    Op::Put(Space::Meta, keys::generation_tombstone_key(number, generation), Vec::new())
+/// Returns the operation that marks a generation as dropped, so that its key ranges are deleted.
+pub(super) fn tombstone(number: CollectionNumber, generation: GenerationId) -> WriteOp {
+    WriteOp::Put(Space::Meta, keys::generation_tombstone_key(number, generation), Vec::new())
 }
 
-/// Writes what is shown of a collection.
+/// Returns the operation that writes the state of a collection.
 pub(super) fn put_state(
     number: CollectionNumber,
     next_generation: GenerationId,
     state: &CollectionState,
-) -> Result<Op> {
+) -> Result<WriteOp> {
     let entry = CollectionEntry { number, next_generation, state: state.clone() };
     let value = serde_json::to_vec(&entry).map_err(|error| StoreError::Internal(error.to_string()))?;
-    Ok(Op::Put(Space::Meta, layout::collection_key(state.name.as_str()), value))
+    Ok(WriteOp::Put(Space::Meta, layout::collection_key(state.name.as_str()), value))
 }

@@ -1,21 +1,22 @@
-//! A change of one record, from the call to the committer: what is stored under the id is read, what to do follows from it, then
-//! the change is sequenced, judged and handed over. Registrations, replacements, updates and removals take the same way.
+//! A change of one record, from the call to the committer: the stored record with the id is read, the plan follows from it, and
+//! then the change is sequenced, judged and delivered. Registrations, replacements, updates and removals take these steps.
 //!
-//! Between sequencing and handing over nothing is awaited, so a caller that stops waiting cannot leave a change half-way.
+//! Nothing is awaited between sequencing and delivery, so that a caller that stops waiting cannot interrupt a change.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use super::claims::Claim;
+use super::claims::RecordClaim;
 use super::collection::Collection;
 use super::conclude::conclude_early;
 use super::judging;
 use super::layout::{self, IndexEntry};
 use super::pending::PendingRemoval;
 use super::pipeline::{
-    Answer, AnswerReceiver, Change, Effect, JudgedRegistration, RecordChange, Removal, Reply, Ticket, Update,
+    AnswerReceiver, ChangeAnswer, ChangeEffect, ChangeReply, ContentUpdate, JudgedRegistration, PipelineChange,
+    RecordChange, RecordRemoval, Ticket,
 };
 use super::sequencer;
 use super::shared_state::SharedState;
@@ -27,15 +28,15 @@ use doppel_store::{
     GenerationId, Judge, Registered, Registration, RemovalCondition, Result, Seq, StoreError, StoredRecord,
 };
 
-/// A change of one record, as it is asked for.
-pub(super) enum Request<'a> {
-    /// Stores a record, replaces or updates it.
+/// A requested change of one record.
+pub(super) enum ChangeRequest<'a> {
+    /// Stores, replaces or updates a record.
     Register(&'a Registration, &'a Arc<dyn Judge>),
-    /// Removes a record, where a condition is given only if it holds.
+    /// Removes a record; if a condition is given, only if the condition holds.
     Remove { collection: &'a CollectionName, id: &'a RecordId, condition: Option<&'a RemovalCondition> },
 }
 
-impl Request<'_> {
+impl ChangeRequest<'_> {
     pub(super) fn collection(&self) -> &CollectionName {
         match self {
             Self::Register(registration, _) => &registration.collection,
@@ -43,7 +44,7 @@ impl Request<'_> {
         }
     }
 
-    /// Tells who judges the record, if anybody does, how long a stage took.
+    /// Reports the duration of a stage to the judge, if there is one.
     pub(super) fn took(&self, stage: Stage, span: Span) {
         if let Self::Register(_, judge) = self {
             judge.took(stage, span);
@@ -58,88 +59,105 @@ impl Request<'_> {
     }
 }
 
-/// What came of an attempt to begin a change.
-pub(super) enum Begun {
-    /// Nothing to do, or refused.
-    Answered(Result<Answer>),
+/// The result of an attempt to begin a change.
+pub(super) enum BeginOutcome {
+    /// The change is done, or was refused.
+    Answered(Result<ChangeAnswer>),
     /// The committer will answer.
     Sent(AnswerReceiver),
-    /// The claim is on a collection that is no longer this one: the directory was opened again, or the collection dropped.
+    /// The claim belongs to an earlier collection, because the directory was opened again or the collection was dropped.
     CollectionReplaced,
 }
 
-/// What is to be done, given what is stored under the id.
-enum Plan<'a> {
-    Nothing(Answer),
+/// The plan for a change, which depends on the stored record with the id.
+enum ChangePlan<'a> {
+    Nothing(ChangeAnswer),
     Store { registration: &'a Registration, judge: &'a Arc<dyn Judge>, replaced: Option<PendingRemoval> },
     Update { registration: &'a Registration, record: StoredRecord, missing: Vec<GenerationId> },
     Remove { id: &'a RecordId, removal: PendingRemoval, condition: Option<&'a RemovalCondition> },
 }
 
 impl SharedState {
-    /// Begins a change.
-    pub(super) fn begin(&self, request: &Request<'_>, claim: Claim, permit: OwnedSemaphorePermit) -> Begun {
-        self.try_begin(request, claim, permit).unwrap_or_else(|error| Begun::Answered(Err(error)))
+    /// Starts a change.
+    pub(super) fn begin(
+        &self,
+        request: &ChangeRequest<'_>,
+        claim: RecordClaim,
+        permit: OwnedSemaphorePermit,
+    ) -> BeginOutcome {
+        self.try_begin(request, claim, permit).unwrap_or_else(|error| BeginOutcome::Answered(Err(error)))
     }
 
-    fn try_begin(&self, request: &Request<'_>, claim: Claim, permit: OwnedSemaphorePermit) -> Result<Begun> {
+    fn try_begin(
+        &self,
+        request: &ChangeRequest<'_>,
+        claim: RecordClaim,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<BeginOutcome> {
         let began = Instant::now();
         let collection = self.collection(request.collection())?;
         if !claim.is_of(&collection.claims) {
-            return Ok(Begun::CollectionReplaced);
+            return Ok(BeginOutcome::CollectionReplaced);
         }
         let plan = self.plan(&collection, request)?;
         let (reply, answer) = oneshot::channel();
         let (ticket, effect) = match plan {
-            Plan::Nothing(answer) => return Ok(Begun::Answered(Ok(answer))),
-            Plan::Store { registration, judge, replaced } => {
-                self.store(&collection, (registration, judge), replaced, began)?
+            ChangePlan::Nothing(answer) => return Ok(BeginOutcome::Answered(Ok(answer))),
+            ChangePlan::Store { registration, judge, replaced } => {
+                self.store(&collection, registration, judge, replaced, began)?
             }
-            Plan::Update { registration, record, missing } => {
+            ChangePlan::Update { registration, record, missing } => {
                 let value = layout::encode_record(&record)?;
-                let filed = registration.generations().filter(|(generation, _)| missing.contains(generation));
-                let entry = |signed| layout::encode_entry(&IndexEntry::of(signed, true));
-                let filings = filed.map(|(generation, signed)| (generation, entry(signed))).collect();
+                let mut filings = Vec::new();
+                for (generation, signed) in registration.generations() {
+                    if missing.contains(&generation) {
+                        filings.push((generation, layout::encode_entry(&IndexEntry::of(signed, true))));
+                    }
+                }
                 let (ticket, number) = sequencer::update(&collection, &self.committer, registration)?;
                 registration.sequenced.notify();
-                (ticket, Effect::Update(Update { record, value, number, filings }))
+                (ticket, ChangeEffect::Update(ContentUpdate { record, value, number, filings }))
             }
-            Plan::Remove { id, removal, condition } => match sequencer::remove(&collection, &self.committer, removal) {
-                Some((ticket, number)) => {
-                    let condition = condition.cloned().map(Box::new);
-                    (ticket, Effect::Remove(Removal { id: id.clone(), number, condition }))
+            ChangePlan::Remove { id, removal, condition } => {
+                match sequencer::remove(&collection, &self.committer, removal) {
+                    Some((ticket, number)) => {
+                        let condition = condition.cloned().map(Box::new);
+                        (ticket, ChangeEffect::Remove(RecordRemoval { id: id.clone(), number, condition }))
+                    }
+                    None => return Ok(BeginOutcome::Answered(Ok(ChangeAnswer::Removed(false)))),
                 }
-                None => return Ok(Begun::Answered(Ok(Answer::Removed(false)))),
-            },
+            }
         };
-        let reply = Reply { reply, claim, permit };
-        ticket.deliver(|rollback| Change::Record(Box::new(RecordChange { effect, rollback, reply })));
-        Ok(Begun::Sent(answer))
+        let reply = ChangeReply { reply, claim, permit };
+        ticket.deliver(|rollback| PipelineChange::Record(Box::new(RecordChange { effect, rollback, reply })));
+        Ok(BeginOutcome::Sent(answer))
     }
 
-    /// Sequences and judges a record to be stored, whose plan was begun at `began`.
+    /// Sequences and judges a record to be stored. `began` is the time at which its plan began.
     fn store(
         &self,
         collection: &Arc<Collection>,
-        (registration, judge): (&Registration, &Arc<dyn Judge>),
+        registration: &Registration,
+        judge: &Arc<dyn Judge>,
         replaced: Option<PendingRemoval>,
         began: Instant,
-    ) -> Result<(Ticket, Effect)> {
+    ) -> Result<(Ticket, ChangeEffect)> {
         let (ticket, pending, proposals) = sequencer::store(collection, &self.committer, registration, replaced)?;
         registration.sequenced.notify();
         let proposed = Span::since(began);
         judge.took(Stage::Propose, proposed);
         let (matches, truncated) = judging::judge(&self.disk, collection, registration, proposals, judge.as_ref())?;
         judge.took(Stage::Verify, Span::since(proposed.ended));
-        let (judge, mode) = (Arc::clone(judge), registration.mode);
+        let judge = Arc::clone(judge);
+        let mode = registration.mode;
         let judged = JudgedRegistration { pending, matches, truncated, judge, mode, conclusion: None };
-        Ok((ticket, Effect::Register(conclude_early(judged))))
+        Ok((ticket, ChangeEffect::Register(conclude_early(judged))))
     }
 
-    fn plan<'a>(&self, collection: &Collection, request: &Request<'a>) -> Result<Plan<'a>> {
+    fn plan<'a>(&self, collection: &Collection, request: &ChangeRequest<'a>) -> Result<ChangePlan<'a>> {
         let (live, standby, keep) = {
             let state = collection.sequencer.lock();
-            if let Request::Register(registration, _) = request {
+            if let ChangeRequest::Register(registration, _) = request {
                 state.check(registration)?;
             }
             (state.live, state.standby.clone(), state.keep)
@@ -147,81 +165,83 @@ impl SharedState {
         let generations = std::iter::once(live).chain(standby.iter().copied());
         let stored = self.stored(collection, request.id(), generations)?;
         match *request {
-            Request::Register(registration, judge) => {
+            ChangeRequest::Register(registration, judge) => {
                 Ok(match plan(registration, Moment { live, standby: &standby, keep, decided: Seq(0) }, stored)? {
-                    rules::Plan::Create => Plan::Store { registration, judge, replaced: None },
+                    rules::Plan::Create => ChangePlan::Store { registration, judge, replaced: None },
                     rules::Plan::Replace(stored) => {
-                        Plan::Store { registration, judge, replaced: Some(stored.removal(live)) }
+                        ChangePlan::Store { registration, judge, replaced: Some(stored.removal(live)) }
                     }
-                    rules::Plan::Unchanged(Stored { record, .. }) => {
-                        Plan::Nothing(Answer::Registered(Registered::Unchanged(record)))
+                    rules::Plan::Unchanged(StoredVersion { record, .. }) => {
+                        ChangePlan::Nothing(ChangeAnswer::Registered(Registered::Unchanged(record)))
                     }
                     rules::Plan::Update(stored, missing) => {
-                        Plan::Update { registration, record: registration.updated(stored.record), missing }
+                        ChangePlan::Update { registration, record: registration.updated(stored.record), missing }
                     }
                 })
             }
-            Request::Remove { id, condition, .. } => {
-                // The claim on the id keeps the version as it is until the removal is committed. The committer compares the rest.
-                let is_meant =
-                    |stored: &Stored| condition.is_none_or(|condition| stored.record.version() == condition.version);
-                let removal = stored.filter(is_meant).map(|stored| stored.removal(live));
-                let nothing = Plan::Nothing(Answer::Removed(false));
-                Ok(removal.map_or(nothing, |removal| Plan::Remove { id, removal, condition }))
+            ChangeRequest::Remove { id, condition, .. } => {
+                // The claim on the id prevents changes of the version until the removal is committed. The committer checks the
+                // other conditions.
+                let removal = stored
+                    .filter(|stored| condition.is_none_or(|condition| stored.record.version() == condition.version))
+                    .map(|stored| stored.removal(live));
+                let nothing = ChangePlan::Nothing(ChangeAnswer::Removed(false));
+                Ok(removal.map_or(nothing, |removal| ChangePlan::Remove { id, removal, condition }))
             }
         }
     }
 
-    /// What is stored under `id`, and how the generations have it filed. The caller holds the claim, so it stays true; but one
-    /// that is being built may file it yet.
+    /// Reads the record with this id and its entries in the generations. The caller holds the claim, so that the result stays
+    /// valid, except that a generation that is being built may add the record.
     fn stored(
         &self,
         collection: &Collection,
         id: &RecordId,
         generations: impl Iterator<Item = GenerationId>,
-    ) -> Result<Option<Stored>> {
+    ) -> Result<Option<StoredVersion>> {
         let view = self.disk.view();
         let number = collection.number;
         let Some(seq) = self.disk.seq_of(&view, number, id)? else { return Ok(None) };
-        let missing = || StoreError::Internal("an id on disk names a record that is not there".into());
-        let record = self.disk.record(&view, number, seq, true)?.ok_or_else(missing)?;
+        let record = self.disk.record(&view, number, seq, true)?;
+        let record =
+            record.ok_or_else(|| StoreError::Internal("an id on disk names a record that is not there".into()))?;
         let mut entries = Vec::new();
         for generation in generations {
             let entry = self.disk.entry(&view, number, generation, seq)?;
             entries.extend(entry.map(|entry| (generation, entry)));
         }
-        Ok(Some(Stored { record, entries }))
+        Ok(Some(StoredVersion { record, entries }))
     }
 }
 
-/// What is stored under an id.
-struct Stored {
+/// The record with an id.
+struct StoredVersion {
     record: StoredRecord,
-    /// How generations have it filed. Damaged entries are left out.
+    /// The index entries in the generations, without damaged entries.
     entries: Vec<(GenerationId, IndexEntry)>,
 }
 
-impl Stored {
+impl StoredVersion {
     fn entry(&self, generation: GenerationId) -> Option<&IndexEntry> {
         self.entries.iter().find(|(id, _)| *id == generation).map(|(_, entry)| entry)
     }
 
-    /// What its removal needs to know. A damaged entry was left out of the index, so there is little to take out of it.
+    /// Returns the removal of the record. A damaged entry is not in the index, so that only the digest key must be removed.
     fn removal(self, live: GenerationId) -> PendingRemoval {
         let digest_key = self.record.digest.key();
-        let bare = || IndexEntry { digest_key, fingerprint: None, keys: Vec::new(), signatures: Vec::new() };
-        let damaged = self.entry(live).is_none().then(|| (live, bare()));
+        let bare = IndexEntry { digest_key, fingerprint: None, keys: Vec::new(), signatures: Vec::new() };
+        let damaged = self.entry(live).is_none().then_some((live, bare));
         let entries = self.entries.into_iter().chain(damaged).collect();
         PendingRemoval { seq: self.record.seq, outcome: Arc::default(), entries }
     }
 }
 
-impl Standing for Stored {
+impl Standing for StoredVersion {
     fn record(&self) -> &StoredRecord {
         &self.record
     }
 
-    /// All that is filed of a digest is its key; the record has the digest of one generation.
+    /// An entry contains only the key of the digest; the record contains the digest of one generation.
     fn text_in(&self, generation: GenerationId) -> Option<FiledText> {
         let entry = self.entry(generation)?;
         let digest = match self.record.digest_generation == generation {

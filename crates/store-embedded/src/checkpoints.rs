@@ -1,12 +1,12 @@
-//! Checkpoints: each a value on disk, see `keys`. The committer changes them one at a time.
+//! Checkpoints: one value for each on disk (see `keys`). The committer changes them one at a time.
 
 use async_trait::async_trait;
 
 use super::disk::Disk;
-use super::exclusive::Exclusive;
-use super::free_space::Reserve;
+use super::exclusive::ExclusiveChange;
+use super::free_space::SpaceReserve;
 use super::keys;
-use super::keyspaces::{Op, Space};
+use super::keyspaces::{Space, WriteOp};
 use super::layout;
 use super::shared_state::SharedState;
 use super::store::EmbeddedStore;
@@ -29,9 +29,9 @@ impl Checkpoints for EmbeddedStore {
 
     async fn put_checkpoint(&self, collection: &CollectionName, name: &str, checkpoint: Checkpoint) -> Result<bool> {
         let of = collection.clone();
-        let prepare = |shared: &SharedState| {
+        self.exclusive(SpaceReserve::Whole, |shared: &SharedState| {
             let key = keys::checkpoint_key(shared.collection(collection)?.number, name);
-            // Run by the committer, so what is on disk is all there is.
+            // The committer runs this, so that the state on disk is the current state.
             Ok(move |disk: &Disk| {
                 let view = disk.view();
                 if disk.get(&view, Space::Meta, &layout::collection_key(of.as_str()))?.is_none() {
@@ -40,13 +40,13 @@ impl Checkpoints for EmbeddedStore {
                 let stored = disk.get(&view, Space::Meta, &key)?.map(|bytes| decode(&bytes)).transpose()?;
                 let version = stored.map_or(0, |stored| stored.version);
                 if version != checkpoint.version {
-                    return Ok(Exclusive::written(Vec::new(), false));
+                    return Ok(ExclusiveChange::written(Vec::new(), false));
                 }
                 let next = Checkpoint { version: version + 1, ..checkpoint };
                 let value = serde_json::to_vec(&next).map_err(|error| StoreError::Internal(error.to_string()))?;
-                Ok(Exclusive::written(vec![Op::Put(Space::Meta, key, value)], true))
+                Ok(ExclusiveChange::written(vec![WriteOp::Put(Space::Meta, key, value)], true))
             })
-        };
-        self.exclusive(Reserve::Whole, prepare).await
+        })
+        .await
     }
 }

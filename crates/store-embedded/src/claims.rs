@@ -1,4 +1,4 @@
-//! Who may change a record: one caller at a time, in the order of their calls.
+//! Claims: the right to change a record. One caller at a time has the claim, in the order of the calls.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use tokio::sync::oneshot;
 
 use doppel_core::record::RecordId;
 
-/// The claims on ids of one collection: for each id that somebody changes, those who wait to change it.
+/// The claims on ids of one collection: for each id that is being changed, the queue of waiting callers.
 #[derive(Default)]
-pub(super) struct Claims(Mutex<HashMap<RecordId, VecDeque<oneshot::Sender<Claim>>>>);
+pub(super) struct RecordClaims(Mutex<HashMap<RecordId, VecDeque<oneshot::Sender<RecordClaim>>>>);
 
-impl Claims {
-    /// The sole right to change `id`: now, or when all who called before have ended.
-    pub(super) fn claim(self: &Arc<Self>, id: &RecordId) -> Result<Claim, oneshot::Receiver<Claim>> {
+impl RecordClaims {
+    /// Returns the claim on `id`, or a receiver of the claim if earlier callers must end first.
+    pub(super) fn claim(self: &Arc<Self>, id: &RecordId) -> Result<RecordClaim, oneshot::Receiver<RecordClaim>> {
         let mut claims = self.0.lock();
         if let Some(waiting) = claims.get_mut(id) {
             let (sender, receiver) = oneshot::channel();
@@ -22,29 +22,29 @@ impl Claims {
             return Err(receiver);
         }
         claims.insert(id.clone(), VecDeque::new());
-        Ok(Claim { claims: Arc::clone(self), id: id.clone() })
+        Ok(RecordClaim { claims: Arc::clone(self), id: id.clone() })
     }
 }
 
-/// The sole right to change one id. Dropping it hands it to whoever waits next.
-pub(super) struct Claim {
-    claims: Arc<Claims>,
+/// The exclusive right to change the record of one id. Dropping the claim passes it to the next waiting caller.
+pub(super) struct RecordClaim {
+    claims: Arc<RecordClaims>,
     id: RecordId,
 }
 
-impl Claim {
-    /// Whether it is a claim on an id of the collection that has `claims`.
-    pub(super) fn is_of(&self, claims: &Arc<Claims>) -> bool {
+impl RecordClaim {
+    /// True if the claim belongs to the collection with these `claims`.
+    pub(super) fn is_of(&self, claims: &Arc<RecordClaims>) -> bool {
         Arc::ptr_eq(&self.claims, claims)
     }
 }
 
-impl Drop for Claim {
+impl Drop for RecordClaim {
     fn drop(&mut self) {
         let mut claims = self.claims.0.lock();
         let next = loop {
             match claims.get_mut(&self.id).and_then(VecDeque::pop_front) {
-                // Who has stopped waiting is passed over.
+                // Callers that have stopped waiting are skipped.
                 Some(next) if next.is_closed() => {}
                 next => break next,
             }
@@ -54,7 +54,8 @@ impl Drop for Claim {
         }
         drop(claims);
         if let Some(next) = next {
-            // If it stops waiting just now, the claim is returned and dropped here, and so handed to the one after.
+            // If the caller stops waiting at this moment, the claim is returned and dropped here, which passes it to the next
+            // caller.
             drop(next.send(Self { claims: Arc::clone(&self.claims), id: self.id.clone() }));
         }
     }

@@ -1,4 +1,4 @@
-//! A collection in memory: what lookups see of it, and the state of its sequencer.
+//! A collection in memory: the state that lookups use, and the state of its sequencer.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,70 +8,70 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::claims::Claims;
+use super::claims::RecordClaims;
 use super::generation::Generation;
-use super::keyspaces::{Op, Space};
+use super::keyspaces::{Space, WriteOp};
 use super::layout::{self, CollectionEntry, IndexEntry};
 use super::pending::{CommitOutcome, PendingRegistration};
 use doppel_core::collection::{CollectionName, Keep};
 use doppel_store::rules::plan::Moment;
 use doppel_store::{CollectionNumber, CollectionState, GenerationId, Registration, Result, Seq, StoreError};
 
-/// What a lookup sees of a collection: changed as one, so that none mixes two generations.
-pub(super) struct Shown {
+/// The state that lookups use. It is replaced as a whole, so that no lookup mixes two generations.
+pub(super) struct ShownState {
     pub(super) state: Arc<CollectionState>,
     pub(super) live: Arc<Generation>,
 }
 
-/// A collection.
 pub(super) struct Collection {
-    /// Names its key ranges.
+    /// The prefix of its keys.
     pub(super) number: CollectionNumber,
-    /// Changed by the committer only, but for a profile that is changed while there are no records.
-    pub(super) shown: ArcSwap<Shown>,
-    /// Published live records.
+    /// Only the committer changes it, except that a new profile of an empty collection is set at once.
+    pub(super) shown: ArcSwap<ShownState>,
+    /// The number of published records.
     pub(super) count: AtomicU64,
-    pub(super) claims: Arc<Claims>,
-    /// The highest number published since the directory was opened; 0 where none was.
+    pub(super) claims: Arc<RecordClaims>,
+    /// The highest number published since the directory was opened; 0 if there is none.
     pub(super) published: watch::Sender<Seq>,
     pub(super) sequencer: Mutex<SequencerState>,
-    /// The generation whose index is being built, with what was removed meanwhile.
-    pub(super) activation: Mutex<Option<Activation>>,
-    /// Held while a generation is being made the live one.
+    /// The generation whose index is being built, with the records that were removed meanwhile.
+    pub(super) activation: Mutex<Option<GenerationActivation>>,
+    /// Locked while a generation is being activated.
     pub(super) activating: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// A generation on its way to being the live one.
-pub(super) struct Activation {
+/// A generation that is being activated.
+pub(super) struct GenerationActivation {
     pub(super) generation: Arc<Generation>,
-    /// Records removed since it was begun, published as such.
+    /// The published removals since the activation began.
     pub(super) removed: Vec<(Seq, IndexEntry)>,
 }
 
-/// What the sequencer of a collection decides on. Locked for microseconds, never across a wait or a read from disk.
+/// The state of the sequencer of a collection. It is locked for microseconds, and never during a wait or a read from disk.
 pub(super) struct SequencerState {
-    /// The next number of a change; the seq of a record is that of the change that stored it.
+    /// The number of the next change. The seq of a record is the number of the change that stored it.
     pub(super) next_seq: Seq,
-    /// The position of the next change, see `pipeline`.
+    /// The position of the next change (see `pipeline`).
     pub(super) next_position: u64,
-    /// Sequenced and unpublished registrations.
+    /// Registrations that are sequenced and not published.
     pub(super) registrations: HashMap<Seq, Arc<PendingRegistration>>,
-    /// Published records whose removal or replacement is sequenced and unpublished: still found by lookups, not by
-    /// registrations sequenced later (unless that change is rolled back).
+    /// Published records whose removal or replacement is sequenced and not published. Lookups still find these records;
+    /// registrations that are sequenced later do not, unless the removal is rolled back.
     pub(super) removals: HashMap<Seq, Arc<CommitOutcome>>,
-    /// Dropped: nothing is sequenced any more.
+    /// True if the collection is dropped. Nothing is sequenced any more.
     pub(super) dropped: bool,
-    /// The generation that a registration must be signed for, and those it must be signed for besides, ascending.
+    /// The generation for which a registration must be signed.
     pub(super) live: GenerationId,
+    /// The other generations for which a registration must also be signed, in ascending order.
     pub(super) standby: Vec<GenerationId>,
     /// The number of the next generation.
     pub(super) next_generation: GenerationId,
-    /// What is kept of a record: never changed.
+    /// The contents that are kept of a record. This setting never changes.
     pub(super) keep: Keep,
 }
 
 impl Collection {
-    pub(super) fn new(entry: CollectionEntry, generation: Generation, (next_seq, count): (Seq, u64)) -> Self {
+    pub(super) fn new(entry: CollectionEntry, generation: Generation, next_seq: Seq, count: u64) -> Self {
         let next_generation = entry.next_generation();
         let CollectionEntry { number, state, .. } = entry;
         Self {
@@ -92,33 +92,34 @@ impl Collection {
                 removals: HashMap::new(),
                 dropped: false,
             }),
-            shown: ArcSwap::from_pointee(Shown { state: Arc::new(state), live: Arc::new(generation) }),
+            shown: ArcSwap::from_pointee(ShownState { state: Arc::new(state), live: Arc::new(generation) }),
         }
     }
 
-    /// Its state as lookups see it.
+    /// Returns the state that lookups use.
     pub(super) fn state(&self) -> Arc<CollectionState> {
         Arc::clone(&self.shown.load().state)
     }
 
-    /// The generation that lookups ask.
+    /// Returns the generation that lookups use.
     pub(super) fn live(&self) -> Arc<Generation> {
         Arc::clone(&self.shown.load().live)
     }
 
-    /// Shows another state, the generation that answers being the same.
+    /// Replaces the state, without changing the live generation.
     pub(super) fn show(&self, state: Arc<CollectionState>) {
         let live = self.live();
-        self.shown.store(Arc::new(Shown { state, live }));
+        self.shown.store(Arc::new(ShownState { state, live }));
     }
 
-    /// Writes its next number, which is above all that is on disk since numbers ascend with positions, and how many records it has.
-    pub(super) fn numbers(&self, count: u64) -> Op {
+    /// Returns the operation that writes the next number and the number of records. The next number is above all numbers on disk,
+    /// because numbers ascend with positions.
+    pub(super) fn numbers(&self, count: u64) -> WriteOp {
         let next = self.sequencer.lock().next_seq;
-        Op::Put(Space::Meta, layout::numbers_key(self.number), layout::encode_numbers(next, count).to_vec())
+        WriteOp::Put(Space::Meta, layout::numbers_key(self.number), layout::encode_numbers(next, count).to_vec())
     }
 
-    /// Refuses what was called before the collection was dropped and is run after: its ranges are being deleted.
+    /// Returns an error if the collection was dropped after the call began, because its key ranges are being deleted.
     ///
     /// # Errors
     /// [`StoreError::UnknownCollection`] with `name`.
@@ -126,37 +127,37 @@ impl Collection {
         if self.sequencer.lock().dropped { Err(StoreError::UnknownCollection(name.clone())) } else { Ok(()) }
     }
 
-    /// Bytes of its index, and of one that is being built.
+    /// Returns the size in bytes of its index, and of the index that is being built.
     pub(super) fn index_bytes(&self) -> u64 {
-        let bytes = |generation: &Generation| generation.index.memory_usage().total() as u64;
-        bytes(&self.live()) + self.activation.lock().as_ref().map_or(0, |activation| bytes(&activation.generation))
+        let building = self.activation.lock().as_ref().map_or(0, |activation| activation.generation.index_bytes());
+        self.live().index_bytes() + building
     }
 }
 
 impl SequencerState {
-    /// All generations: the live one, then the standby ones.
+    /// Returns all generations: the live one, then the standby ones.
     pub(super) fn generations(&self) -> Vec<GenerationId> {
         std::iter::once(self.live).chain(self.standby.iter().copied()).collect()
     }
 
-    /// The next number.
+    /// Draws the next number.
     pub(super) fn draw(&mut self) -> Seq {
         let drawn = self.next_seq;
         self.next_seq = drawn.next();
         drawn
     }
 
-    /// All registrations with a seq below this are settled, and published if they came to anything.
+    /// Returns a seq below which all registrations are settled, and published if they succeeded.
     pub(super) fn settled_below(&self) -> Seq {
         self.registrations.keys().min().copied().unwrap_or(self.next_seq)
     }
 
-    /// Whether no record is about to be stored or removed.
+    /// True if no record is being stored or removed.
     pub(super) fn is_quiet(&self) -> bool {
         self.registrations.is_empty() && self.removals.is_empty()
     }
 
-    /// Refuses a registration that is not signed for the generations there are.
+    /// Returns an error if the registration was not signed for the current generations.
     ///
     /// # Errors
     /// [`StoreError::UnknownCollection`], [`StoreError::StaleGeneration`].

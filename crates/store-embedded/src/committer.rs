@@ -1,11 +1,11 @@
 //! The third stage of a change: the one thread that writes.
 //!
-//! It puts the changes of each collection in the order of their positions, settles them, writes as many as are ready as one
-//! batch, syncs, publishes, answers. Answers leave after the sync: an acknowledged change must survive `kill -9` and a loss of
-//! power. While it syncs the next ones arrive: group commit without a timer. Because changes are settled in order, a record is
-//! never written before one that it names, and a batch that fails takes everything after it along.
+//! It orders the changes of each collection by position, settles them, writes all ready changes as one batch, syncs, publishes and
+//! answers. Answers are sent after the sync, because an acknowledged change must survive `kill -9` and a power failure. New changes
+//! arrive during the sync: this is group commit without a timer. Because changes are settled in order, a record is never written
+//! before a record that it names, and all changes after a failed batch also fail.
 //!
-//! The queue needs no bound of its own: each entry holds one of the [`super::MAX_PENDING`] permits.
+//! The queue needs no bound, because each entry holds one of the [`super::MAX_PENDING`] permits.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,38 +14,37 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
-use super::batch::Batch;
+use super::batch::CommitBatch;
 use super::disk::{CommitError, Disk};
 use super::failpoints::point;
-use super::free_space::{FreeSpace, Reserve};
-use super::keyspaces::Op;
+use super::free_space::{FreeSpace, SpaceReserve};
+use super::keyspaces::WriteOp;
 use super::options::Workers;
-use super::pipeline::{Change, Message};
+use super::pipeline::{CommitterMessage, PipelineChange};
 use super::write_watchdog::WriteWatchdog;
 use doppel_store::CollectionNumber;
 
-/// How often the bytes on disk are looked up, and whether the storage engine is well.
+/// Time between two measurements of the bytes on disk and of the state of the storage engine.
 const MEASURE_EVERY: Duration = Duration::from_secs(1);
-/// How long a database whose tables are not merged, for want of room, is left so before merging is tried again.
+/// Time after which a database that does not merge tables for lack of space tries to merge again.
 const HELD_FOR: Duration = Duration::from_secs(300);
 
-/// Called with the reason when a commit has failed.
+/// A function that is called with the reason after a commit has failed.
 pub(super) type OnFailure = Box<dyn FnOnce(String) + Send>;
 
-/// Changes of one collection that wait for those before them, by their positions.
+/// The changes of one collection that wait for earlier changes, by position.
 #[derive(Default)]
-struct Waiting {
+struct WaitingChanges {
     next: u64,
-    changes: BTreeMap<u64, Change>,
+    changes: BTreeMap<u64, PipelineChange>,
 }
 
-/// The committer.
 pub(super) struct Committer {
     disk: Arc<Disk>,
-    messages: Receiver<Message>,
-    waiting: HashMap<CollectionNumber, Waiting>,
-    ready: VecDeque<Change>,
-    /// Called once, when a commit has failed.
+    messages: Receiver<CommitterMessage>,
+    waiting: HashMap<CollectionNumber, WaitingChanges>,
+    ready: VecDeque<PipelineChange>,
+    /// Called once, after a commit has failed.
     on_failure: Option<OnFailure>,
     watchdog: Arc<WriteWatchdog>,
     space: Arc<FreeSpace>,
@@ -56,16 +55,19 @@ pub(super) struct Committer {
 impl Committer {
     pub(super) fn new(
         disk: Arc<Disk>,
-        messages: Receiver<Message>,
+        messages: Receiver<CommitterMessage>,
         on_failure: OnFailure,
-        (watchdog, space): (Arc<WriteWatchdog>, Arc<FreeSpace>),
+        watchdog: Arc<WriteWatchdog>,
+        space: Arc<FreeSpace>,
     ) -> Self {
-        let (waiting, ready, now) = (HashMap::new(), VecDeque::new(), Instant::now());
+        let waiting = HashMap::new();
+        let ready = VecDeque::new();
+        let now = Instant::now();
         let on_failure = Some(on_failure);
         Self { disk, messages, waiting, ready, on_failure, watchdog, space, opened: now, measured: now }
     }
 
-    /// Runs until every sender is gone and everything sent is answered.
+    /// Runs until all senders are dropped and all changes are answered.
     pub(super) fn run(mut self) {
         loop {
             if self.ready.is_empty() {
@@ -100,12 +102,12 @@ impl Committer {
         } else if self.disk.has_crashed() {
             "a thread of the storage engine has failed"
         } else if self.disk.is_unannounced() {
-            // More room does not help, and opening again would end the same.
+            // More space does not help, and opening again would have the same result.
             if !self.disk.announce() {
                 return;
             }
             "its files can be written again"
-        } else if held && self.space.check(Reserve::Whole).is_ok() {
+        } else if held && self.space.check(SpaceReserve::Whole).is_ok() {
             "there is room again"
         } else if held && self.opened.elapsed() >= HELD_FOR {
             "tables are to be merged again"
@@ -115,7 +117,7 @@ impl Committer {
         self.fail(reason.into());
     }
 
-    /// No more writes; the database is opened again.
+    /// Stops writing and has the database opened again.
     fn fail(&mut self, reason: String) {
         self.disk.fail();
         if let Some(on_failure) = self.on_failure.take() {
@@ -123,10 +125,10 @@ impl Committer {
         }
     }
 
-    fn accept(&mut self, message: Message) {
+    fn accept(&mut self, message: CommitterMessage) {
         match message {
-            Message::Unordered(change) => self.ready.push_back(change),
-            Message::Ordered { collection, position, change } => {
+            CommitterMessage::Unordered(change) => self.ready.push_back(change),
+            CommitterMessage::Ordered { collection, position, change } => {
                 let waiting = self.waiting.entry(collection).or_default();
                 waiting.changes.insert(position, change);
                 while let Some(change) = waiting.changes.remove(&waiting.next) {
@@ -150,9 +152,9 @@ impl Committer {
         batch.end(|| error.as_ref().map(CommitError::answer));
     }
 
-    /// As many changes as make a batch. A change that reads what is published has a batch to itself.
-    fn gather(&mut self) -> Batch {
-        let mut batch = Batch::default();
+    /// Returns the changes of the next batch. A change that reads the published state is in a separate batch.
+    fn gather(&mut self) -> CommitBatch {
+        let mut batch = CommitBatch::default();
         while !batch.is_full()
             && let Some(change) = self.ready.pop_front()
         {
@@ -169,7 +171,7 @@ impl Committer {
         batch
     }
 
-    fn commit(&mut self, ops: Vec<Op>) -> Option<CommitError> {
+    fn commit(&mut self, ops: Vec<WriteOp>) -> Option<CommitError> {
         use CommitError::{Open, Refused};
         if self.disk.has_failed() {
             return Some(Refused("the last write to the data directory failed; it is being opened again".into()));
@@ -177,15 +179,15 @@ impl Committer {
         if ops.is_empty() {
             return None;
         }
-        let panicked = |_| Err(Open("writing to the data directory panicked".into()));
-        let error = catch_unwind(AssertUnwindSafe(|| self.disk.commit(ops))).unwrap_or_else(panicked).err()?;
+        let committed = catch_unwind(AssertUnwindSafe(|| self.disk.commit(ops)));
+        let error = committed.unwrap_or_else(|_| Err(Open("writing to the data directory panicked".into()))).err()?;
         self.fail(format!("{error:?}"));
         Some(error)
     }
 }
 
 impl Drop for Committer {
-    /// A committer that panics has failed: the store is opened again, instead of refusing for ever.
+    /// A panic of the committer counts as a failure, so that the store is opened again and does not refuse writes for ever.
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.watchdog.end();

@@ -1,4 +1,4 @@
-//! Decisions about pairs, see `keys` for how they lie on disk.
+//! Decisions about pairs of records (see `keys` for their form on disk).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,11 +8,11 @@ use fjall::Snapshot;
 
 use super::collection::Collection;
 use super::disk::Disk;
-use super::exclusive::Exclusive;
-use super::free_space::Reserve;
+use super::exclusive::ExclusiveChange;
+use super::free_space::SpaceReserve;
 use super::judging::blocking;
 use super::keys;
-use super::keyspaces::{Op, Space};
+use super::keyspaces::{Space, WriteOp};
 use super::sequencer;
 use super::shared_state::SharedState;
 use super::store::EmbeddedStore;
@@ -23,21 +23,22 @@ use doppel_store::decisions::{Decision, Decisions, Judgement, RecordPair, Ruled,
 use doppel_store::rules::ruling::{Plan, plan};
 use doppel_store::{CollectionNumber, Result, Seq, StoreError};
 
-/// A change of a decision, as the committer runs it between two batches.
+/// A change of a decision. The committer makes it between two batches.
 enum DecisionChange<T> {
-    /// Nothing is to be written.
+    /// Nothing must be written.
     Nothing(T),
-    /// These rulings take the place of the rulings about the pair; without rulings the decision is deleted.
+    /// The rulings replace the rulings about the pair. Without rulings, the decision is deleted.
     Put(RecordPair, Vec<Ruling>, T),
 }
 
-/// Writes a change of a decision under the number `change`.
-fn written<T>(collection: &Arc<Collection>, change: DecisionChange<T>, number: Seq) -> Result<Exclusive<T>> {
+/// Returns the operations that write a change of a decision with this number.
+fn written<T>(collection: &Arc<Collection>, change: DecisionChange<T>, number: Seq) -> Result<ExclusiveChange<T>> {
     let (pair, rulings, value) = match change {
-        DecisionChange::Nothing(value) => return Ok(Exclusive::written(Vec::new(), value)),
+        DecisionChange::Nothing(value) => return Ok(ExclusiveChange::written(Vec::new(), value)),
         DecisionChange::Put(pair, rulings, value) => (pair, rulings, value),
     };
-    let (id, other) = (pair.a().clone(), pair.b().clone());
+    let id = pair.a().clone();
+    let other = pair.b().clone();
     let judgement = rulings.last().map_or(Judgement::Withdrawn, |ruling| ruling.judgement);
     let logged = LoggedChange { number, id, kind: LoggedKind::Decided { other, judgement } };
     let mut ops =
@@ -45,26 +46,24 @@ fn written<T>(collection: &Arc<Collection>, change: DecisionChange<T>, number: S
     let (key, backlink) =
         (keys::decision_key(collection.number, &pair), keys::decision_backlink(collection.number, &pair));
     ops.extend(match rulings.is_empty() {
-        true => [Op::Delete(Space::Decisions, key), Op::Delete(Space::Decisions, backlink)],
+        true => [WriteOp::Delete(Space::Decisions, key), WriteOp::Delete(Space::Decisions, backlink)],
         false => [
-            Op::Put(Space::Decisions, key, keys::encode_rulings(&rulings)?),
-            Op::Put(Space::Decisions, backlink, Vec::new()),
+            WriteOp::Put(Space::Decisions, key, keys::encode_rulings(&rulings)?),
+            WriteOp::Put(Space::Decisions, backlink, Vec::new()),
         ],
     });
     let published = Arc::clone(collection);
-    let on_published = move || {
-        published.published.send_replace(number);
-    };
-    Ok(Exclusive { ops, on_published: Box::new(on_published), value })
+    let on_published = Box::new(move || _ = published.published.send_replace(number));
+    Ok(ExclusiveChange { ops, on_published, value })
 }
 
-/// The rulings about a pair in `view`; none if nothing is ruled.
+/// Returns the rulings about a pair in `view`; empty if there are none.
 fn rulings(disk: &Disk, view: &Snapshot, number: CollectionNumber, pair: &RecordPair) -> Result<Vec<Ruling>> {
     let stored = disk.get(view, Space::Decisions, &keys::decision_key(number, pair))?;
     stored.map_or(Ok(Vec::new()), |bytes| keys::decode_rulings(&bytes))
 }
 
-/// A record of the pair that is not there in `view`.
+/// Returns a record of the pair that does not exist in `view`.
 fn missing(disk: &Disk, view: &Snapshot, number: CollectionNumber, pair: &RecordPair) -> Result<Option<RecordId>> {
     for id in [pair.a(), pair.b()] {
         if disk.seq_of(view, number, id)?.is_none() {
@@ -74,7 +73,7 @@ fn missing(disk: &Disk, view: &Snapshot, number: CollectionNumber, pair: &Record
     Ok(None)
 }
 
-/// All decisions in `view` that name `id`, ordered by the other id.
+/// Returns all decisions in `view` about `id`, in the order of the other id.
 pub(super) fn naming(
     disk: &Disk,
     view: &Arc<Snapshot>,
@@ -82,7 +81,7 @@ pub(super) fn naming(
     id: &RecordId,
 ) -> Result<Vec<Decision>> {
     let [as_lower, as_higher] = keys::decisions_naming(number, id);
-    // Those in which it is the higher one come first: the other ids are below it.
+    // Decisions with `id` as the higher id come first, because their other ids are lower.
     let pairs = disk.prefix(view, Space::Decisions, &as_higher).chain(disk.prefix(view, Space::Decisions, &as_lower));
     let decided = pairs.map(|entry| {
         let pair = keys::pair_of_key(&entry?.0)?;
@@ -93,22 +92,22 @@ pub(super) fn naming(
 }
 
 impl EmbeddedStore {
-    /// Runs a change of a decision, in its place among the changes of the collection. `change` is run when all changes before it are
-    /// published, and none behind it is begun: what it reads holds until its own change is written.
+    /// Changes a decision in its place among the changes of the collection. `change` runs after all earlier changes are published
+    /// and before a later change begins, so that the results of its reads stay valid until the change is written.
     async fn change_decision<T: Send + 'static>(
         &self,
         name: &CollectionName,
-        reserve: Reserve,
+        reserve: SpaceReserve,
         change: impl FnOnce(&Disk, CollectionNumber) -> Result<DecisionChange<T>> + Send + 'static,
     ) -> Result<T> {
-        let place = |shared: &SharedState| {
+        self.exclusive_at(reserve, |shared: &SharedState| {
             let collection = shared.collection(name)?;
             let place = sequencer::other(&collection, &shared.committer);
             let (ticket, number) = place.ok_or_else(|| StoreError::UnknownCollection(name.clone()))?;
             let work = move |disk: &Disk| written(&collection, change(disk, collection.number)?, number);
             Ok((Some(ticket), work))
-        };
-        self.exclusive_at(reserve, place).await
+        })
+        .await
     }
 }
 
@@ -125,8 +124,8 @@ impl SharedState {
         let decided = entries.map(|entry| {
             let (key, value) = entry?;
             let at = (Space::Decisions, collection.number, Seq(0));
-            let read = || Ok(Decision { pair: keys::pair_of_key(&key)?, rulings: keys::decode_rulings(&value)? });
-            self.disk.tolerate(at, read())
+            let pair = keys::pair_of_key(&key);
+            self.disk.tolerate(at, pair.and_then(|pair| Ok(Decision { pair, rulings: keys::decode_rulings(&value)? })))
         });
         decided.filter_map(Result::transpose).take(limit).collect()
     }
@@ -141,7 +140,7 @@ impl Decisions for EmbeddedStore {
         ruling: Ruling,
         seen: Option<usize>,
     ) -> Result<Ruled> {
-        let add = move |disk: &Disk, number| {
+        let changed = self.change_decision(name, SpaceReserve::Whole, move |disk: &Disk, number| {
             let view = disk.view();
             let mut rulings = rulings(disk, &view, number, &pair)?;
             let planned = plan(&rulings, missing(disk, &view, number, &pair)?, &ruling, seen)?;
@@ -154,13 +153,13 @@ impl Decisions for EmbeddedStore {
                 Plan::Add => DecisionChange::Put(decision.pair, decision.rulings, ruled),
                 Plan::Repeated | Plan::Refused => DecisionChange::Nothing(ruled),
             })
-        };
-        self.change_decision(name, Reserve::Whole, add).await
+        });
+        changed.await
     }
 
     async fn drop_orphaned_decision(&self, name: &CollectionName, pair: &RecordPair) -> Result<bool> {
         let pair = pair.clone();
-        let drop = move |disk: &Disk, number| {
+        let changed = self.change_decision(name, SpaceReserve::Last, move |disk: &Disk, number| {
             let view = disk.view();
             let is_orphaned = missing(disk, &view, number, &pair)?.is_some();
             let is_there = !rulings(disk, &view, number, &pair)?.is_empty();
@@ -168,8 +167,8 @@ impl Decisions for EmbeddedStore {
                 true => DecisionChange::Put(pair, Vec::new(), true),
                 false => DecisionChange::Nothing(false),
             })
-        };
-        self.change_decision(name, Reserve::Last, drop).await
+        });
+        changed.await
     }
 
     async fn decision(&self, name: &CollectionName, pair: &RecordPair) -> Result<Option<Decision>> {
@@ -197,6 +196,6 @@ impl Decisions for EmbeddedStore {
 
     async fn put_decision(&self, name: &CollectionName, decision: Decision) -> Result<()> {
         let Decision { pair, rulings } = decision;
-        self.change_decision(name, Reserve::Whole, move |_, _| Ok(DecisionChange::Put(pair, rulings, ()))).await
+        self.change_decision(name, SpaceReserve::Whole, move |_, _| Ok(DecisionChange::Put(pair, rulings, ()))).await
     }
 }

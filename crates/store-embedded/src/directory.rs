@@ -1,15 +1,15 @@
-//! Which directory a data directory is, whatever its name: another may be put in its place.
+//! The identity of a data directory, which does not depend on its name, because another directory may replace it.
 
 use std::path::Path;
 
-/// The file that every database directory has.
+/// A file that every database directory contains.
 pub(super) const VERSION: &str = "version";
 
-/// Device and inode of a directory's [`VERSION`].
-pub(super) type Identity = (u64, u64);
+/// Device and inode of the file [`VERSION`] in a directory.
+pub(super) type DirectoryIdentity = (u64, u64);
 
-/// Which database directory `dir` names now, if any.
-pub(super) fn identity(dir: &Path) -> Option<Identity> {
+/// Returns the identity of the database directory at `dir`, if there is one.
+pub(super) fn identity(dir: &Path) -> Option<DirectoryIdentity> {
     use std::os::unix::fs::MetadataExt;
     dir.join(VERSION).metadata().ok().map(|file| (file.dev(), file.ino()))
 }

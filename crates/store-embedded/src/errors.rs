@@ -1,4 +1,4 @@
-//! Errors that several files answer with.
+//! Errors that several modules return.
 
 use std::path::Path;
 
@@ -15,12 +15,12 @@ pub(super) fn io(error: impl Into<fjall::Error>) -> StoreError {
     match error.into() {
         fjall::Error::Io(error) => StoreError::Internal(format!("reading the data directory failed: {error}")),
         error => StoreError::Internal(format!(
-            "what is in the data directory is damaged: {error}; restore a backup, or see with doppel doctor what can still be read"
+            "the content of the data directory is damaged: {error}; restore a backup, or run doppel doctor to see what can still be read"
         )),
     }
 }
 
-/// The directory is open elsewhere.
+/// Returns the error that another process has opened the directory.
 pub(super) fn in_use(dir: &Path) -> StoreError {
     StoreError::Internal(format!(
         "{} is in use by another process; stop that process, or give this one another data directory",
@@ -28,12 +28,12 @@ pub(super) fn in_use(dir: &Path) -> StoreError {
     ))
 }
 
-/// The answer when there is no committer to begin with.
+/// Returns the error that the committer does not exist any more.
 pub(super) fn gone() -> StoreError {
     unavailable("the store is closed or being opened again")
 }
 
-/// The answer when the committer ended before it gave one: the change may be on disk.
+/// Returns the error that the committer ended before it answered: the change may be on disk.
 pub(super) fn lost() -> StoreError {
     StoreError::Unknown("the writer ended before it answered".into())
 }

@@ -1,44 +1,46 @@
-//! Changes that read before they write: the committer runs each in a batch of its own.
+//! Exclusive changes, which read before they write: the committer runs each in a separate batch.
 //!
-//! Between two batches the published state is the whole state: nothing is half-way. So such a change may look things up and
-//! decide on what it finds, without a lock. It costs a sync, which it shares with nobody; it is for what is rare (decisions,
-//! tasks) or large (filing).
+//! Between two batches, the published state is the complete state. An exclusive change can therefore read and decide without a
+//! lock. It needs a sync that it shares with no other change, and is used for rare changes (decisions, tasks) and large ones
+//! (filling a generation).
 
 use crossbeam_channel::Sender;
 use tokio::sync::oneshot;
 
 use super::disk::Disk;
-use super::keyspaces::Op;
-use super::pipeline::{AfterCommit, Change, Message, OnPublished, Ticket};
+use super::keyspaces::WriteOp;
+use super::pipeline::{AfterCommit, CommitterMessage, ExclusiveWork, OnPublished, PipelineChange, Ticket};
 use doppel_store::{Result, StoreError};
 
-/// What such a change writes and answers.
-pub(super) struct Exclusive<T> {
-    pub(super) ops: Vec<Op>,
+/// The operations and the result of an exclusive change.
+pub(super) struct ExclusiveChange<T> {
+    pub(super) ops: Vec<WriteOp>,
     pub(super) on_published: OnPublished,
     pub(super) value: T,
 }
 
-impl<T> Exclusive<T> {
-    /// With nothing to do after the write.
-    pub(super) fn written(ops: Vec<Op>, value: T) -> Self {
+impl<T> ExclusiveChange<T> {
+    /// Returns a change with nothing to do after the write.
+    pub(super) fn written(ops: Vec<WriteOp>, value: T) -> Self {
         Self { ops, on_published: Box::new(|| {}), value }
     }
 }
 
-/// Sends `work` to the committer, to be run in the place of its ticket, or at once where it has none. `held` is released before the answer goes out.
+/// Sends `work` to the committer, which runs it at the position of its ticket, or at once if there is no ticket. `held` is released
+/// before the answer is sent.
 pub(super) fn send<T: Send + 'static>(
-    (committer, ticket): (&Sender<Message>, Option<Ticket>),
+    committer: &Sender<CommitterMessage>,
+    ticket: Option<Ticket>,
     held: impl Send + 'static,
-    work: impl FnOnce(&Disk) -> Result<Exclusive<T>> + Send + 'static,
+    work: impl FnOnce(&Disk) -> Result<ExclusiveChange<T>> + Send + 'static,
 ) -> oneshot::Receiver<Result<T>> {
     let (reply, answer) = oneshot::channel();
-    let run = move |disk: &Disk| -> (Vec<Op>, AfterCommit) {
+    let run: ExclusiveWork = Box::new(move |disk: &Disk| -> (Vec<WriteOp>, AfterCommit) {
         let (ops, on_published, result) = match work(disk) {
-            Ok(Exclusive { ops, on_published, value }) => (ops, Some(on_published), Ok(value)),
+            Ok(ExclusiveChange { ops, on_published, value }) => (ops, Some(on_published), Ok(value)),
             Err(error) => (Vec::new(), None, Err(error)),
         };
-        let after = move |error: Option<StoreError>| {
+        let after: AfterCommit = Box::new(move |error: Option<StoreError>| {
             let result = match (error, on_published) {
                 (Some(error), Some(_)) => Err(error),
                 (None, Some(on_published)) => {
@@ -48,16 +50,16 @@ pub(super) fn send<T: Send + 'static>(
                 (_, None) => result,
             };
             drop(held);
-            // Who asked may have stopped waiting.
+            // The caller may have stopped waiting.
             let _ = reply.send(result);
-        };
-        (ops, Box::new(after))
-    };
-    let change = Change::Exclusive(Box::new(run));
+        });
+        (ops, after)
+    });
+    let change = PipelineChange::Exclusive(run);
     match ticket {
         Some(ticket) => ticket.deliver(|_| change),
-        // Without a committer the answer channel closes, and the caller is answered that the store is gone.
-        None => drop(committer.send(Message::Unordered(change))),
+        // If there is no committer, the channel of the answer closes, and the caller gets the error that the store is closed.
+        None => drop(committer.send(CommitterMessage::Unordered(change))),
     }
     answer
 }

@@ -1,4 +1,4 @@
-//! Lookups that store nothing. They see exactly what is published.
+//! Lookups that store nothing. They see exactly the published records.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -10,6 +10,7 @@ use fjall::Snapshot;
 use super::collection::Collection;
 use super::generation::Generation;
 use super::judging::{blocking, confirmed_proposal, for_each, judge_stored};
+use super::keys::GenerationKey;
 use super::keyspaces::Space;
 use super::layout;
 use super::shared_state::SharedState;
@@ -19,17 +20,17 @@ use doppel_store::rules::proposals::confirmed_first;
 use doppel_store::stages::{Span, Stage};
 use doppel_store::{Found, Judge, Query, Result, Seq, StoredRecord, Until};
 
-/// How often a lookup starts over because something was published while it asked the index. Each try takes microseconds
-/// and publications are a sync apart, so the second try nearly always succeeds.
+/// Largest number of attempts of a lookup that starts again because of a publication during the read of the index. An attempt takes
+/// microseconds and there is a sync between two publications, so that the second attempt nearly always succeeds.
 const TRIES: usize = 16;
 
 impl SharedState {
-    /// Judges what the index proposes.
+    /// Judges the candidates that the index proposes.
     pub(super) fn find(&self, query: &Query, judge: &dyn Judge, until: Until) -> Result<Found> {
         let began = Instant::now();
         let collection = self.collection(&query.collection)?;
         let (view, live, proposals) = self.consistent(&collection, query)?;
-        let keys = (collection.number, live.id);
+        let keys = GenerationKey { number: collection.number, generation: live.id };
         let except: Option<Seq> = match &query.except {
             Some(id) => self.disk.seq_of(&view, collection.number, id)?,
             None => None,
@@ -52,8 +53,8 @@ impl SharedState {
         Ok(Found { matches, truncated: proposals.truncated || cut })
     }
 
-    /// Proposals and a view of the same instant, since a replacement published in between could hide both the old and the new
-    /// record; and of the generation that is live at that instant, since another's index is not kept up to date.
+    /// Returns candidates and a view of the same moment, because a replacement that is published in between could hide both the old
+    /// and the new record; and the generation that is live at this moment, because other indexes are not updated.
     fn consistent(
         &self,
         collection: &Collection,
@@ -79,7 +80,7 @@ impl SharedState {
         }
     }
 
-    /// One published record.
+    /// Reads one published record.
     pub(super) fn stored_record(
         &self,
         collection: &Collection,
@@ -92,18 +93,21 @@ impl SharedState {
         }
     }
 
-    /// Published records in seq order.
+    /// Reads published records in the order of seqs.
     pub(super) fn stored_records(
         &self,
         collection: &Collection,
         after: Seq,
         limit: usize,
     ) -> Result<Vec<StoredRecord>> {
-        let read = || self.records_in(&self.disk.view(), collection, after, limit);
-        if limit > 1 { blocking(read) } else { read() }
+        let view = self.disk.view();
+        match limit > 1 {
+            true => blocking(|| self.records_in(&view, collection, after, limit)),
+            false => self.records_in(&view, collection, after, limit),
+        }
     }
 
-    /// Records in `view`, in seq order.
+    /// Reads records in `view`, in the order of seqs.
     pub(super) fn records_in(
         &self,
         view: &Arc<Snapshot>,
@@ -126,13 +130,16 @@ impl SharedState {
         records.filter_map(Result::transpose).take(limit).collect()
     }
 
-    /// Published records with these seqs, in seq order.
+    /// Reads published records with these seqs, in the order of seqs.
     pub(super) fn stored_records_at(&self, collection: &Collection, seqs: &[Seq]) -> Result<Vec<StoredRecord>> {
-        let read = || self.records_at_in(&self.disk.view(), collection, seqs);
-        if seqs.len() > 1 { blocking(read) } else { read() }
+        let view = self.disk.view();
+        match seqs.len() > 1 {
+            true => blocking(|| self.records_at_in(&view, collection, seqs)),
+            false => self.records_at_in(&view, collection, seqs),
+        }
     }
 
-    /// Those of these seqs that published records have, ascending. Decodes no record.
+    /// Returns the seqs of this list that published records have, ascending. Decodes no record.
     pub(super) fn stored_seqs(&self, collection: &Collection, seqs: &[Seq]) -> Result<Vec<Seq>> {
         let seqs: BTreeSet<Seq> = seqs.iter().copied().collect();
         let view = self.disk.view();
@@ -147,7 +154,7 @@ impl SharedState {
         })
     }
 
-    /// Records in `view` with these seqs, in seq order.
+    /// Reads records in `view` with these seqs, in the order of seqs.
     pub(super) fn records_at_in(
         &self,
         view: &Snapshot,

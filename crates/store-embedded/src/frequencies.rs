@@ -1,4 +1,4 @@
-//! Document frequencies, see `keys` for how they lie on disk. A version is written with the state that names it, in one batch.
+//! Document frequencies (see `keys` for their form on disk). One batch writes a version and the state that names it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -7,10 +7,10 @@ use async_trait::async_trait;
 
 use super::admin::{DdlGuard, put_state};
 use super::collection::Collection;
-use super::free_space::Reserve;
+use super::free_space::SpaceReserve;
 use super::judging::blocking;
 use super::keys;
-use super::keyspaces::{Op, Space};
+use super::keyspaces::{Space, WriteOp};
 use super::pipeline::AnswerReceiver;
 use super::shared_state::SharedState;
 use super::store::EmbeddedStore;
@@ -19,7 +19,7 @@ use doppel_store::frequencies::{Frequencies, Steps, check_size};
 use doppel_store::{CollectionState, Result, Seq};
 
 impl SharedState {
-    /// Begins to put a version; `None` if the one before is not in force.
+    /// Starts to store a version. Returns `None` if the previous version is not the current one.
     fn begin_put_frequencies(
         &self,
         name: &CollectionName,
@@ -34,27 +34,27 @@ impl SharedState {
             return Ok(None);
         }
         let state = Arc::new(CollectionState { frequencies: version, ..(*state).clone() });
-        let key = |version| keys::frequencies_key(number, version);
-        let (before, this) = (key(version - 1), key(version));
+        let before = keys::frequencies_key(number, version - 1);
+        let this = keys::frequencies_key(number, version);
         let mut ops = vec![put_state(number, collection.sequencer.lock().next_generation, &state)?];
         for entry in self.disk.prefix(&self.disk.view(), Space::Meta, &keys::frequencies_prefix(number)) {
             let (found, _) = entry?;
             if *found != before[..] && *found != this[..] {
-                ops.push(Op::Delete(Space::Meta, found.to_vec()));
+                ops.push(WriteOp::Delete(Space::Meta, found.to_vec()));
             }
         }
-        ops.push(Op::Put(Space::Meta, this, bytes));
-        let on_published = move || {
+        ops.push(WriteOp::Put(Space::Meta, this, bytes));
+        let on_published = Box::new(move || {
             collection.show(state);
             drop(guard);
-        };
-        Ok(Some(self.send_unordered(ops, Box::new(on_published))))
+        });
+        Ok(Some(self.send_unordered(ops, on_published)))
     }
 }
 
-/// See [`Frequencies::sample`]: published records only, by their slots.
+/// Returns a sample of the published records, by their slots; see [`Frequencies::sample`].
 fn sample(collection: &Collection, limit: usize) -> Vec<Seq> {
-    // Later ones are in the index already, and may come to nothing.
+    // Later records are already in the index, but may fail.
     let settled = collection.sequencer.lock().settled_below();
     let shown = collection.shown.load_full();
     let steps = Steps::new(collection.count.load(Ordering::Acquire), limit, shown.state.frequencies);
@@ -68,7 +68,7 @@ impl Frequencies for EmbeddedStore {
     async fn put_frequencies(&self, name: &CollectionName, version: u32, bytes: Vec<u8>) -> Result<bool> {
         check_size(&bytes)?;
         let guard = self.ddl_guard().await?;
-        let begun = self.writable(Reserve::Whole)?.begin_put_frequencies(name, version, bytes, guard)?;
+        let begun = self.writable(SpaceReserve::Whole)?.begin_put_frequencies(name, version, bytes, guard)?;
         self.answered_if_begun(begun).await
     }
 

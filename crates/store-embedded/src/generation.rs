@@ -6,9 +6,9 @@ use doppel_core::index::{GenerationIndex, IndexFull, Lookup, Proposals, Slot};
 use doppel_core::schemes::profile::Signed;
 use doppel_store::{GenerationId, Seq};
 
-/// Whether signatures are stored in a standby generation, not only keys. Judges know what they need, but none is asked about
-/// it: so they are kept unless it is plain that the keys are enough.
-#[deny(clippy::wildcard_enum_match_arm, reason = "of every new scheme somebody decides")]
+/// True if the signatures of a standby generation are stored in addition to its keys. Only judges know whether they need
+/// signatures, and none is available here; therefore, signatures are stored unless the keys are certainly sufficient.
+#[deny(clippy::wildcard_enum_match_arm, reason = "a new scheme needs a decision")]
 pub(super) fn keeps_signatures(settings: &Settings) -> bool {
     !settings.channels.iter().all(|channel| match channel {
         Channel::Simhash(_) => true,
@@ -31,7 +31,6 @@ pub(super) fn keeps_signatures(settings: &Settings) -> bool {
     })
 }
 
-/// One generation's index.
 pub(super) struct Generation {
     pub(super) id: GenerationId,
     pub(super) index: GenerationIndex,
@@ -43,36 +42,42 @@ impl Generation {
         Self { id, index, simhash: settings.simhash() }
     }
 
-    /// What the index proposes for a record signed so.
+    /// Returns the candidates that the index proposes for a record with these signatures.
     pub(super) fn propose(&self, signed: &Signed) -> Proposals {
         self.index.propose(&Lookup::of(signed, self.simhash))
     }
 
-    /// Files a record; its seq is above all filed before.
+    /// Adds a record. Its seq is higher than those of all records in the index.
     pub(super) fn insert(&self, seq: Seq, signed: &Signed) -> Result<(), IndexFull> {
         self.index.insert_signed(seq, signed).map(drop)
     }
 
-    /// Takes a record out; no harm if it is not there.
+    /// Removes a record if the index contains it.
     pub(super) fn remove(&self, seq: Seq, entry: &IndexEntry) {
         if let Some(slot) = self.slot_of(seq) {
             self.index.remove(slot, entry.digest_key, entry.fingerprint, &entry.keys);
         }
     }
 
-    /// The slot of a record; one that no record has if the index has none of it.
+    /// Returns the slot of a record, or a slot that no record has if the index does not contain it.
     pub(super) fn slot(&self, seq: Seq) -> Slot {
         self.slot_of(seq).unwrap_or(Slot(u32::MAX))
     }
 
-    /// Slots are given out in seq order, so the slot of a seq is found by bisection: 32 looks at the slot table.
+    /// Slots ascend with seqs, so that bisection finds the slot of a seq with 32 reads of the slot table.
     fn slot_of(&self, seq: Seq) -> Option<Slot> {
-        let (mut low, mut high) = (0, u32::MAX);
+        let mut low = 0;
+        let mut high = u32::MAX;
         while low < high {
             let middle = low + (high - low) / 2;
             if self.index.seq(Slot(middle)).is_some_and(|found| found < seq) { low = middle + 1 } else { high = middle }
         }
         (self.index.seq(Slot(low)) == Some(seq)).then_some(Slot(low))
+    }
+
+    /// Returns the size of the index in bytes.
+    pub(super) fn index_bytes(&self) -> u64 {
+        self.index.memory_usage().total() as u64
     }
 }
 
@@ -82,7 +87,7 @@ mod tests {
     use doppel_core::schemes::profile::Profile;
 
     #[test]
-    fn signatures_are_left_out_only_where_keys_or_fingerprints_decide() {
+    fn signatures_are_omitted_only_if_keys_or_fingerprints_decide() {
         for name in doppel_core::collection::SCHEMES {
             let channel: Channel = serde_json::from_str(&format!("{{\"scheme\":\"{name}\"}}")).expect("its defaults");
             let settings = Settings { channels: vec![channel], ..Settings::default() };

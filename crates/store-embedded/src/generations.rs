@@ -1,10 +1,10 @@
-//! Standby generations, from their announcement to their removal. They are on disk only, each under its number in `signatures` and
-//! `pairs`, and as complete as the live one.
+//! Standby generations, from their announcement to their removal. They are on disk only, each with its number in `signatures` and
+//! `pairs`, and as complete as the live generation.
 //!
-//! A registration has signatures for all generations, a removal deletes them in all (`batch`). Announcing a generation changes,
-//! under the sequencer's lock, what registrations must be signed for, and then waits until all that was sequenced before is
-//! published: that is what is to be filed. Filing is an exclusive change (`exclusive`) of bounded size, so that registrations in
-//! between wait no longer than for each other.
+//! A registration contains signatures for all generations, and a removal deletes entries in all (`batch`). Announcing a generation
+//! changes the list of required generations with the lock of the sequencer, and then waits until all earlier changes are published:
+//! these are the records to be added. Adding them is an exclusive change (`exclusive`) of bounded size, so that registrations in
+//! between do not wait longer than for each other.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,36 +14,36 @@ use async_trait::async_trait;
 use super::admin::{DdlGuard, put_state, tombstone};
 use super::collection::Collection;
 use super::disk::Disk;
-use super::exclusive::Exclusive;
+use super::exclusive::ExclusiveChange;
 use super::failpoints::point;
-use super::free_space::Reserve;
+use super::free_space::SpaceReserve;
 use super::generation::keeps_signatures;
 use super::judging::blocking;
 use super::keys;
-use super::keyspaces::{Op, Space};
+use super::keyspaces::{Space, WriteOp};
 use super::layout::{self, IndexEntry};
 use super::pipeline::{AnswerReceiver, Rollback, Ticket};
 use super::sequencer;
 use super::shared_state::SharedState;
 use super::store::EmbeddedStore;
-use super::sweep::{self, Swept};
+use super::sweep::{self, DroppedKeys};
 use doppel_core::collection::CollectionName;
 use doppel_core::index::Entry;
 use doppel_store::generations::{Filing, GenerationSpec, GenerationState, Generations, Pairs, Phase};
 use doppel_store::{CollectionState, GenerationId, Result, Seq};
 
-/// Records filed, or lists of pairs put, in one batch: looking up so many takes the committer a few milliseconds.
+/// Largest number of records or lists of pairs in one batch: the committer needs a few milliseconds to read so many.
 const MAX_FILED: usize = 256;
-/// ... or so many bytes of them.
+/// Largest size in bytes of the records in one batch.
 const MAX_FILED_BYTES: usize = 1 << 20;
 
 impl SharedState {
-    /// Writes and then shows `state`, when all that is sequenced so far is published.
+    /// Writes and then shows `state`, after all changes that are sequenced until now are published.
     fn change_generations(
         &self,
         collection: &Arc<Collection>,
         state: CollectionState,
-        mut ops: Vec<Op>,
+        mut ops: Vec<WriteOp>,
         then: impl FnOnce() + Send + 'static,
     ) -> Result<AnswerReceiver> {
         let mut sequencer = collection.sequencer.lock();
@@ -51,7 +51,8 @@ impl SharedState {
         sequencer.standby = state.standby_ids();
         let ticket = Ticket::next(&mut sequencer, Rollback::nothing(collection), &self.committer);
         drop(sequencer);
-        let (shown, state) = (Arc::clone(collection), Arc::new(state));
+        let shown = Arc::clone(collection);
+        let state = Arc::new(state);
         let on_published = Box::new(move || {
             shown.show(state);
             then();
@@ -59,7 +60,7 @@ impl SharedState {
         Ok(ticket.deliver_barrier(ops, on_published))
     }
 
-    /// Begins to wait for all changes of a collection that are sequenced so far.
+    /// Starts to wait for all changes of a collection that are sequenced until now.
     fn begin_barrier(&self, name: &CollectionName) -> Result<AnswerReceiver> {
         let collection = self.collection(name)?;
         let ticket = sequencer::barrier(&collection, &self.committer);
@@ -73,13 +74,16 @@ impl SharedState {
             let id = sequencer.next_generation;
             let begun = collection.state().begin(id, &spec, sequencer.next_seq)?;
             sequencer.next_generation = id.next();
-            // From here on registrations are refused that are not signed for it, so the end of the scan is at most one that is.
+            // From now on, registrations without signatures for the new generation are refused. The end of the scan is therefore
+            // not above the first registration with them.
             sequencer.standby.push(id);
             begun
         };
-        let (id, statistics) = (begun.id, spec.statistics);
-        let put = |value| Op::Put(Space::Meta, keys::statistics_key(collection.number, id), value);
-        let ops = (!statistics.is_empty()).then(|| put(statistics)).into_iter().collect();
+        let id = begun.id;
+        let statistics = spec.statistics;
+        let has_statistics = !statistics.is_empty();
+        let put = WriteOp::Put(Space::Meta, keys::statistics_key(collection.number, id), statistics);
+        let ops = if has_statistics { vec![put] } else { Vec::new() };
         let answer = self.change_generations(&collection, state, ops, move || {
             point("generation::announced");
             drop(guard);
@@ -95,11 +99,11 @@ impl SharedState {
     ) -> Result<Option<AnswerReceiver>> {
         let collection = self.collection(name)?;
         let Some(state) = collection.state().complete(id)? else { return Ok(None) };
-        let then = move || {
+        let completed = self.change_generations(&collection, state, Vec::new(), move || {
             point("generation::completed");
             drop(guard);
-        };
-        self.change_generations(&collection, state, Vec::new(), then).map(Some)
+        });
+        completed.map(Some)
     }
 
     fn complete_pairs(
@@ -121,14 +125,16 @@ impl SharedState {
     ) -> Result<Option<AnswerReceiver>> {
         let collection = self.collection(name)?;
         let Some(state) = collection.state().without(id)? else { return Ok(None) };
-        let (disk, committer, number) = (Arc::clone(&self.disk), self.committer.clone(), collection.number);
-        let then = move || {
-            point("generation::dropped");
-            sweep::begin(&disk, &committer, Swept::Generation(number, id));
-            drop(guard);
-        };
+        let disk = Arc::clone(&self.disk);
+        let committer = self.committer.clone();
+        let number = collection.number;
         let ops = vec![tombstone(number, id)];
-        self.change_generations(&collection, state, ops, then).map(Some)
+        let dropped = self.change_generations(&collection, state, ops, move || {
+            point("generation::dropped");
+            sweep::begin(&disk, &committer, DroppedKeys::Generation(number, id));
+            drop(guard);
+        });
+        dropped.map(Some)
     }
 
     fn filed(&self, collection: &Collection, id: GenerationId, after: Seq, limit: usize) -> Result<Vec<Entry>> {
@@ -136,7 +142,7 @@ impl SharedState {
         let filed = entries.map(|entry| {
             let (key, value) = entry?;
             let seq = layout::seq_of_key(&key)?;
-            // A damaged entry is none: opening has said so.
+            // A damaged entry counts as missing. Opening the directory reported it.
             let Some(IndexEntry { digest_key, fingerprint, keys, .. }) = layout::decode_entry(&value)? else {
                 return Ok(None);
             };
@@ -156,7 +162,7 @@ impl SharedState {
         pairs.filter_map(Result::transpose).take(limit).collect()
     }
 
-    /// Keys and values of a generation with a seq above `after`; nothing if it is gone.
+    /// Returns the keys and values of a generation with seqs above `after`; nothing if the generation does not exist.
     fn of_generation(
         &self,
         collection: &Collection,
@@ -164,50 +170,58 @@ impl SharedState {
         id: GenerationId,
         after: Seq,
     ) -> impl Iterator<Item = Result<fjall::KvPair>> + use<> {
-        let key = |seq| layout::signature_key(collection.number, id, seq);
+        let number = collection.number;
         let there = collection.sequencer.lock().generations().contains(&id);
         let from = (there && after < Seq::MAX).then(|| after.next());
         let view = self.disk.view();
         from.into_iter().flat_map({
-            let ranges = from.map(|from| self.disk.range(&view, space, &key(from), &key(Seq::MAX)));
+            let ranges = from.map(|from| {
+                let first = layout::signature_key(number, id, from);
+                self.disk.range(&view, space, &first, &layout::signature_key(number, id, Seq::MAX))
+            });
             let mut ranges = ranges.into_iter();
             move |_| ranges.next().into_iter().flatten()
         })
     }
 }
 
-/// Files what is still there and not filed yet.
+/// The id of a record and its encoded index entry.
+type EncodedEntry = (doppel_core::record::RecordId, Vec<u8>);
+
+/// Adds the records of `batch` that still exist and that the generation does not contain yet.
 fn file(
     disk: &Disk,
     collection: &Collection,
-    (name, generation): (&CollectionName, GenerationId),
-    batch: BTreeMap<Seq, (doppel_core::record::RecordId, Vec<u8>)>,
-) -> Result<Exclusive<u64>> {
+    name: &CollectionName,
+    generation: GenerationId,
+    batch: BTreeMap<Seq, EncodedEntry>,
+) -> Result<ExclusiveChange<u64>> {
     collection.check_not_dropped(name)?;
     let state = collection.state();
     let mut ops = Vec::new();
-    // In one that is complete, all is filed.
+    // A complete generation contains all records.
     if state.standby(generation)?.phase == Phase::Building {
         let view = disk.view();
         for (seq, (id, value)) in batch {
             let key = layout::signature_key(collection.number, generation, seq);
             let there = disk.seq_of(&view, collection.number, &id)? == Some(seq);
             if there && disk.get(&view, Space::Signatures, &key)?.is_none() {
-                ops.push(Op::Put(Space::Signatures, key.to_vec(), value));
+                ops.push(WriteOp::Put(Space::Signatures, key.to_vec(), value));
             }
         }
     }
     let filed = ops.len() as u64;
-    Ok(Exclusive { ops, on_published: Box::new(|| point("generation::filed")), value: filed })
+    Ok(ExclusiveChange { ops, on_published: Box::new(|| point("generation::filed")), value: filed })
 }
 
-/// Puts the pairs of records that are filed.
+/// Stores the pairs of records that the generation contains.
 fn put_pairs(
     disk: &Disk,
     collection: &Collection,
-    (name, generation): (&CollectionName, GenerationId),
+    name: &CollectionName,
+    generation: GenerationId,
     batch: BTreeMap<Seq, Vec<Seq>>,
-) -> Result<Exclusive<()>> {
+) -> Result<ExclusiveChange<()>> {
     collection.check_not_dropped(name)?;
     if !collection.sequencer.lock().generations().contains(&generation) {
         return Err(collection.state().lacks(generation));
@@ -217,12 +231,12 @@ fn put_pairs(
     for (seq, earlier) in batch {
         let key = layout::signature_key(collection.number, generation, seq).to_vec();
         if earlier.is_empty() {
-            ops.push(Op::Delete(Space::Pairs, key));
+            ops.push(WriteOp::Delete(Space::Pairs, key));
         } else if disk.get(&view, Space::Signatures, &key)?.is_some() {
-            ops.push(Op::Put(Space::Pairs, key, keys::encode_pairs(&earlier)));
+            ops.push(WriteOp::Put(Space::Pairs, key, keys::encode_pairs(&earlier)));
         }
     }
-    Ok(Exclusive::written(ops, ()))
+    Ok(ExclusiveChange::written(ops, ()))
 }
 
 #[async_trait]
@@ -234,7 +248,7 @@ impl Generations for EmbeddedStore {
 
     async fn begin_generation(&self, spec: GenerationSpec) -> Result<GenerationState> {
         let guard = self.ddl_guard().await?;
-        let (begun, answer) = self.writable(Reserve::Double)?.begin_generation(spec, guard)?;
+        let (begun, answer) = self.writable(SpaceReserve::Double)?.begin_generation(spec, guard)?;
         self.answered(answer).await.map(|_| begun)
     }
 
@@ -247,7 +261,8 @@ impl Generations for EmbeddedStore {
         let mut batch = batch.into_iter().peekable();
         let mut filed = 0;
         while batch.peek().is_some() {
-            let (mut piece, mut bytes) = (BTreeMap::new(), 0);
+            let mut piece = BTreeMap::new();
+            let mut bytes = 0;
             while bytes < MAX_FILED_BYTES
                 && piece.len() < MAX_FILED
                 && let Some(Filing { id, seq, signed }) = batch.next()
@@ -256,18 +271,19 @@ impl Generations for EmbeddedStore {
                 bytes += value.len();
                 piece.insert(seq, (id, value));
             }
-            let prepare = |shared: &SharedState| {
-                let (collection, name) = (shared.collection(name)?, name.clone());
-                Ok(move |disk: &Disk| file(disk, &collection, (&name, generation), piece))
-            };
-            filed += self.exclusive(Reserve::Double, prepare).await?;
+            let added = self.exclusive(SpaceReserve::Double, |shared: &SharedState| {
+                let collection = shared.collection(name)?;
+                let name = name.clone();
+                Ok(move |disk: &Disk| file(disk, &collection, &name, generation, piece))
+            });
+            filed += added.await?;
         }
         Ok(filed)
     }
 
     async fn complete_generation(&self, name: &CollectionName, generation: GenerationId) -> Result<()> {
         let guard = self.ddl_guard().await?;
-        let begun = self.writable(Reserve::Last)?.complete_generation(name, generation, guard)?;
+        let begun = self.writable(SpaceReserve::Last)?.complete_generation(name, generation, guard)?;
         self.answered_if_begun(begun).await.map(drop)
     }
 
@@ -281,13 +297,13 @@ impl Generations for EmbeddedStore {
 
     async fn complete_pairs(&self, name: &CollectionName, generation: GenerationId) -> Result<()> {
         let guard = self.ddl_guard().await?;
-        let begun = self.writable(Reserve::Last)?.complete_pairs(name, generation, guard)?;
+        let begun = self.writable(SpaceReserve::Last)?.complete_pairs(name, generation, guard)?;
         self.answered_if_begun(begun).await.map(drop)
     }
 
     async fn drop_generation(&self, name: &CollectionName, generation: GenerationId) -> Result<bool> {
         let guard = self.ddl_guard().await?;
-        let begun = self.writable(Reserve::Last)?.drop_generation(name, generation, guard)?;
+        let begun = self.writable(SpaceReserve::Last)?.drop_generation(name, generation, guard)?;
         self.answered_if_begun(begun).await
     }
 
@@ -324,11 +340,12 @@ impl Generations for EmbeddedStore {
             {
                 piece.insert(seq, earlier);
             }
-            let prepare = |shared: &SharedState| {
-                let (collection, name) = (shared.collection(name)?, name.clone());
-                Ok(move |disk: &Disk| put_pairs(disk, &collection, (&name, generation), piece))
-            };
-            self.exclusive::<(), _>(Reserve::Whole, prepare).await?;
+            let put = self.exclusive::<(), _>(SpaceReserve::Whole, |shared: &SharedState| {
+                let collection = shared.collection(name)?;
+                let name = name.clone();
+                Ok(move |disk: &Disk| put_pairs(disk, &collection, &name, generation, piece))
+            });
+            put.await?;
             if pairs.peek().is_none() {
                 return Ok(());
             }

@@ -1,20 +1,21 @@
-//! Examines what is in a directory besides records and index entries: ids, pairs, and what could not be read at all.
+//! Examines ids and pairs in a directory, and reports damages that could not be read.
 
 use super::collection::Collection;
 use super::keys;
 use super::keyspaces::Space;
 use super::layout;
-use super::scan::{Damaged, Damages};
+use super::scan::{DamageKind, Damages};
 use super::shared_state::SharedState;
 use super::store::EmbeddedStore;
 use doppel_store::{CollectionNumber, ExaminationReport, Result, Seq, Store as _, StoreError};
 
-const NAMELESS: &str = "its name and settings cannot be read: damaged on disk; it is named by its number and given the settings of a \
-                        new collection";
-const UNCOUNTED: &str = "how many records it had cannot be read: damaged on disk; those that are there are counted";
+const NAMELESS: &str = "its name and settings cannot be read: damaged on disk; it gets a name from its number and the settings of a new \
+                        collection";
+const UNCOUNTED: &str =
+    "its number of records cannot be read: damaged on disk; the records that can be read are counted";
 
-/// A collection under examination.
-struct Examined<'a> {
+/// A collection that is examined.
+struct ExaminedCollection<'a> {
     shared: &'a SharedState,
     collection: &'a Collection,
     name: String,
@@ -22,27 +23,27 @@ struct Examined<'a> {
 }
 
 impl EmbeddedStore {
-    /// Adds to `report` what is wrong with ids and pairs, and all that was passed over since the store was opened. One pass over
-    /// the records; for a store opened with [`super::EmbeddedOptions::damages`].
+    /// Adds the faults of ids and pairs to `report`, and all damages that were skipped since the store was opened. It reads the
+    /// records once. For a store that was opened with [`super::EmbeddedOptions::damages`].
     ///
     /// # Errors
-    /// When the directory cannot be read at all.
+    /// If the directory cannot be read at all.
     pub async fn examine_rest(&self, report: &mut ExaminationReport) -> Result<()> {
         let shared = self.shared()?;
         for state in self.collections().await? {
             let collection = shared.collection(&state.name)?;
             let name = state.name.to_string();
-            let mut examined = Examined { shared: &shared, collection: &collection, name, report };
+            let mut examined = ExaminedCollection { shared: &shared, collection: &collection, name, report };
             examined.ids()?;
             examined.pairs()?;
         }
         self.report_damages(report)
     }
 
-    /// Adds to `report` all that was passed over since the store was opened.
+    /// Adds all damages that were skipped since the store was opened to `report`.
     ///
     /// # Errors
-    /// When the store is closed.
+    /// If the store is closed.
     pub fn report_damages(&self, report: &mut ExaminationReport) -> Result<()> {
         let shared = self.shared()?;
         let names: Vec<(CollectionNumber, String)> = {
@@ -59,11 +60,11 @@ impl EmbeddedStore {
     }
 }
 
-fn fault(what: Damaged) -> String {
+fn fault(what: DamageKind) -> String {
     match what {
-        Damaged::In(space) => format!("{} cannot be read: damaged on disk", content(space)),
-        Damaged::Name => NAMELESS.into(),
-        Damaged::Count => UNCOUNTED.into(),
+        DamageKind::In(space) => format!("{} cannot be read: damaged on disk", content(space)),
+        DamageKind::Name => NAMELESS.into(),
+        DamageKind::Count => UNCOUNTED.into(),
     }
 }
 
@@ -72,21 +73,22 @@ fn content(space: Space) -> &'static str {
         Space::Meta => "some of the settings",
         Space::Records => "the record",
         Space::Ids => "some of the ids",
-        Space::Signatures => "what is filed",
+        Space::Signatures => "the index entry",
         Space::Decisions => "some of the decisions",
         Space::Tasks => "some of the tasks",
         Space::Pairs => "the list of pairs",
     }
 }
 
-impl Examined<'_> {
+impl ExaminedCollection<'_> {
     fn fault(&mut self, at: String, fault: &str) {
         self.report.faults.push((self.name.clone(), at, fault.to_owned()));
     }
 
-    /// Every record is found by its id, and every id leads to its record.
+    /// Checks that every record is found by its id, and that every id leads to its record.
     fn ids(&mut self) -> Result<()> {
-        let (disk, number) = (&self.shared.disk, self.collection.number);
+        let disk = &self.shared.disk;
+        let number = self.collection.number;
         let view = disk.view();
         let mut own = 0;
         for entry in disk.range(
@@ -112,24 +114,26 @@ impl Examined<'_> {
             }
         }
         if all > own {
-            self.fault("*".to_owned(), &format!("{} ids lead to no record of theirs", all - own));
+            self.fault("*".to_owned(), &format!("{} ids do not lead to their record", all - own));
         }
         Ok(())
     }
 
-    /// Pairs name earlier records.
+    /// Checks that the lists of pairs contain only earlier records.
     fn pairs(&mut self) -> Result<()> {
-        let (disk, number) = (&self.shared.disk, self.collection.number);
+        let disk = &self.shared.disk;
+        let number = self.collection.number;
         let view = disk.view();
         let generations = self.collection.sequencer.lock().generations();
         for generation in generations {
-            let key = |seq| layout::signature_key(number, generation, seq);
-            for entry in disk.range(&view, Space::Pairs, &key(Seq(0)), &key(Seq::MAX)) {
+            let from = layout::signature_key(number, generation, Seq(0));
+            let to = layout::signature_key(number, generation, Seq::MAX);
+            for entry in disk.range(&view, Space::Pairs, &from, &to) {
                 let (at, value) = entry?;
                 let seq = layout::seq_of_key(&at)?;
                 let fault = match keys::decode_pairs(&value) {
                     Ok(earlier) if earlier.iter().all(|other| *other > Seq(0) && *other < seq) => continue,
-                    Ok(_) => "the list of pairs names records that came later",
+                    Ok(_) => "the list of pairs contains later records",
                     Err(StoreError::Internal(_)) => "the list of pairs cannot be read",
                     Err(error) => return Err(error),
                 };

@@ -1,11 +1,11 @@
-//! Reads the journals of the storage engine without opening it: which writes in them are whole.
+//! Reads the journals of the storage engine without opening it, and finds the complete writes.
 //!
-//! The engine drops a journal from the first byte on that it does not understand, as what a crash left of the last write. Whole
-//! writes behind that byte say that it was no crash, since each is synced before the next begins.
+//! The engine drops a journal from the first byte that it does not understand, as the incomplete last write of a crash. Complete
+//! writes behind this byte show that there was no crash, because each write is synced before the next begins.
 //!
-//! A write is, little endian: 1, number of items u32, seqno u64; the items; 3, XXH3 of the items u64, a trailer. An item is 2, kind u8,
-//! compression u8, keyspace u64, length of key u16, of value u32, of value as stored u32, key, value; or 4, keyspace u64. As fjall
-//! 3.1.13 writes them.
+//! A write consists of (little-endian): 1, number of items u32, seqno u64; the items; 3, XXH3 of the items u64, a trailer. An item
+//! is 2, kind u8, compression u8, keyspace u64, length of the key u16, length of the value u32, length of the stored value u32,
+//! key, value; or 4, keyspace u64. This is the format of fjall 3.1.13.
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -15,7 +15,7 @@ const END: u8 = 3;
 const CLEAR: u8 = 4;
 const TRAILER: &[u8] = b"FJL\x03";
 
-/// The bytes of the writes at the front that are whole.
+/// Returns the length in bytes of the complete writes at the beginning.
 pub(super) fn whole(bytes: &[u8]) -> usize {
     let mut end = 0;
     while let Some(length) = write(&bytes[end..]) {
@@ -24,12 +24,12 @@ pub(super) fn whole(bytes: &[u8]) -> usize {
     end
 }
 
-/// Where the next whole write begins, at `from` or behind it.
+/// Returns the offset of the next complete write at or behind `from`.
 pub(super) fn next_whole(bytes: &[u8], from: usize) -> Option<usize> {
     (from..bytes.len()).find(|at| write(&bytes[*at..]).is_some())
 }
 
-/// The length of the write at the front, if it is whole.
+/// Returns the length of the write at the beginning, if it is complete.
 fn write(bytes: &[u8]) -> Option<usize> {
     let (&START, mut rest) = bytes.split_first()? else { return None };
     let count = u32::from_le_bytes(take(&mut rest)?);
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_engine_writes_is_whole_and_what_is_behind_damage_is_found() {
+    fn writes_of_the_engine_are_complete_and_writes_behind_damage_are_found() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let db = fjall::Database::builder(dir.path()).open().expect("a database");
         let spaces =
@@ -91,7 +91,7 @@ mod tests {
         bytes[length / 2] ^= 1;
         let end = whole(&bytes);
         assert!(0 < end && end <= length / 2, "{end}");
-        let next = next_whole(&bytes, end).expect("there are whole ones behind");
+        let next = next_whole(&bytes, end).expect("there are complete writes behind");
         assert!(next > length / 2 && next + whole(&bytes[next..]) == length);
     }
 }

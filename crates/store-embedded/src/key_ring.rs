@@ -1,38 +1,39 @@
-//! Keys of callers: all in memory, one value on disk. Made and revoked some times a year, and changed for what was used lately once a
-//! minute at most.
+//! The keys of callers: all in memory, and one value on disk. They are created and revoked some times a year, and the time of their
+//! last use is stored at most once a minute.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
 use super::disk::Disk;
-use super::exclusive::Exclusive;
-use super::free_space::Reserve;
-use super::keyspaces::{Op, Space};
+use super::exclusive::ExclusiveChange;
+use super::free_space::SpaceReserve;
+use super::keyspaces::{Space, WriteOp};
 use super::layout;
-use super::load::Ring;
+use super::load::SharedKeyRing;
 use super::shared_state::SharedState;
 use super::store::EmbeddedStore;
 use doppel_store::keys::{KeyRing, Keys};
 use doppel_store::{Result, StoreError};
 
-/// The change that puts `ring`. Run by the committer, so `kept` is what there is.
-fn put(kept: &Ring, ring: KeyRing) -> Result<Exclusive<Option<KeyRing>>> {
+/// Returns the change that stores `ring`. The committer runs it, so that `kept` is the current ring.
+fn put(kept: &SharedKeyRing, ring: KeyRing) -> Result<ExclusiveChange<Option<KeyRing>>> {
     if kept.lock().version != ring.version {
-        return Ok(Exclusive::written(Vec::new(), None));
+        return Ok(ExclusiveChange::written(Vec::new(), None));
     }
     let next = KeyRing { version: ring.version + 1, ..ring };
     let value = serde_json::to_vec(&next).map_err(|error| StoreError::Internal(error.to_string()))?;
-    let ops = vec![Op::Put(Space::Meta, layout::KEY_RING.to_vec(), value)];
-    let (kept, stored) = (Arc::clone(kept), next.clone());
-    Ok(Exclusive { ops, on_published: Box::new(move || *kept.lock() = stored), value: Some(next) })
+    let ops = vec![WriteOp::Put(Space::Meta, layout::KEY_RING.to_vec(), value)];
+    let kept = Arc::clone(kept);
+    let stored = next.clone();
+    Ok(ExclusiveChange { ops, on_published: Box::new(move || *kept.lock() = stored), value: Some(next) })
 }
 
-/// What must stay free for the change from `kept` to `ring`: revoking must be possible to the last, and takes no room; new keys and notes
-/// of use are refused like all that adds, and leave what is kept for deletions.
-fn reserve(kept: &KeyRing, ring: &KeyRing) -> Reserve {
+/// Returns the reserve that a change from `kept` to `ring` must leave. Revoking must always be possible, and needs no space; new
+/// keys and times of use are refused like all changes that need space.
+fn reserve(kept: &KeyRing, ring: &KeyRing) -> SpaceReserve {
     let only_revokes = ring.keys.len() < kept.keys.len() && ring.keys.iter().all(|key| kept.keys.contains(key));
-    if only_revokes { Reserve::Last } else { Reserve::Whole }
+    if only_revokes { SpaceReserve::Last } else { SpaceReserve::Whole }
 }
 
 #[async_trait]
@@ -50,10 +51,10 @@ impl Keys for EmbeddedStore {
             }
             reserve(&kept, &ring)
         };
-        let prepare = |shared: &SharedState| {
+        let changed = self.exclusive(reserve, |shared: &SharedState| {
             let kept = Arc::clone(&shared.keys);
             Ok(move |_: &Disk| put(&kept, ring))
-        };
-        self.exclusive(reserve, prepare).await
+        });
+        changed.await
     }
 }

@@ -1,23 +1,24 @@
-//! How generations, pairs, decisions, tasks and document frequencies look on disk. `layout` says the same of records.
+//! The form of generations, pairs, decisions, tasks and document frequencies on disk. `layout` describes records.
 //!
-//! Integers in keys are big-endian. The collection's number leads every key of its own, so that dropping it is deleting ranges.
+//! Integers in keys are big-endian. Every key of a collection contains its number at the same place, so that dropping the
+//! collection deletes ranges.
 //!
 //! | keyspace | key | value |
 //! |---|---|---|
-//! | `meta` | `s/` number u32, generation u32 | statistics the generation was begun with, as given |
-//! | `meta` | `f/` number u32, version u32 | document frequencies of the collection, as given |
+//! | `meta` | `s/` number u32, generation u32 | statistics with which the generation was begun, unchanged |
+//! | `meta` | `f/` number u32, version u32 | document frequencies of the collection, unchanged |
 //! | `meta` | `h/` number u32, change u64 | JSON of the change, see [`LoggedChange`] |
-//! | `meta` | `x/` number u32 | u64: the highest change that is not logged any more |
+//! | `meta` | `x/` number u32 | u64: the highest change that was deleted from the log |
 //! | `meta` | `k/` number u32, name | JSON of the checkpoint |
-//! | `meta` | `g/` number u32, generation u32 | empty: the generation is dropped, its ranges are still to be deleted |
+//! | `meta` | `g/` number u32, generation u32 | empty: the generation is dropped, its ranges must still be deleted |
 //! | `pairs` | number u32, generation u32, seq u64 | see [`encode_pairs`] |
 //! | `decisions` | number u32, 0, lower id, 0, higher id | JSON: the rulings, in order |
-//! | `decisions` | number u32, 1, higher id, 0, lower id | empty: finds the first kind by the higher id |
+//! | `decisions` | number u32, 1, higher id, 0, lower id | empty: a backlink from the higher id to the decision |
 //! | `tasks` | id | JSON of the task |
 //!
-//! Ids hold no control characters, so the 0 between two of them keeps pairs in order of the lower id, then the higher.
+//! Ids contain no control characters, so that the 0 between two ids sorts pairs by the lower id, and then by the higher id.
 
-use super::keyspaces::{Op, Space};
+use super::keyspaces::{Space, WriteOp};
 use super::layout;
 use doppel_core::record::RecordId;
 use doppel_store::changes::LoggedChange;
@@ -34,6 +35,13 @@ const PAIRS: u8 = 1;
 const BY_LOWER: u8 = 0;
 const BY_HIGHER: u8 = 1;
 
+/// The number of a collection and one of its generations, which together are the prefix of keys in `signatures` and `pairs`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct GenerationKey {
+    pub(super) number: CollectionNumber,
+    pub(super) generation: GenerationId,
+}
+
 fn numbered(prefix: &[u8], number: CollectionNumber, of: u32) -> Vec<u8> {
     [prefix, &number.0.to_be_bytes(), &of.to_be_bytes()].concat()
 }
@@ -46,51 +54,50 @@ pub(super) fn generation_tombstone_key(number: CollectionNumber, generation: Gen
     numbered(PREFIX_GENERATION_TOMBSTONE, number, generation.0)
 }
 
-/// Where a version of a collection's document frequencies is.
+/// Returns the key of a version of the document frequencies of a collection.
 pub(super) fn frequencies_key(number: CollectionNumber, version: u32) -> Vec<u8> {
     numbered(PREFIX_FREQUENCIES, number, version)
 }
 
-/// What the keys of all versions begin with.
+/// Returns the prefix of the keys of all versions.
 pub(super) fn frequencies_prefix(number: CollectionNumber) -> Vec<u8> {
     [PREFIX_FREQUENCIES, &number.0.to_be_bytes()].concat()
 }
 
-/// Where a change of a collection is logged.
+/// Returns the key of a logged change of a collection.
 pub(super) fn change_key(number: CollectionNumber, change: Seq) -> Vec<u8> {
     [&changes_prefix(number)[..], &change.0.to_be_bytes()].concat()
 }
 
-/// What the keys of all logged changes begin with.
+/// Returns the prefix of the keys of all logged changes.
 pub(super) fn changes_prefix(number: CollectionNumber) -> Vec<u8> {
     [PREFIX_CHANGES, &number.0.to_be_bytes()].concat()
 }
 
-/// Where the highest change is that is not logged any more.
+/// Returns the key of the highest change that was deleted from the log.
 pub(super) fn forgotten_key(number: CollectionNumber) -> Vec<u8> {
     [PREFIX_FORGOTTEN, &number.0.to_be_bytes()].concat()
 }
 
-/// Where a checkpoint of a collection is.
+/// Returns the key of a checkpoint of a collection.
 pub(super) fn checkpoint_key(number: CollectionNumber, name: &str) -> Vec<u8> {
     [PREFIX_CHECKPOINTS, &number.0.to_be_bytes(), name.as_bytes()].concat()
 }
 
-/// Logs a change of a collection.
-pub(super) fn logged(number: CollectionNumber, change: &LoggedChange) -> Result<Op> {
+/// Returns the operation that logs a change of a collection.
+pub(super) fn logged(number: CollectionNumber, change: &LoggedChange) -> Result<WriteOp> {
     let value = serde_json::to_vec(change).map_err(|error| StoreError::Internal(error.to_string()))?;
-    Ok(Op::Put(Space::Meta, change_key(number, change.number), value))
+    Ok(WriteOp::Put(Space::Meta, change_key(number, change.number), value))
 }
 
-/// The change that is logged at `key`.
+/// Decodes the logged change with this key.
 pub(super) fn decode_change(key: &[u8], value: &[u8]) -> Result<LoggedChange> {
-    let unreadable =
-        |error: serde_json::Error| StoreError::Internal(format!("a change on disk cannot be read: {error}"));
-    let logged: LoggedChange = serde_json::from_slice(value).map_err(unreadable)?;
+    let logged: LoggedChange = serde_json::from_slice(value)
+        .map_err(|error| StoreError::Internal(format!("a change on disk cannot be read: {error}")))?;
     Ok(LoggedChange { number: layout::seq_of_key(key)?, ..logged })
 }
 
-/// What all such keys of a collection begin with.
+/// Returns the prefixes of all these keys of a collection.
 pub(super) fn meta_prefixes(number: CollectionNumber) -> [Vec<u8>; 6] {
     [
         PREFIX_STATISTICS,
@@ -103,7 +110,7 @@ pub(super) fn meta_prefixes(number: CollectionNumber) -> [Vec<u8>; 6] {
     .map(|prefix| [prefix, &number.0.to_be_bytes()].concat())
 }
 
-/// The collection and the generation of a tombstone; `None` for anything else.
+/// Decodes the key of the tombstone of a generation; `None` for other keys.
 pub(super) fn of_tombstone(key: &[u8]) -> Option<(CollectionNumber, GenerationId)> {
     let rest = key.strip_prefix(PREFIX_GENERATION_TOMBSTONE)?;
     let (number, generation) = rest.split_at_checked(4)?;
@@ -113,7 +120,7 @@ pub(super) fn of_tombstone(key: &[u8]) -> Option<(CollectionNumber, GenerationId
     ))
 }
 
-/// What the keys of a generation begin with, in `signatures` and in `pairs`.
+/// Returns the prefix of the keys of a generation in `signatures` and `pairs`.
 pub(super) fn generation_prefix(number: CollectionNumber, generation: GenerationId) -> [u8; 8] {
     let mut key = [0; 8];
     key[..4].copy_from_slice(&number.0.to_be_bytes());
@@ -121,7 +128,7 @@ pub(super) fn generation_prefix(number: CollectionNumber, generation: Generation
     key
 }
 
-/// Version, then the seqs, little endian.
+/// Encodes a list of pairs: the version, then the seqs in little-endian order.
 pub(super) fn encode_pairs(earlier: &[Seq]) -> Vec<u8> {
     std::iter::once(PAIRS).chain(earlier.iter().flat_map(|seq| seq.0.to_le_bytes())).collect()
 }
@@ -129,8 +136,8 @@ pub(super) fn encode_pairs(earlier: &[Seq]) -> Vec<u8> {
 pub(super) fn decode_pairs(bytes: &[u8]) -> Result<Vec<Seq>> {
     match bytes.split_first() {
         Some((&PAIRS, seqs)) if seqs.len() % 8 == 0 => {
-            let word = |chunk: &[u8]| chunk.try_into().map(|bytes| Seq(u64::from_le_bytes(bytes))).unwrap_or_default();
-            Ok(seqs.chunks_exact(8).map(word).collect())
+            let words = seqs.as_chunks::<8>().0.iter();
+            Ok(words.map(|word| Seq(u64::from_le_bytes(*word))).collect())
         }
         Some((version, _)) if *version != PAIRS => Err(StoreError::Internal(format!(
             "pairs have layout {version}, this program knows {PAIRS}; use the program version that wrote them"
@@ -139,12 +146,12 @@ pub(super) fn decode_pairs(bytes: &[u8]) -> Result<Vec<Seq>> {
     }
 }
 
-/// Where the rulings about a pair are.
+/// Returns the key of the rulings about a pair.
 pub(super) fn decision_key(number: CollectionNumber, pair: &RecordPair) -> Vec<u8> {
     pair_key(number, BY_LOWER, pair.a(), pair.b())
 }
 
-/// What leads to them from the higher id.
+/// Returns the key that leads to the rulings from the higher id.
 pub(super) fn decision_backlink(number: CollectionNumber, pair: &RecordPair) -> Vec<u8> {
     pair_key(number, BY_HIGHER, pair.b(), pair.a())
 }
@@ -153,25 +160,27 @@ fn pair_key(number: CollectionNumber, kind: u8, first: &RecordId, second: &Recor
     [&number.0.to_be_bytes()[..], &[kind], first.as_str().as_bytes(), &[0], second.as_str().as_bytes()].concat()
 }
 
-/// From the first decision of a collection to behind the last.
+/// Returns the range of the keys of all decisions of a collection.
 pub(super) fn all_decisions(number: CollectionNumber) -> [Vec<u8>; 2] {
     [BY_LOWER, BY_HIGHER].map(|kind| [&number.0.to_be_bytes()[..], &[kind]].concat())
 }
 
-/// What the keys begin with of decisions in which `id` is the lower one, and of backlinks in which it is the higher one.
+/// Returns the prefixes of the keys of decisions with `id` as the lower id, and of backlinks with `id` as the higher id.
 pub(super) fn decisions_naming(number: CollectionNumber, id: &RecordId) -> [Vec<u8>; 2] {
-    let prefix = |kind| [&number.0.to_be_bytes()[..], &[kind], id.as_str().as_bytes(), &[0]].concat();
-    [prefix(BY_LOWER), prefix(BY_HIGHER)]
+    [BY_LOWER, BY_HIGHER].map(|kind| [&number.0.to_be_bytes()[..], &[kind], id.as_str().as_bytes(), &[0]].concat())
 }
 
-/// The pair that a key of `decisions`, of either kind, is about.
+/// Returns the pair of a key in `decisions`, of either kind.
 pub(super) fn pair_of_key(key: &[u8]) -> Result<RecordPair> {
     let ids = key.get(5..).unwrap_or_default();
     let (first, second) =
         ids.iter().position(|byte| *byte == 0).map_or((ids, &[][..]), |at| (&ids[..at], &ids[at + 1..]));
-    let id = |bytes| std::str::from_utf8(bytes).ok().and_then(|text| RecordId::new(text).ok());
-    let pair = id(first).zip(id(second)).and_then(|(one, other)| RecordPair::new(one, other));
+    let pair = id_of(first).zip(id_of(second)).and_then(|(one, other)| RecordPair::new(one, other));
     pair.ok_or_else(|| damaged("decision's key"))
+}
+
+fn id_of(bytes: &[u8]) -> Option<RecordId> {
+    std::str::from_utf8(bytes).ok().and_then(|text| RecordId::new(text).ok())
 }
 
 pub(super) fn encode_rulings(rulings: &[Ruling]) -> Result<Vec<u8>> {
@@ -197,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_pairs_are_in_the_order_of_pairs_and_lead_back_to_them() {
+    fn keys_have_the_order_of_pairs_and_decode_to_them() {
         let mut pairs = [pair("a", "b"), pair("a", "编"), pair("a b", "c"), pair("ab", "b"), pair("b", "c")];
         pairs.sort();
         let keys: Vec<_> = pairs.iter().map(|pair| decision_key(OURS, pair)).collect();
@@ -213,8 +222,6 @@ mod tests {
 
     #[test]
     fn the_prefixes_of_a_collection_cover_its_own_keys_in_meta_and_no_others() {
-        let covered =
-            |number, key: &[u8]| meta_prefixes(number).iter().filter(|prefix| key.starts_with(prefix)).count();
         for key in [
             statistics_key(OURS, GenerationId(1)),
             generation_tombstone_key(OURS, GenerationId(1)),
@@ -222,8 +229,8 @@ mod tests {
             checkpoint_key(OURS, "来信库"),
         ] {
             assert_eq!(
-                (covered(OURS, &key), covered(CollectionNumber(6), &key), covered(CollectionNumber(8), &key)),
-                (1, 0, 0)
+                [OURS, CollectionNumber(6), CollectionNumber(8)].map(|number| matching_prefixes(number, &key)),
+                [1, 0, 0]
             );
         }
         let all = frequencies_prefix(OURS);
@@ -234,8 +241,12 @@ mod tests {
         assert!(frequencies_key(OURS, 255) < frequencies_key(OURS, 256));
     }
 
+    fn matching_prefixes(number: CollectionNumber, key: &[u8]) -> usize {
+        meta_prefixes(number).iter().filter(|prefix| key.starts_with(prefix)).count()
+    }
+
     #[test]
-    fn lists_of_pairs_come_back_and_damaged_ones_are_said_to_be() {
+    fn lists_of_pairs_decode_to_themselves_and_damaged_lists_are_errors() {
         assert_eq!(decode_pairs(&encode_pairs(&[Seq(3), Seq::MAX])).expect("a list"), [Seq(3), Seq::MAX]);
         assert!(decode_pairs(&encode_pairs(&[])).expect("a list").is_empty());
         assert!(decode_pairs(&[]).is_err() && decode_pairs(&[1, 2, 3]).is_err());

@@ -1,6 +1,6 @@
 //! The keyspaces of the database, and changes of their keys.
 
-/// The keyspaces.
+/// A keyspace of the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Space {
     Meta,
@@ -12,21 +12,21 @@ pub(super) enum Space {
     Pairs,
 }
 
-/// All of them.
+/// All keyspaces.
 pub(super) const ALL: [Space; 7] =
     [Space::Meta, Space::Records, Space::Ids, Space::Signatures, Space::Decisions, Space::Tasks, Space::Pairs];
 
-/// Their names, in the same order.
+/// The names of the keyspaces, in the same order.
 pub(super) const NAMES: [&str; 7] = ["meta", "records", "ids", "signatures", "decisions", "tasks", "pairs"];
 
-/// One change of one key.
+/// A change of one key.
 #[derive(Debug)]
-pub(super) enum Op {
+pub(super) enum WriteOp {
     Put(Space, Vec<u8>, Vec<u8>),
     Delete(Space, Vec<u8>),
 }
 
-impl Op {
+impl WriteOp {
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Put(_, key, value) => key.len() + value.len(),

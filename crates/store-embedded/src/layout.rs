@@ -1,21 +1,21 @@
-//! How keys and values look on disk. The only file that knows.
+//! The form of keys and values on disk. No other module depends on it.
 //!
-//! All integers in keys are big-endian, so that byte order is number order; in values they are little-endian.
+//! All integers in keys are big-endian, so that the order of bytes is the order of numbers; integers in values are little-endian.
 //!
 //! | keyspace | key | value |
 //! |---|---|---|
 //! | `meta` | `format` | u32: [`FORMAT`] |
 //! | `meta` | `next` | u32: the next collection number |
-//! | `meta` | `keys` | JSON of the key ring; earlier programs leave it as it is |
+//! | `meta` | `keys` | JSON of the key ring; earlier programs do not change it |
 //! | `meta` | `c/` name | JSON of [`CollectionEntry`] |
-//! | `meta` | `n/` number u32 | next seq u64, live records u64 |
-//! | `meta` | `t/` number u32 | empty: the collection is dropped, its ranges are still to be deleted |
+//! | `meta` | `n/` number u32 | next seq u64, number of records u64 |
+//! | `meta` | `t/` number u32 | empty: the collection is dropped, its ranges must still be deleted |
 //! | `records` | number u32, seq u64 | see [`encode_record`] |
 //! | `ids` | number u32, id | seq u64 |
 //! | `signatures` | number u32, generation u32, seq u64 | see [`encode_entry`] |
 //!
-//! Generations, pairs, decisions, tasks and document frequencies are in `keys`. Values of `records` and `signatures` begin with a
-//! version byte, so that a later version can read what this one wrote without rewriting it.
+//! `keys` describes generations, pairs, decisions, tasks and document frequencies. Values of `records` and `signatures` begin with
+//! a version byte, so that a later version of the program can read old values without rewriting them.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -31,21 +31,22 @@ use doppel_core::verdict::{Fingerprint, Verdict};
 use doppel_store::content::Content;
 use doppel_store::{CollectionNumber, CollectionState, GenerationId, Result, Seq, StoreError, StoredRecord};
 
-/// Version of the whole directory. Raised when an older program could misread it.
+/// The version of the directory format. It is raised if an older program could misread the directory.
 pub(super) const FORMAT: u32 = 3;
-/// The format before changes were logged. A program that knows no more would not log its own, so that opening such a directory makes
-/// it one of [`FORMAT`].
+/// The format without a log of changes. An older program would not log its changes, so that opening such a directory converts it to
+/// [`FORMAT`].
 pub(super) const FORMAT_WITHOUT_CHANGES: u32 = 2;
-/// The format before there were generations, pairs, decisions and tasks. A program that knows no more would leave them behind
-/// when it changes records, so that opening such a directory makes it one of [`FORMAT`].
+/// The format without generations, pairs, decisions and tasks. An older program would not update them with the records, so that
+/// opening such a directory converts it to [`FORMAT`].
 pub(super) const FORMAT_RECORDS_ONLY: u32 = 1;
 const RECORD: u8 = 2;
-/// The same with hashes in place of a row. Written only where no text is kept: an earlier program refuses such a collection as a whole.
+/// The layout of a record with hashes instead of a row. It is written only in collections that keep no texts; an earlier program
+/// refuses such a collection as a whole.
 const RECORD_WITHOUT_TEXT: u8 = 3;
-/// The layout before: it did not say whose the digest is. Still read.
+/// The previous layout of records, which did not contain the generation of the digest. It can still be read.
 const RECORD_BARE_DIGEST: u8 = 1;
 const ENTRY: u8 = 2;
-/// The layout before: its counts were u16, too narrow for a channel that keeps many keys. Still read.
+/// The previous layout of entries, whose counts had only 16 bits, too few for a channel with many keys. It can still be read.
 const ENTRY_SHORT_COUNTS: u8 = 1;
 
 pub(super) const KEY_FORMAT: &[u8] = b"format";
@@ -55,19 +56,19 @@ pub(super) const PREFIX_COLLECTION: &[u8] = b"c/";
 pub(super) const PREFIX_TOMBSTONE: &[u8] = b"t/";
 const PREFIX_NUMBERS: &[u8] = b"n/";
 
-/// A collection in `meta`.
+/// The entry of a collection in `meta`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct CollectionEntry {
-    /// Names its key ranges; never used twice.
+    /// The prefix of its keys. A number is never used twice.
     pub(super) number: CollectionNumber,
-    /// The number of the next generation, never used before; 0 where only the live one was ever begun.
+    /// The number of the next generation, which was never used before; 0 if only the live generation was ever begun.
     #[serde(default)]
     pub(super) next_generation: GenerationId,
     pub(super) state: CollectionState,
 }
 
 impl CollectionEntry {
-    /// The number of the next generation.
+    /// Returns the number of the next generation.
     pub(super) fn next_generation(&self) -> GenerationId {
         let highest =
             self.state.others.iter().map(|other| other.id).max().unwrap_or(GenerationId(0)).max(self.state.generation);
@@ -75,13 +76,13 @@ impl CollectionEntry {
     }
 }
 
-/// What the index and a removal need of a record.
+/// The data of a record that the index and a removal need.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct IndexEntry {
     pub(super) digest_key: u64,
     pub(super) fingerprint: Option<Fingerprint>,
     pub(super) keys: Vec<PostingKey>,
-    /// Stored only where the judge asks for them; the keys alone rebuild the index.
+    /// Stored only if the judge needs signatures. The keys alone are sufficient to rebuild the index.
     pub(super) signatures: Vec<Option<Signature>>,
 }
 
@@ -97,7 +98,7 @@ impl IndexEntry {
     }
 }
 
-/// The collection whose key it is, among keys that begin with its number; `None` where it is cut off.
+/// Returns the number of the collection in a key that begins with a number; `None` if the key is too short.
 pub(super) fn number_of_key(key: &[u8]) -> Option<CollectionNumber> {
     key.first_chunk().map(|number| CollectionNumber(u32::from_be_bytes(*number)))
 }
@@ -133,7 +134,7 @@ pub(super) fn signature_key(number: CollectionNumber, generation: GenerationId, 
     key
 }
 
-/// The seq at the end of a key of `records` or `signatures`.
+/// Returns the seq at the end of a key of `records` or `signatures`.
 pub(super) fn seq_of_key(key: &[u8]) -> Result<Seq> {
     let tail = key.len().checked_sub(8).map(|at| &key[at..]);
     tail.and_then(|bytes| bytes.try_into().ok())
@@ -149,24 +150,25 @@ pub(super) fn encode_numbers(next_seq: Seq, count: u64) -> [u8; 16] {
 }
 
 pub(super) fn decode_numbers(bytes: &[u8]) -> Result<(Seq, u64)> {
-    let mut reader = Reader(bytes, "collection numbers");
+    let mut reader = ValueReader(bytes, "collection numbers");
     Ok((Seq(reader.u64()?), reader.u64()?))
 }
 
 pub(super) fn decode_u32(bytes: &[u8], what: &'static str) -> Result<u32> {
-    Reader(bytes, what).u32()
+    ValueReader(bytes, what).u32()
 }
 
 pub(super) fn decode_seq(bytes: &[u8]) -> Result<Seq> {
-    Reader(bytes, "id").u64().map(Seq)
+    ValueReader(bytes, "id").u64().map(Seq)
 }
 
-/// Version, digest (32 bytes), the generation whose digest it is (u32), seq of `duplicate_of` (0: none), id (u16 length), time (u16
-/// length), verdict as JSON (u32 length), then to the end the row; in a record without text ([`RECORD_WITHOUT_TEXT`]) the JSON of its
-/// [`ContentHashes`](doppel_store::content::ContentHashes).
+/// Encodes a record: version, digest (32 bytes), the generation of the digest (u32), seq of `duplicate_of` (0: none), id (u16
+/// length), time (u16 length), verdict as JSON (u32 length), then the row. A record without text ([`RECORD_WITHOUT_TEXT`]) ends
+/// with the JSON of its [`ContentHashes`](doppel_store::content::ContentHashes) instead.
 pub(super) fn encode_record(record: &StoredRecord) -> Result<Vec<u8>> {
     let verdict = serde_json::to_vec(&record.verdict).map_err(|error| StoreError::Internal(error.to_string()))?;
-    let (id, time) = (record.id.as_str().as_bytes(), record.stored_at.as_bytes());
+    let id = record.id.as_str().as_bytes();
+    let time = record.stored_at.as_bytes();
     let (version, content) = match &record.content {
         Content::Row(row) => (RECORD, Cow::Borrowed(row.as_bytes())),
         Content::Hashes(hashes) => {
@@ -189,10 +191,10 @@ pub(super) fn encode_record(record: &StoredRecord) -> Result<Vec<u8>> {
     Ok(value)
 }
 
-/// Reads a record. For a candidate (`with_verdict` false) the verdict, which no judge reads, is left blank: parsing it
-/// would cost more than everything else.
+/// Decodes a record. Without `with_verdict`, the verdict is blank: judges do not read it, and parsing it would cost more than
+/// everything else.
 pub(super) fn decode_record(seq: Seq, bytes: &[u8], with_verdict: bool) -> Result<StoredRecord> {
-    let mut reader = Reader(bytes, "record");
+    let mut reader = ValueReader(bytes, "record");
     let (bare_digest, has_text) = match reader.u8()? {
         RECORD => (false, true),
         RECORD_WITHOUT_TEXT => (false, false),
@@ -200,7 +202,7 @@ pub(super) fn decode_record(seq: Seq, bytes: &[u8], with_verdict: bool) -> Resul
         version => return Err(reader.unknown(version, RECORD_WITHOUT_TEXT)),
     };
     let digest = Digest(reader.take(32)?.try_into().map_err(|_| damaged("record"))?);
-    // The verdict does not say it: an update since may have been under another generation.
+    // The verdict does not contain the generation of the digest, because a later update may have used another generation.
     let digest_generation = GenerationId(if bare_digest { 0 } else { reader.u32()? });
     let duplicate_of_seq = Some(Seq(reader.u64()?)).filter(|seq| *seq != Seq(0));
     let length = usize::from(reader.u16()?);
@@ -221,10 +223,11 @@ pub(super) fn decode_record(seq: Seq, bytes: &[u8], with_verdict: bool) -> Resul
 const HAS_FINGERPRINT: u8 = 1;
 const HAS_SIGNATURES: u8 = 2;
 
-/// Version, flags, digest key, fingerprint if any, number of keys (u32), the keys as runs of one channel (channel u8,
-/// length u32, the keys), then signatures if flagged: number u8, each a tag (0 none, 1 fingerprint, 2 hashes with
-/// u32 length) and its words; higher tags as `schemes::encoding` writes them. 8 bytes a key: they are hashes, nothing compresses
-/// them. The keys, not what they were derived from, so that opening needs no profile and no hashing.
+/// Encodes an index entry: version, flags, digest key, fingerprint if there is one, number of keys (u32), the keys as runs of one
+/// channel (channel u8, length u32, the keys), then signatures if the flag is set: number u8, each with a tag (0 none, 1
+/// fingerprint, 2 hashes with u32 length) and its words; higher tags as `schemes::encoding` writes them. A key needs 8 bytes: keys
+/// are hashes and cannot be compressed. The keys are stored instead of their sources, so that opening needs no profile and no
+/// hashing.
 pub(super) fn encode_entry(entry: &IndexEntry) -> Vec<u8> {
     let mut value = Vec::with_capacity(24 + entry.keys.len() * 8);
     let mut flags = 0;
@@ -266,10 +269,10 @@ fn encode_signatures(signatures: &[Option<Signature>], value: &mut Vec<u8>) {
     }
 }
 
-/// `None` when the value is damaged: that concerns one record, and the others can still be served. A layout of a later
-/// version is an error: there, nothing can be said about any record.
+/// Decodes an index entry. Returns `None` if the value is damaged, because this concerns only one record. A layout of a later
+/// version is an error, because it concerns all records.
 pub(super) fn decode_entry(bytes: &[u8]) -> Result<Option<IndexEntry>> {
-    let mut reader = Reader(bytes, "signature");
+    let mut reader = ValueReader(bytes, "signature");
     match reader.u8() {
         Ok(version @ (ENTRY | ENTRY_SHORT_COUNTS)) => Ok(read_entry(reader, version == ENTRY_SHORT_COUNTS).ok()),
         Ok(version) => Err(reader.unknown(version, ENTRY)),
@@ -277,32 +280,29 @@ pub(super) fn decode_entry(bytes: &[u8]) -> Result<Option<IndexEntry>> {
     }
 }
 
-fn read_entry(mut reader: Reader<'_>, short_counts: bool) -> Result<IndexEntry> {
-    let count = |reader: &mut Reader<'_>| {
-        if short_counts { reader.u16().map(usize::from) } else { reader.u32().map(|count| count as usize) }
-    };
+fn read_entry(mut reader: ValueReader<'_>, short_counts: bool) -> Result<IndexEntry> {
     let flags = reader.u8()?;
     let digest_key = reader.u64()?;
     let fingerprint = if flags & HAS_FINGERPRINT == 0 { None } else { Some(Fingerprint(reader.u64()?)) };
-    let total = count(&mut reader)?;
-    // A damaged count must not ask for memory that the value cannot fill.
+    let total = reader.count(short_counts)?;
+    // A damaged count must not allocate more memory than the value can fill.
     let mut keys = Vec::with_capacity(total.min(reader.0.len() / 8));
     while keys.len() < total {
         let channel = ChannelPosition(reader.u8()?);
-        let length = count(&mut reader)?;
+        let length = reader.count(short_counts)?;
         for _ in 0..length {
             keys.push(PostingKey { channel, key: reader.u64()? });
         }
     }
     let signatures = if flags & HAS_SIGNATURES == 0 { Vec::new() } else { decode_signatures(&mut reader)? };
-    // Something left over means that a count was wrong.
+    // Remaining bytes mean that a count was wrong.
     if keys.len() != total || !reader.0.is_empty() {
         return Err(damaged("signature"));
     }
     Ok(IndexEntry { digest_key, fingerprint, keys, signatures })
 }
 
-fn decode_signatures(reader: &mut Reader<'_>) -> Result<Vec<Option<Signature>>> {
+fn decode_signatures(reader: &mut ValueReader<'_>) -> Result<Vec<Option<Signature>>> {
     let count = reader.u8()?;
     let mut signatures = Vec::with_capacity(usize::from(count));
     for _ in 0..count {
@@ -325,10 +325,10 @@ fn decode_signatures(reader: &mut Reader<'_>) -> Result<Vec<Option<Signature>>> 
     Ok(signatures)
 }
 
-/// Takes values off the front; every shortage is an error, so that damaged data cannot panic.
-struct Reader<'a>(&'a [u8], &'static str);
+/// Reads values from the beginning of bytes. Missing bytes are an error, so that damaged data cannot cause a panic.
+struct ValueReader<'a>(&'a [u8], &'static str);
 
-impl<'a> Reader<'a> {
+impl<'a> ValueReader<'a> {
     fn take(&mut self, count: usize) -> Result<&'a [u8]> {
         let (head, tail) = self.0.split_at_checked(count).ok_or_else(|| damaged(self.1))?;
         self.0 = tail;
@@ -355,6 +355,11 @@ impl<'a> Reader<'a> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
+    /// Reads a count, which has 16 bits in an old layout and 32 bits otherwise.
+    fn count(&mut self, is_short: bool) -> Result<usize> {
+        if is_short { self.u16().map(usize::from) } else { self.u32().map(|count| count as usize) }
+    }
+
     fn text(&mut self, length: usize) -> Result<&'a str> {
         std::str::from_utf8(self.take(length)?).map_err(|_| damaged(self.1))
     }
@@ -379,11 +384,11 @@ mod tests {
     use doppel_store::content::{ContentHashes, KeyedHash};
 
     fn entry() -> IndexEntry {
-        let key = |channel, key| PostingKey { channel: ChannelPosition(channel), key };
+        let keys = [(1, 4), (1, 5), (2, 6)];
         IndexEntry {
             digest_key: 0x0102,
             fingerprint: Some(Fingerprint(3)),
-            keys: vec![key(1, 4), key(1, 5), key(2, 6)],
+            keys: keys.map(|(channel, key)| PostingKey { channel: ChannelPosition(channel), key }).to_vec(),
             signatures: vec![
                 None,
                 Some(Signature::Hashes([7, 8].into())),
@@ -411,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_encoded_is_decoded_again() {
+    fn encoded_values_decode_to_themselves() {
         assert_eq!(decode_entry(&encode_entry(&entry())).expect("a known layout"), Some(entry()));
         let bare = IndexEntry { digest_key: 1, fingerprint: None, keys: Vec::new(), signatures: Vec::new() };
         assert_eq!(decode_entry(&encode_entry(&bare)).expect("a known layout"), Some(bare));
@@ -429,16 +434,17 @@ mod tests {
     #[test]
     fn the_layout_of_an_index_entry_is_fixed() {
         let plain = IndexEntry { signatures: Vec::new(), keys: entry().keys[..1].to_vec(), ..entry() };
-        let words = |word: u64| word.to_le_bytes();
-        let expected = [&[2, 1][..], &words(0x0102), &words(3), &[1, 0, 0, 0, 1, 1, 0, 0, 0], &words(4)].concat();
+        let head = [&0x0102_u64.to_le_bytes()[..], &3_u64.to_le_bytes()].concat();
+        let key = 4_u64.to_le_bytes();
+        let expected = [&[2, 1][..], &head[..], &[1, 0, 0, 0, 1, 1, 0, 0, 0], &key].concat();
         assert_eq!(encode_entry(&plain), expected);
-        let before = [&[1, 1][..], &words(0x0102), &words(3), &[1, 0, 1, 1, 0], &words(4)].concat();
-        assert_eq!(decode_entry(&before).expect("a known layout"), Some(plain), "the layout before is still read");
-        assert!(decode_entry(&[3, 0]).is_err(), "a later one is not guessed at");
+        let before = [&[1, 1][..], &head[..], &[1, 0, 1, 1, 0], &key].concat();
+        assert_eq!(decode_entry(&before).expect("a known layout"), Some(plain), "the previous layout is still read");
+        assert!(decode_entry(&[3, 0]).is_err(), "a later layout is an error");
     }
 
     #[test]
-    fn a_record_of_the_layout_before_is_still_read() {
+    fn a_record_of_the_previous_layout_is_still_read() {
         let value = encode_record(&record()).expect("a value");
         let before = [&[1][..], &value[1..33], &value[37..]].concat();
         let decoded = decode_record(Seq(5), &before, true).expect("a record");
@@ -447,11 +453,11 @@ mod tests {
             format!("{:?}", StoredRecord { digest_generation: GenerationId(0), ..record() })
         );
         let later = [&[4][..], &value[1..]].concat();
-        assert!(decode_record(Seq(5), &later, true).is_err(), "a later one is not guessed at");
+        assert!(decode_record(Seq(5), &later, true).is_err(), "a later layout is an error");
     }
 
     #[test]
-    fn as_many_keys_as_the_settings_allow_come_back() {
+    fn an_entry_with_the_largest_number_of_keys_decodes_to_itself() {
         let keys = (0..8u8)
             .flat_map(|channel| (0..=65_536u64).map(move |key| PostingKey { channel: ChannelPosition(channel), key }));
         let entry = IndexEntry { keys: keys.collect(), ..entry() };
@@ -459,14 +465,17 @@ mod tests {
     }
 
     #[test]
-    fn a_value_cut_short_or_too_long_is_damaged_and_never_a_panic() {
+    fn a_value_that_is_too_short_or_too_long_is_damaged_and_causes_no_panic() {
         let value = encode_entry(&entry());
-        let damaged = |value: &[u8]| decode_entry(value).expect("a known layout").is_none();
-        assert!((0..value.len()).all(|end| damaged(&value[..end])));
-        assert!(damaged(&[&value[..], &[0]].concat()));
+        assert!((0..value.len()).all(|end| is_damaged_entry(&value[..end])));
+        assert!(is_damaged_entry(&[&value[..], &[0]].concat()));
         let value = encode_record(&record()).expect("a value");
         let row = record().content.bytes();
         assert!((0..value.len() - row).all(|end| decode_record(Seq(5), &value[..end], true).is_err()));
+    }
+
+    fn is_damaged_entry(value: &[u8]) -> bool {
+        decode_entry(value).expect("a known layout").is_none()
     }
 
     #[test]

@@ -1,34 +1,34 @@
 //! The embedded store: one directory, one process, no server.
 //!
-//! **What is kept where.** Records and signatures are in one fjall database (`disk`; `layout` and `keys` say how they look), the
-//! index of each live generation in memory, rebuilt when the directory is opened (`load`). Standby generations are on disk only
+//! **Data.** Records and signatures are in one fjall database (`disk`; `layout` and `keys` describe their form). The index of each
+//! live generation is in memory, and is rebuilt when the directory is opened (`load`). Standby generations are on disk only
 //! (`generations`).
 //!
-//! **A change** of a record passes a pipeline (`pipeline`; `change_record` runs it): the sequencer gives it a position and its
-//! candidates (`sequencer`), the caller's thread judges them (`judging`), the committer thread writes what is ready as one synced
-//! batch (`committer`, `batch`). Many are judged at once, but the changes of a collection are committed strictly in the order of
-//! their positions: one that takes long to judge holds up those behind it, and what a query may read is bounded for that reason.
-//! Collections do not wait for each other, but for the sync they share. Changes of one id happen in the order of their calls
-//! (`claims`). A change that reads before it writes has a batch of its own (`exclusive`): decisions, tasks, filing.
+//! **A change** of a record passes a pipeline (`pipeline`; `change_record` runs it): the sequencer assigns a position and the
+//! candidates (`sequencer`), the thread of the caller judges the candidates (`judging`), the committer thread writes all ready
+//! changes as one synced batch (`committer`, `batch`). Many changes are judged at the same time, but the changes of a collection
+//! are committed strictly in the order of their positions. A change that takes long to judge delays later changes; therefore, the
+//! number of bytes that a query may read is bounded. Collections do not wait for each other, except for the common sync. Changes of
+//! one id happen in the order of their calls (`claims`). A change that reads before it writes is in a separate batch (`exclusive`):
+//! decisions, tasks, filling a generation.
 //!
-//! **Lookups** see what is published, and only that (`find`). A generation goes live between two batches (`activate`).
+//! **Lookups** see exactly the published records (`find`). A generation becomes live between two batches (`activate`).
 //!
-//! **Damage** is noticed before a directory is opened (`inspect`, `manifest`); what cannot be read can be passed over and reported
-//! (`scan`, `health`), collections whose name is damaged found by their numbers (`recovered_collections`), and what can be read, copied
-//! (`salvage`). A snapshot reads the published state, all keyspaces at one moment (`state_reader`); what was read becomes a directory
-//! again (`restore`).
+//! **Damage** is found before a directory is opened (`inspect`, `manifest`). A store can skip and report damages (`scan`,
+//! `health`), find collections with a damaged name by their numbers (`recovered_collections`), and copy the readable data
+//! (`salvage`). A snapshot reads the published state, all keyspaces at one moment (`state_reader`); `restore` makes a directory
+//! from it.
 //!
 //! **Failures.** After a failed commit, or a failed thread of the storage engine, the open database (`shared_state`) is dropped and
-//! opened again in the background (`reopen`). Until then writes answer [`StoreError::Unavailable`], and lookups go on against the
-//! last published state, but for the seconds of the opening itself. A commit that neither fails nor ends is noticed
-//! (`write_watchdog`): nobody waits for it for ever. A volume that runs full refuses writes before it stops the engine
-//! (`free_space`).
+//! opened again in the background (`reopen`). Until then, writes return [`StoreError::Unavailable`], and lookups use the last
+//! published state, except for the seconds of the opening. `write_watchdog` notices a commit that neither fails nor ends, so that
+//! no one waits for ever. If the volume becomes full, writes are refused before the engine stops (`free_space`).
 //!
-//! **Limits**: [`MAX_PENDING`] changes at once, further ones wait; 2^31 records a generation. A judge is asked with a record whose
-//! verdict is blank, and gets signatures only if it asked for them when the candidate was registered.
+//! **Limits**: [`MAX_PENDING`] changes at the same time, further changes wait; 2^31 records in a generation. A judge gets
+//! candidates with blank verdicts, and gets signatures only if it needed them when the candidate was registered.
 //!
-//! Imports between these files have no circle: types first, then disk, pipeline, `shared_state`, `store`, and what implements the
-//! store's traits on top. Failpoints for tests are listed in `failpoints`.
+//! Imports between these files have no cycle: types first, then disk, pipeline, `shared_state`, `store`, and the implementations of
+//! the traits. `failpoints` lists the failpoints for tests.
 //!
 //! [`StoreError::Unavailable`]: doppel_store::StoreError::Unavailable
 

@@ -1,11 +1,11 @@
-//! Rebuilds the in-memory indexes from the `signatures` keyspace when a directory is opened, on all cores, in bounded memory.
+//! Rebuilds the indexes in memory from the keyspace `signatures` when a directory is opened, on all cores and with bounded memory.
 //!
-//! The seqs of a collection are cut into short ranges, which the threads take by turns: each reads and decodes its own, and the
-//! index receives them in seq order, because its slots ascend with seqs. A thread is ahead by at most [`AHEAD`] pieces of
-//! [`PIECE_BYTES`], whatever the size of the collection.
+//! The seqs of a collection are divided into short ranges, which the threads take in turn: each thread reads and decodes its
+//! ranges, and the index receives the entries in the order of seqs, because its slots ascend with seqs. A thread is ahead by at
+//! most [`AHEAD`] pieces of [`PIECE_BYTES`], for any size of the collection.
 //!
-//! A record whose index entry is damaged is left out, counted and named in the log by its seq: no lookup finds it until it is
-//! registered again, which files it anew, and everything else is served.
+//! A record whose index entry is damaged is omitted, counted, and logged with its seq. Lookups do not find it until it is
+//! registered again, which writes a new entry; all other records are served.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,6 +19,7 @@ use super::collection::Collection;
 use super::disk::Disk;
 use super::errors::unavailable;
 use super::generation::Generation;
+use super::keys::GenerationKey;
 use super::keyspaces::Space;
 use super::layout::{self, CollectionEntry, IndexEntry};
 use super::options::{EmbeddedOptions, LoadProgress};
@@ -29,19 +30,18 @@ use doppel_store::keys::KeyRing;
 use doppel_store::tasks::TaskState;
 use doppel_store::{CollectionNumber, GenerationId, Result, Seq, StoreError};
 
-/// Seqs in a range: a few megabytes of usual records.
+/// Number of seqs in a range: a few megabytes of typical records.
 const RANGE: u64 = 16_384;
-/// A piece is sent when it has this many bytes of keys, or at the end of a range.
+/// Number of bytes of keys after which a piece is sent. A piece is also sent at the end of a range.
 const PIECE_BYTES: usize = 4 << 20;
-/// Pieces of each thread that wait to be received.
+/// Largest number of pieces of each thread that wait to be received.
 const AHEAD: usize = 2;
-/// Damaged entries of a collection that are named in the log; the others are only counted.
+/// Largest number of damaged entries of a collection that are logged; further ones are only counted.
 const NAMED: u64 = 20;
 
-/// All tasks that are published, by id.
+/// All published tasks, by id.
 pub(super) type TaskList = Arc<Mutex<BTreeMap<String, TaskState>>>;
 
-/// Reads all tasks.
 pub(super) fn tasks(disk: &Disk) -> Result<TaskList> {
     let mut tasks = BTreeMap::new();
     for entry in disk.prefix(&disk.view(), Space::Tasks, &[]) {
@@ -54,19 +54,20 @@ pub(super) fn tasks(disk: &Disk) -> Result<TaskList> {
     Ok(Arc::new(Mutex::new(tasks)))
 }
 
-/// The keys of callers that are published.
-pub(super) type Ring = Arc<Mutex<KeyRing>>;
+/// The published keys of callers.
+pub(super) type SharedKeyRing = Arc<Mutex<KeyRing>>;
 
-/// Reads the keys of callers.
-pub(super) fn key_ring(disk: &Disk) -> Result<Ring> {
-    let Some(value) = disk.get(&disk.view(), Space::Meta, layout::KEY_RING)? else { return Ok(Ring::default()) };
+pub(super) fn key_ring(disk: &Disk) -> Result<SharedKeyRing> {
+    let Some(value) = disk.get(&disk.view(), Space::Meta, layout::KEY_RING)? else {
+        return Ok(SharedKeyRing::default());
+    };
     let ring = serde_json::from_slice(&value)
         .map_err(|error| StoreError::Internal(format!("the keys of callers on disk cannot be read: {error}")));
     let ring = disk.tolerate((Space::Meta, CollectionNumber::default(), Seq(0)), ring)?;
     Ok(Arc::new(Mutex::new(ring.unwrap_or_default())))
 }
 
-/// All collections with their indexes.
+/// Reads all collections and builds their indexes.
 pub(super) fn collections(disk: &Disk, options: &EmbeddedOptions) -> Result<BTreeMap<CollectionName, Arc<Collection>>> {
     let view = disk.view();
     let mut entries = Vec::new();
@@ -89,7 +90,7 @@ pub(super) fn collections(disk: &Disk, options: &EmbeddedOptions) -> Result<BTre
     let mut collections = BTreeMap::new();
     for (entry, (next_seq, count)) in found {
         let state = &entry.state;
-        // Only of the live one: standby generations stay on disk.
+        // Only the index of the live generation is built; standby generations stay on disk.
         let index = rebuild(disk, entry.number, state.generation, next_seq, &mut |records| {
             (options.on_progress)(LoadProgress { done: progress.done + records, ..progress });
         })?;
@@ -101,18 +102,18 @@ pub(super) fn collections(disk: &Disk, options: &EmbeddedOptions) -> Result<BTre
                 collection,
                 counted = count,
                 found = filed,
-                "the data directory has lost records, or was changed from outside: it counts more or fewer than are found in \
-                 it; restore it from a backup, or run doppel doctor to see more"
+                "the number of records in the data directory differs from its count: it has lost records, or was changed from outside; \
+                 restore it from a backup, or run doppel doctor to see more"
             );
         }
         let generation = Generation::new(state.generation, &state.settings, index);
         let name = state.name.clone();
-        collections.insert(name, Arc::new(Collection::new(entry, generation, (next_seq, count))));
+        collections.insert(name, Arc::new(Collection::new(entry, generation, next_seq, count)));
     }
     Ok(collections)
 }
 
-/// Next seq and live records of a collection.
+/// Reads the next seq and the number of records of a collection.
 fn numbers(disk: &Disk, view: &Arc<Snapshot>, number: CollectionNumber) -> Result<(Seq, u64)> {
     let stored = disk.get(view, Space::Meta, &layout::numbers_key(number));
     let stored = stored.and_then(|bytes| bytes.map(|bytes| layout::decode_numbers(&bytes)).transpose());
@@ -122,7 +123,7 @@ fn numbers(disk: &Disk, view: &Arc<Snapshot>, number: CollectionNumber) -> Resul
     }
 }
 
-/// Builds one generation's index; `on_progress` is called now and then with the number of records in it.
+/// Builds the index of one generation. Calls `on_progress` from time to time with the number of records in the index.
 pub(super) fn rebuild(
     disk: &Disk,
     number: CollectionNumber,
@@ -131,16 +132,18 @@ pub(super) fn rebuild(
     on_progress: &mut dyn FnMut(u64),
 ) -> Result<GenerationIndex> {
     let index = GenerationIndex::new();
-    fill(disk, (number, generation), next_seq, &index, on_progress).map(|()| index)
+    let key = GenerationKey { number, generation };
+    fill(disk, key, next_seq, &index, on_progress).map(|()| index)
 }
 
-/// Files in `index`, which is empty, what a generation has below `next_seq`. Each range as it is published when it is read.
+/// Adds the published records of a generation below `next_seq` to `index`, which is empty. Each range has the state of its own
+/// read.
 ///
 /// # Errors
-/// Also when the store is being closed meanwhile.
+/// Also if the store is closed meanwhile.
 pub(super) fn fill(
     disk: &Disk,
-    (number, generation): (CollectionNumber, GenerationId),
+    key: GenerationKey,
     next_seq: Seq,
     index: &GenerationIndex,
     on_progress: &mut dyn FnMut(u64),
@@ -152,13 +155,13 @@ pub(super) fn fill(
         let readers: Vec<_> = (0..threads)
             .map(|first| {
                 let (sender, receiver) = crossbeam_channel::bounded(AHEAD);
-                let reader = Reader { disk, number, generation, next_seq, damaged: &damaged, sender };
+                let reader = RangeReader { disk, key, next_seq, damaged: &damaged, sender };
                 let mut own = (first..ranges).step_by(threads as usize);
                 scope.spawn(move || own.all(|range| reader.read(range)));
                 receiver
             })
             .collect();
-        // The first piece that cannot be read ends the loading; what was loaded by then is thrown away with it.
+        // The first piece that cannot be read ends the loading; the loaded part is then dropped.
         let mut failure = None;
         let loaded = index.load(in_order(readers, ranges, &mut failure), |records| on_progress(records as u64));
         loaded?;
@@ -167,7 +170,7 @@ pub(super) fn fill(
     let damaged = damaged.into_inner();
     if damaged > 0 {
         tracing::error!(
-            collection = number.0,
+            collection = key.number.0,
             damaged,
             "index entries are damaged; lookups do not find these records until each is registered again under its id"
         );
@@ -175,12 +178,12 @@ pub(super) fn fill(
     result
 }
 
-/// What a reader sends: some entries in seq order, and whether its range ends with them.
-type Piece = Result<(Vec<Entry>, bool)>;
+/// The message of a reader: some entries in the order of seqs, and true if the range ends with them.
+type ReadPiece = Result<(Vec<Entry>, bool)>;
 
-/// The entries of all ranges, in order.
+/// Returns the entries of all ranges, in order.
 fn in_order(
-    readers: Vec<Receiver<Piece>>,
+    readers: Vec<Receiver<ReadPiece>>,
     ranges: u64,
     failure: &mut Option<StoreError>,
 ) -> impl Iterator<Item = Entry> {
@@ -189,8 +192,9 @@ fn in_order(
         if range == ranges {
             return None;
         }
-        let ended = || Err(StoreError::Internal("a thread that reads index entries ended early".into()));
-        let piece = readers[(range % readers.len() as u64) as usize].recv().unwrap_or_else(|_| ended());
+        let received = readers[(range % readers.len() as u64) as usize].recv();
+        let piece = received
+            .unwrap_or_else(|_| Err(StoreError::Internal("a thread that reads index entries ended early".into())));
         let (entries, last) = piece.map_err(|error| *failure = Some(error)).ok()?;
         range += u64::from(last);
         Some(entries)
@@ -198,27 +202,27 @@ fn in_order(
     pieces.fuse().flatten()
 }
 
-/// Reads every so many-th range.
-struct Reader<'a> {
+/// Reads some of the ranges of a generation.
+struct RangeReader<'a> {
     disk: &'a Disk,
-    number: CollectionNumber,
-    generation: GenerationId,
+    key: GenerationKey,
     next_seq: Seq,
     damaged: &'a AtomicU64,
-    sender: Sender<Piece>,
+    sender: Sender<ReadPiece>,
 }
 
-impl Reader<'_> {
-    /// Sends the entries of a range; whether more are wanted.
+impl RangeReader<'_> {
+    /// Sends the entries of a range. Returns true if more ranges are wanted.
     fn read(&self, range: u64) -> bool {
         if self.disk.is_stopping() {
             let _ = self.sender.send(Err(unavailable("the store is closed or being opened again")));
             return false;
         }
-        let key = |seq| layout::signature_key(self.number, self.generation, Seq(seq).min(self.next_seq));
-        let (from, to) = (key(range * RANGE), key((range + 1) * RANGE));
+        let from = self.signature_key(range * RANGE);
+        let to = self.signature_key((range + 1) * RANGE);
         let view = self.disk.view();
-        let (mut piece, mut bytes) = (Vec::new(), 0);
+        let mut piece = Vec::new();
+        let mut bytes = 0;
         for entry in self.disk.range(&view, Space::Signatures, &from, &to) {
             match entry.and_then(|(key, value)| self.decode(&key, &value)) {
                 Ok(Some(entry)) => {
@@ -227,7 +231,7 @@ impl Reader<'_> {
                 }
                 Ok(None) => {}
                 Err(error) => {
-                    // Nobody need be receiving any more.
+                    // The receiver may have ended.
                     let _ = self.sender.send(Err(error));
                     return false;
                 }
@@ -242,11 +246,17 @@ impl Reader<'_> {
         self.sender.send(Ok((piece, true))).is_ok()
     }
 
+    /// Returns the key of the entry with this seq, or of the end of the generation.
+    fn signature_key(&self, seq: u64) -> [u8; 16] {
+        layout::signature_key(self.key.number, self.key.generation, Seq(seq).min(self.next_seq))
+    }
+
     fn decode(&self, key: &[u8], value: &[u8]) -> Result<Option<Entry>> {
         let seq = layout::seq_of_key(key)?;
         let Some(IndexEntry { digest_key, fingerprint, keys, .. }) = layout::decode_entry(value)? else {
             if self.damaged.fetch_add(1, Ordering::Relaxed) < NAMED {
-                let (collection, generation) = (self.number.0, self.generation.0);
+                let collection = self.key.number.0;
+                let generation = self.key.generation.0;
                 tracing::error!(collection, generation, seq = seq.0, "an index entry is damaged");
             }
             return Ok(None);
@@ -258,7 +268,7 @@ impl Reader<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keyspaces::Op;
+    use crate::keyspaces::WriteOp;
     use crate::options::FRESH;
     use doppel_core::index::{Lookup, Slot};
     use doppel_core::schemes::profile::PostingKey;
@@ -274,18 +284,15 @@ mod tests {
     }
 
     #[test]
-    fn records_come_back_in_seq_order_wherever_they_lie_and_a_damaged_one_stops_none() {
+    fn records_load_in_the_order_of_seqs_and_a_damaged_entry_does_not_stop_the_loading() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let disk = Disk::open(dir.path(), &EmbeddedOptions::default(), FRESH).expect("an empty directory opens");
-        // In one range, in several, at their edges; the large ones fill a piece each.
+        // The seqs are in one range, in several ranges, and at the ends of ranges; each large record fills a piece.
         let seqs = [1, 2, 3, RANGE - 1, RANGE, 2 * RANGE + 7, 5 * RANGE, 9 * RANGE - 1].map(Seq);
         let large = PIECE_BYTES as u64 / size_of::<PostingKey>() as u64 + 1;
-        let put = |seq, value| {
-            Op::Put(Space::Signatures, layout::signature_key(CollectionNumber(1), GenerationId(1), seq).to_vec(), value)
-        };
-        let value = |seq| layout::encode_entry(&entry(seq, if seq < Seq(4) { large } else { 3 }));
-        let mut ops: Vec<Op> = seqs.iter().map(|seq| put(*seq, value(*seq))).collect();
-        ops.push(put(Seq(RANGE + 1), value(Seq(9))[..20].to_vec()));
+        let encoded = |seq| layout::encode_entry(&entry(seq, if seq < Seq(4) { large } else { 3 }));
+        let mut ops: Vec<WriteOp> = seqs.iter().map(|seq| put_entry(*seq, encoded(*seq))).collect();
+        ops.push(put_entry(Seq(RANGE + 1), encoded(Seq(9))[..20].to_vec()));
         disk.commit(ops).expect("a commit");
         disk.publish();
         let mut filed = 0;
@@ -302,12 +309,17 @@ mod tests {
         }
     }
 
+    fn put_entry(seq: Seq, value: Vec<u8>) -> WriteOp {
+        let key = layout::signature_key(CollectionNumber(1), GenerationId(1), seq);
+        WriteOp::Put(Space::Signatures, key.to_vec(), value)
+    }
+
     #[test]
     fn an_entry_of_a_later_layout_stops_the_loading_with_a_remedy() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let disk = Disk::open(dir.path(), &EmbeddedOptions::default(), FRESH).expect("an empty directory opens");
         let key = layout::signature_key(CollectionNumber(1), GenerationId(1), Seq(1)).to_vec();
-        disk.commit(vec![Op::Put(Space::Signatures, key, vec![200, 0])]).expect("a commit");
+        disk.commit(vec![WriteOp::Put(Space::Signatures, key, vec![200, 0])]).expect("a commit");
         disk.publish();
         let error = rebuild(&disk, CollectionNumber(1), GenerationId(1), Seq(2), &mut |_| ())
             .err()

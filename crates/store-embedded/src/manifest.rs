@@ -1,12 +1,12 @@
-//! What must be in a data directory, written down by this program in a file of its own.
+//! The manifest: a file of this program that lists the required files of a data directory.
 //!
-//! The storage engine makes what it misses: without its small files a directory opens as an empty database, and tables that
-//! nothing names any more are deleted. So the manifest says which keyspaces there are and how much of each journal is on disk;
-//! `inspect` compares before anything is opened. It is a lower bound: the engine writes and deletes journals by itself, but never
-//! shortens what was synced, and never removes the latest. Written when a directory is created, whenever it has been opened, when a
-//! journal is begun, and at an orderly end, after which it is exact.
+//! The storage engine creates missing files: without its small files, a directory opens as an empty database, and tables that no
+//! file names are deleted. Therefore, the manifest lists the keyspaces and the length of each journal; `inspect` compares them
+//! before anything is opened. The manifest is a lower bound: the engine writes and deletes journals itself, but never shortens
+//! synced data and never removes the latest journal. The manifest is written when a directory is created, after it was opened, when
+//! a journal is begun, and at an orderly end, after which it is exact.
 //!
-//! A directory without one (an earlier program wrote it, or the file is lost) is inspected without.
+//! A directory without a manifest (written by an earlier program, or with a lost file) is inspected without it.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
@@ -17,80 +17,80 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::directory::{self, Identity};
+use super::directory::{self, DirectoryIdentity};
 
-/// Its name in the directory.
+/// The name of the manifest in the directory.
 pub(super) const NAME: &str = "doppel.manifest";
-/// Stands beside it while it is being written.
+/// The name of the manifest while it is being written.
 pub(super) const NAME_BEFORE: &str = "doppel.manifest.part";
-/// What journals end with.
+/// The extension of journals.
 const JOURNAL: &str = ".jnl";
-/// Read at a time.
+/// Number of bytes that are read at a time.
 const PIECE: usize = 1 << 20;
 
-/// What is known of the directory.
+/// The state of the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum State {
+pub(super) enum DirectoryState {
     /// Nothing was ever acknowledged.
     Creating,
-    /// A process has it open, or was killed.
+    /// A process has opened the directory, or was killed.
     Open,
-    /// Closed in order: the journals are just these.
+    /// The directory was closed in order. It has exactly these journals.
     Closed,
 }
 
-/// How much of a journal is on disk.
+/// The length of a journal on disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Journal {
     pub(super) id: u64,
-    /// Written; zeros behind are room made beforehand.
+    /// Length of the written part; zeros behind it are preallocated space.
     pub(super) bytes: u64,
-    /// XXH3 of these bytes, 128 bits, hexadecimal.
+    /// The XXH3 hash of this part: 128 bits, hexadecimal.
     pub(super) hash: String,
 }
 
-/// See the module.
+/// The content of the manifest; see the module.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Manifest {
-    pub(super) state: State,
-    /// The numbers of all keyspaces, the engine's own (0) not among them.
+    pub(super) state: DirectoryState,
+    /// The numbers of all keyspaces, except the keyspace of the engine (0).
     pub(super) keyspaces: Vec<u64>,
-    /// Ascending.
+    /// In ascending order.
     pub(super) journals: Vec<Journal>,
 }
 
 impl Manifest {
-    /// Of a directory in which nothing is yet.
+    /// Returns the manifest of an empty directory.
     pub(super) fn creating() -> Self {
-        Self { state: State::Creating, keyspaces: Vec::new(), journals: Vec::new() }
+        Self { state: DirectoryState::Creating, keyspaces: Vec::new(), journals: Vec::new() }
     }
 
-    /// Looks at the journals as they are.
+    /// Returns the manifest of the current journals.
     ///
     /// # Errors
-    /// When they cannot be read.
-    pub(super) fn of(dir: &Path, state: State, keyspaces: Vec<u64>) -> io::Result<Self> {
+    /// If a journal cannot be read.
+    pub(super) fn of(dir: &Path, state: DirectoryState, keyspaces: Vec<u64>) -> io::Result<Self> {
         let mut found = Vec::new();
         for id in journal_ids(dir)? {
             let path = journal_path(dir, id);
             let bytes = match written(&path) {
-                // Cleared away just now.
-                Err(error) if error.kind() == ErrorKind::NotFound && state == State::Open => continue,
+                // The engine has just deleted the journal.
+                Err(error) if error.kind() == ErrorKind::NotFound && state == DirectoryState::Open => continue,
                 bytes => bytes?,
             };
             match hash(&path, bytes) {
-                Err(error) if error.kind() == ErrorKind::NotFound && state == State::Open => {}
+                Err(error) if error.kind() == ErrorKind::NotFound && state == DirectoryState::Open => {}
                 hash => found.push(Journal { id, bytes, hash: hash? }),
             }
         }
         Ok(Self { state, keyspaces, journals: found })
     }
 
-    /// The manifest of `dir`; `None` when there is none that can be read.
+    /// Reads the manifest of `dir`. Returns `None` if there is none, or if it is damaged.
     ///
     /// # Errors
-    /// When it is there and cannot be read.
+    /// If the file exists and cannot be read.
     pub(super) fn read(dir: &Path) -> io::Result<Option<Self>> {
         let bytes = match fs::read(dir.join(NAME)) {
             Ok(bytes) => bytes,
@@ -98,14 +98,14 @@ impl Manifest {
             Err(error) => return Err(error),
         };
         let read = serde_json::from_slice(&bytes)
-            .inspect_err(|error| tracing::warn!(%error, file = NAME, "a file is damaged; what it says is left unused"));
+            .inspect_err(|error| tracing::warn!(%error, file = NAME, "a file is damaged and is ignored"));
         Ok(read.ok())
     }
 
-    /// Puts it in the place of the one before, atomically.
+    /// Replaces the manifest atomically.
     ///
     /// # Errors
-    /// When the volume refuses; then the one before stands.
+    /// If the volume refuses the write. Then the previous manifest remains.
     pub(super) fn write(&self, dir: &Path) -> io::Result<()> {
         let part = dir.join(NAME_BEFORE);
         let mut file = File::create(&part)?;
@@ -116,22 +116,22 @@ impl Manifest {
     }
 }
 
-/// Keeps the manifest in step.
-pub(super) struct Marks {
+/// Updates the manifest while the directory is open.
+pub(super) struct ManifestWriter {
     pub(super) dir: PathBuf,
-    /// Which directory that was when it was opened; another one that stands there now has a manifest of its own.
-    pub(super) identity: Option<Identity>,
+    /// The identity of the directory when it was opened. Another directory that replaces it has another manifest.
+    pub(super) identity: Option<DirectoryIdentity>,
     pub(super) manifest: Mutex<Manifest>,
-    /// Whether the end is an orderly one.
+    /// True if the end is orderly.
     pub(super) orderly: AtomicBool,
 }
 
-impl Marks {
+impl ManifestWriter {
     fn is_replaced(&self) -> bool {
         directory::identity(&self.dir) != self.identity
     }
 
-    /// Says so when another journal was begun.
+    /// Writes the manifest if the engine has begun another journal.
     pub(super) fn follow(&self) {
         let mut manifest = self.manifest.lock();
         let Some(next) = manifest.journals.last().map(|last| last.id + 1) else { return };
@@ -146,32 +146,32 @@ impl Marks {
             manifest.write(&self.dir)
         });
         if let Err(error) = written {
-            tracing::warn!(%error, file = NAME, "a file cannot be written; the one before stands");
+            tracing::warn!(%error, file = NAME, "a file cannot be written; its previous content remains");
         }
     }
 }
 
-impl Drop for Marks {
-    /// All else is closed.
+impl Drop for ManifestWriter {
+    /// Writes the manifest of the closed directory. All other files are closed.
     fn drop(&mut self) {
         let manifest = self.manifest.lock();
-        // Nothing is known of a directory that did not come to be opened.
-        if !self.orderly.load(Ordering::Acquire) || manifest.state == State::Creating || self.is_replaced() {
+        // Nothing is known of a directory whose opening failed.
+        if !self.orderly.load(Ordering::Acquire) || manifest.state == DirectoryState::Creating || self.is_replaced() {
             return;
         }
-        let closed = Manifest::of(&self.dir, State::Closed, manifest.keyspaces.clone());
+        let closed = Manifest::of(&self.dir, DirectoryState::Closed, manifest.keyspaces.clone());
         if let Err(error) = closed.and_then(|closed| closed.write(&self.dir)) {
-            tracing::warn!(%error, file = NAME, "a file cannot be written; the one before stands");
+            tracing::warn!(%error, file = NAME, "a file cannot be written; its previous content remains");
         }
     }
 }
 
-/// Where a journal is.
+/// Returns the path of a journal.
 pub(super) fn journal_path(dir: &Path, id: u64) -> PathBuf {
     dir.join(format!("{id}{JOURNAL}"))
 }
 
-/// The numbers of the journals that are there, ascending.
+/// Returns the numbers of the existing journals, in ascending order.
 pub(super) fn journal_ids(dir: &Path) -> io::Result<Vec<u64>> {
     let mut ids = Vec::new();
     for entry in fs::read_dir(dir)? {
@@ -182,17 +182,18 @@ pub(super) fn journal_ids(dir: &Path) -> io::Result<Vec<u64>> {
     Ok(ids)
 }
 
-/// Bytes of a journal up to the last that is not zero. What is written ends with one.
+/// Returns the length of a journal up to the last byte that is not zero, because every write ends with such a byte.
 pub(super) fn written(path: &Path) -> io::Result<u64> {
     let mut file = File::open(path)?;
     let mut end = file.metadata()?.len();
-    let (mut piece, zeros) = (vec![0; PIECE], vec![0; PIECE]);
+    let mut piece = vec![0; PIECE];
+    let zeros = vec![0; PIECE];
     while end > 0 {
         let start = end.saturating_sub(PIECE as u64);
         let piece = &mut piece[..(end - start) as usize];
         file.seek(SeekFrom::Start(start))?;
         file.read_exact(piece)?;
-        // Compared as a whole: most of a journal that was just begun is zeros.
+        // Whole pieces are compared, because most of a new journal consists of zeros.
         if *piece != zeros[..piece.len()]
             && let Some(last) = piece.iter().rposition(|byte| *byte != 0)
         {
@@ -203,10 +204,11 @@ pub(super) fn written(path: &Path) -> io::Result<u64> {
     Ok(0)
 }
 
-/// The hash of the first `bytes` of a file, which has as many.
+/// Returns the hash of the first `bytes` bytes of a file.
 pub(super) fn hash(path: &Path, bytes: u64) -> io::Result<String> {
     let mut file = File::open(path)?.take(bytes);
-    let (mut hash, mut piece) = (Xxh3::new(), vec![0; PIECE]);
+    let mut hash = Xxh3::new();
+    let mut piece = vec![0; PIECE];
     loop {
         match file.read(&mut piece)? {
             0 => return Ok(format!("{:032x}", hash.digest128())),
@@ -220,21 +222,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_comes_back_and_a_damaged_one_is_none() {
+    fn a_manifest_is_read_again_and_a_damaged_one_is_ignored() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         assert_eq!(Manifest::read(dir.path()).expect("a reading"), None);
         let mut journal = vec![7; 3 << 20];
         journal.resize(9 << 20, 0);
         fs::write(journal_path(dir.path(), 12), &journal).expect("a file");
         fs::write(journal_path(dir.path(), 9), [0; 100]).expect("a file");
-        let manifest = Manifest::of(dir.path(), State::Open, vec![1, 2]).expect("it can be read");
+        let manifest = Manifest::of(dir.path(), DirectoryState::Open, vec![1, 2]).expect("it can be read");
         let sizes: Vec<_> = manifest.journals.iter().map(|journal| (journal.id, journal.bytes)).collect();
-        assert_eq!(sizes, [(9, 0), (12, 3 << 20)], "in the order of numbers, without the zeros behind");
+        assert_eq!(sizes, [(9, 0), (12, 3 << 20)], "in the order of numbers, without the zeros at the end");
         manifest.write(dir.path()).expect("a write");
         assert_eq!(Manifest::read(dir.path()).expect("a reading"), Some(manifest.clone()));
         journal[0] = 8;
         fs::write(journal_path(dir.path(), 12), &journal).expect("a file");
-        assert_ne!(Manifest::of(dir.path(), State::Open, vec![1, 2]).expect("it can be read"), manifest);
+        assert_ne!(Manifest::of(dir.path(), DirectoryState::Open, vec![1, 2]).expect("it can be read"), manifest);
         fs::write(dir.path().join(NAME), "{").expect("a file");
         assert_eq!(Manifest::read(dir.path()).expect("a reading"), None);
     }

@@ -1,4 +1,4 @@
-//! Opening the database of a directory that was inspected, and what is said when that fails.
+//! Opens the database of an inspected directory, and describes the errors.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -6,48 +6,47 @@ use std::path::Path;
 use fjall::{Database, KeyspaceCreateOptions};
 
 use super::errors::in_use;
-use super::inspect::{self, Found};
+use super::inspect::{self, InspectedDirectory};
 use super::keyspaces::NAMES;
 use super::layout::{self, FORMAT};
 use super::options::{EmbeddedOptions, Opening, Workers};
 use doppel_store::{Result, StoreError};
 
-/// Keyspaces that every format has.
+/// The keyspaces that every format has.
 const NAMES_RECORDS_ONLY: &[&str] = NAMES.split_at(4).0;
 
-/// Opens the database, or makes it.
+/// Opens or creates the database.
 pub(super) fn database(dir: &Path, options: &EmbeddedOptions, workers: Workers) -> Result<Database> {
     let builder = Database::builder(dir).cache_size(options.cache_bytes);
     let builder = match workers {
         Workers::Running => builder,
         Workers::Held => builder.worker_threads_unchecked(0),
     };
-    // The engine takes some damages for impossible.
+    // The engine panics at some damages.
     let opened = catch_unwind(AssertUnwindSafe(|| builder.open()));
-    let panicked = |_| inspect::damaged(dir, "the storage engine cannot read it");
-    opened.map_err(panicked)?.map_err(|error| open_error(dir, error))
+    let opened = opened.map_err(|_| inspect::damaged(dir, "the storage engine cannot read it"))?;
+    opened.map_err(|error| open_error(dir, error))
 }
 
-/// Opens the database and lets it go again: what a write that failed left behind is removed by that.
+/// Opens and closes the database, which removes the files of a failed write.
 pub(super) fn tidy(dir: &Path, options: &EmbeddedOptions) -> Result<()> {
     inspect::inspect(dir, Opening::Existing)?;
     database(dir, options, Workers::Held).map(drop)
 }
 
-/// Whether the engine still knows all keyspaces.
-pub(super) fn check_keyspaces(dir: &Path, db: &Database, found: &Found) -> Result<()> {
+/// Checks that the engine knows all keyspaces.
+pub(super) fn check_keyspaces(dir: &Path, db: &Database, found: &InspectedDirectory) -> Result<()> {
     if found.is_new {
         return Ok(());
     }
     let must = if found.has_manifest { &NAMES[..] } else { NAMES_RECORDS_ONLY };
-    let lacks = |name: &&&str| !db.keyspace_exists(name);
-    if let Some(missing) = must.iter().find(lacks) {
+    if let Some(missing) = must.iter().find(|name| !db.keyspace_exists(name)) {
         return Err(inspect::damaged(dir, &format!("the keyspace {missing} is missing")));
     }
     if NAMES.iter().all(|name| db.keyspace_exists(name)) {
         return Ok(());
     }
-    // An earlier format has fewer.
+    // An earlier format has fewer keyspaces.
     let meta = db.keyspace(NAMES[0], KeyspaceCreateOptions::default).map_err(|error| open_error(dir, error))?;
     let format = meta.get(layout::KEY_FORMAT).map_err(|error| open_error(dir, error))?;
     match format.map(|bytes| layout::decode_u32(&bytes, "format version")).transpose()? {
@@ -56,10 +55,12 @@ pub(super) fn check_keyspaces(dir: &Path, db: &Database, found: &Found) -> Resul
     }
 }
 
-/// Says how much of the journals the engine threw away, and whether the manifest is made anew.
-pub(super) fn tell_dropped(dir: &Path, found: &Found) {
+/// Logs how much of the journals the engine dropped, and whether a new manifest is written.
+pub(super) fn tell_dropped(dir: &Path, found: &InspectedDirectory) {
     if !found.is_new && !found.has_manifest {
-        tracing::warn!("there was no manifest; it is made anew. That is so after an earlier program, and after damage");
+        tracing::warn!(
+            "there is no manifest; a new one is written. This is normal after an earlier program; otherwise, the directory was damaged"
+        );
     }
     let after = inspect::journals(dir).unwrap_or_default();
     for (id, before) in &found.journals {
@@ -68,14 +69,14 @@ pub(super) fn tell_dropped(dir: &Path, found: &Found) {
             tracing::warn!(
                 journal = format!("{id}.jnl"),
                 bytes = before - now,
-                "the end of a journal was dropped: what a crash left of a write that nobody was told of, or damage; if records \
-                 are missing, restore a backup"
+                "the end of a journal was dropped: a part of an unacknowledged write before a crash, or damage; if records are \
+                 missing, restore a backup"
             );
         }
     }
 }
 
-/// Why it does not open.
+/// Converts the error of an opening.
 pub(super) fn open_error(dir: &Path, error: fjall::Error) -> StoreError {
     match error {
         fjall::Error::Locked => in_use(dir),

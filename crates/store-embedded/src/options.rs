@@ -1,50 +1,50 @@
-//! How an embedded store is opened.
+//! Options for opening an embedded store.
 
 use std::sync::Arc;
 
 use super::scan::Damages;
 
-/// What may be opened as a data directory.
+/// The directories that may be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
-    /// One that is there; and an empty or missing directory, which becomes one.
+    /// An existing data directory, or an empty or missing directory, which becomes a data directory.
     CreateIfEmpty,
-    /// One that is there.
+    /// An existing data directory.
     Existing,
 }
 
-/// Whether the storage engine merges tables and deletes journals in the background.
+/// States whether the storage engine merges tables and deletes journals in the background.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Workers {
     Running,
-    /// It does not: commits are written to the journal only. For a volume without the room that merging tables takes.
+    /// Commits are written to the journal only. For a volume without the space that merging tables needs.
     Held,
 }
 
-/// Progress of rebuilding the indexes at opening.
+/// Progress of rebuilding the indexes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadProgress {
-    /// Records of all collections filed so far.
+    /// Number of records of all collections in the indexes.
     pub done: u64,
-    /// Records of all collections.
+    /// Number of records of all collections.
     pub total: u64,
 }
 
-/// How to open an embedded store.
+/// Options of an embedded store.
 #[derive(Clone)]
 pub struct EmbeddedOptions {
-    /// What may be opened.
+    /// The directories that may be opened.
     pub opening: Opening,
-    /// Writes are refused while less than this is free on the volume: a full disk stops fjall until it is opened again, and
-    /// merging tables needs room too. Removals are taken all the same.
+    /// Free space in bytes below which writes are refused: a full volume stops fjall until it is opened again, and merging tables
+    /// also needs space. Removals are still accepted.
     pub min_free_bytes: u64,
-    /// The same, as a share of the data's size, up to 4 GiB; what is more counts.
+    /// The same as a percentage of the size of the data, up to 4 GiB. The larger of the two values applies.
     pub reserve_percent: u32,
-    /// Unless `None`, what cannot be read is skipped and noted here, where that is possible.
+    /// If it is set, damages are skipped if possible, and noted here.
     pub damages: Option<Damages>,
-    /// Block cache of the database.
+    /// Size of the block cache of the database in bytes.
     pub cache_bytes: u64,
-    /// Called while the indexes are rebuilt; from one thread at a time.
+    /// Called while the indexes are rebuilt, by one thread at a time.
     pub on_progress: Arc<dyn Fn(LoadProgress) + Send + Sync>,
 }
 
@@ -61,6 +61,13 @@ impl Default for EmbeddedOptions {
     }
 }
 
-/// How tests open a directory.
+/// The directories that may be opened, and whether tables are merged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OpeningMode {
+    pub(super) opening: Opening,
+    pub(super) workers: Workers,
+}
+
+/// The mode in which tests open a new directory.
 #[cfg(test)]
-pub(super) const FRESH: (Opening, Workers) = (Opening::CreateIfEmpty, Workers::Running);
+pub(super) const FRESH: OpeningMode = OpeningMode { opening: Opening::CreateIfEmpty, workers: Workers::Running };

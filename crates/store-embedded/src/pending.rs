@@ -1,8 +1,8 @@
-//! What is sequenced and not yet published: registrations and removals, and how each of them ends.
+//! Pending changes: registrations and removals that are sequenced and not published, and their outcomes.
 //!
-//! A match with a record that is not published yet, or is about to be removed, holds only if that change ends one way: its
-//! [`Condition`] is that change's [`CommitOutcome`]. It is checked when the change that found the match is settled, which is after
-//! every change sequenced before it.
+//! A match with a record that is not published yet, or that is being removed, holds only if this other change ends in a certain
+//! way: its [`MatchCondition`] is the [`CommitOutcome`] of the other change. The condition is checked when the change with the match is
+//! settled, after all changes that were sequenced before it.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,14 +10,14 @@ use super::layout::IndexEntry;
 use doppel_core::schemes::profile::Signed;
 use doppel_store::{GenerationId, Seq, StoredRecord};
 
-/// Whether a sequenced change is part of a batch; not known before the committer has settled it.
+/// True if a sequenced change is part of a batch. Unknown until the committer has settled the change.
 #[derive(Debug, Default)]
 pub(super) struct CommitOutcome(OnceLock<bool>);
 
 impl CommitOutcome {
-    /// Says how it ended; the committer does, once.
+    /// Sets the outcome. Only the committer calls it, once for each change.
     pub(super) fn settle(&self, committed: bool) {
-        // The two halves of a replacement share one outcome.
+        // The two parts of a replacement share one outcome.
         let _ = self.0.set(committed);
     }
 
@@ -30,17 +30,17 @@ impl CommitOutcome {
     }
 }
 
-/// On what a match depends.
+/// The condition of a match.
 #[derive(Debug)]
-pub(super) enum Condition {
-    /// On a registration that must be committed.
+pub(super) enum MatchCondition {
+    /// The match holds if a registration is committed.
     Committed(Arc<CommitOutcome>),
-    /// On a removal that must be rolled back.
+    /// The match holds if a removal is rolled back.
     RolledBack(Arc<CommitOutcome>),
 }
 
-impl Condition {
-    /// Whether the match holds. Asked when the change it depends on is settled.
+impl MatchCondition {
+    /// True if the match holds. The change that it depends on must be settled.
     pub(super) fn holds(&self) -> bool {
         match self {
             Self::Committed(outcome) => outcome.is_committed(),
@@ -49,43 +49,43 @@ impl Condition {
     }
 }
 
-/// A registration that is in the index but not yet published.
+/// A registration that is in the index and not yet published.
 #[derive(Debug)]
 pub(super) struct PendingRegistration {
     pub(super) outcome: Arc<CommitOutcome>,
-    /// Without a verdict: it may not be known yet.
+    /// The record without its verdict, which may not be known yet.
     pub(super) record: StoredRecord,
-    /// The generation that was live when it was sequenced: the one it was judged in.
+    /// The generation that was live when the registration was sequenced, in which it is judged.
     pub(super) generation: GenerationId,
     pub(super) signed: Arc<Signed>,
-    /// Its signatures for the standby generations.
+    /// The signatures for the standby generations.
     pub(super) standby: Vec<(GenerationId, Arc<Signed>)>,
 }
 
 impl PendingRegistration {
-    /// Its signatures for each generation that there was when it was sequenced.
+    /// Returns the signatures for each generation that existed when the registration was sequenced.
     pub(super) fn signatures(&self) -> impl Iterator<Item = (GenerationId, &Arc<Signed>)> {
         let standby = self.standby.iter().map(|(generation, signed)| (*generation, signed));
         std::iter::once((self.generation, &self.signed)).chain(standby)
     }
 
-    /// Its signatures for one generation.
+    /// Returns the signatures for one generation.
     pub(super) fn signed_for(&self, generation: GenerationId) -> Option<&Arc<Signed>> {
         self.signatures().find(|(id, _)| *id == generation).map(|(_, signed)| signed)
     }
 }
 
-/// A published record that is to be removed or replaced, unless the change is rolled back.
+/// A published record that is removed or replaced, unless the change is rolled back.
 #[derive(Debug)]
 pub(super) struct PendingRemoval {
     pub(super) seq: Seq,
     pub(super) outcome: Arc<CommitOutcome>,
-    /// How generations have it filed, as far as was known when it was sequenced; when it is settled, all of them.
+    /// The entries in the generations: the entries that were known when the removal was sequenced; after it is settled, all.
     pub(super) entries: Vec<(GenerationId, IndexEntry)>,
 }
 
 impl PendingRemoval {
-    /// How a generation has it filed.
+    /// Returns the entry in a generation.
     pub(super) fn entry(&self, generation: GenerationId) -> Option<&IndexEntry> {
         self.entries.iter().find(|(id, _)| *id == generation).map(|(_, entry)| entry)
     }
@@ -96,15 +96,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_match_holds_when_the_change_it_depends_on_ended_as_it_must_and_not_before_that_is_known() {
+    fn a_match_holds_only_after_the_other_change_has_the_required_outcome() {
         for (settled, committed, rolled_back) in
             [(None, false, false), (Some(true), true, false), (Some(false), false, true)]
         {
             let outcome = Arc::new(CommitOutcome::default());
             settled.into_iter().for_each(|committed| outcome.settle(committed));
             let holds = (
-                Condition::Committed(Arc::clone(&outcome)).holds(),
-                Condition::RolledBack(Arc::clone(&outcome)).holds(),
+                MatchCondition::Committed(Arc::clone(&outcome)).holds(),
+                MatchCondition::RolledBack(Arc::clone(&outcome)).holds(),
             );
             assert_eq!(holds, (committed, rolled_back), "{settled:?}");
         }

@@ -1,26 +1,27 @@
-//! The types that travel from the sequencer to the committer, in a file below both.
+//! The types of the pipeline from the sequencer to the committer, in a module below both.
 //!
-//! A change of a record passes three stages, one way only:
+//! A change of a record passes three stages:
 //!
-//! 1. the **sequencer** (`sequencer`), under the collection's lock: it gives the change a seq and a position, asks the index for
-//!    proposals, and files the record;
-//! 2. **judging** (`judging`), on the caller's thread: which proposals are matches;
+//! 1. the **sequencer** (`sequencer`), with the lock of the collection: it assigns a seq and a position, asks the index for
+//!    candidates, and adds the record to the index;
+//! 2. **judging** (`judging`), in the thread of the caller: it decides which candidates match;
 //! 3. the **committer** (`committer`, `batch`), one thread for all collections: it settles changes in the order of their positions,
-//!    writes as many as are ready as one batch to the disk (`disk`), syncs, publishes and answers.
+//!    writes all ready changes as one batch to disk (`disk`), syncs, publishes and answers.
 //!
-//! Registrations, replacements, updates and removals all pass them; those without proposals have nothing to judge
-//! (`change_record`). What each of them holds meanwhile, in this order:
+//! Registrations, replacements, updates and removals pass all stages; changes without candidates have nothing to judge
+//! (`change_record`). A change holds the following, in this order:
 //!
-//! | | says | taken by | ended by | when |
+//! | | means | taken by | ended by | when |
 //! |---|---|---|---|---|
-//! | [`Claim`] | nobody else changes this id | the caller, waiting in call order | the committer | before the answer; or the caller, when there is nothing to do or beginning fails |
-//! | permit | one of [`super::MAX_PENDING`] changes under way | the caller, waiting, with its claim | as the claim | with the claim |
-//! | [`Ticket`] | the position among the collection's changes | the caller, under the sequencer's lock | the caller, by [`Ticket::deliver`] or by dropping it | when its candidates are judged, without a wait in between |
+//! | [`RecordClaim`] | no other change of this id runs | the caller, waiting in the order of calls | the committer | before the answer; or the caller, if there is nothing to do or the beginning fails |
+//! | permit | one of [`super::MAX_PENDING`] pending changes | the caller, waiting, with its claim | as the claim | with the claim |
+//! | [`Ticket`] | the position among the changes of the collection | the caller, with the lock of the sequencer | the caller, by [`Ticket::deliver`] or by dropping it | after its candidates are judged, without a wait in between |
 //! | `CommitOutcome` | whether the change is committed | the caller, with the ticket | the committer | when it settles the change, in the order of positions |
-//! | entries in `registrations` and `removals` | sequenced, not yet published | the caller, with the ticket | the committer | after publication |
+//! | entries in `registrations` and `removals` | sequenced, not yet published | the caller, with the ticket | the committer | after the publication |
 //!
-//! Who waits for a permit holds a claim; who holds a permit waits for nothing that needs a claim or a permit: no cycle. The
-//! claim of a change that comes to nothing may end before its entries do, so an entry is only removed by the change that made it.
+//! A caller that waits for a permit holds a claim; a caller that holds a permit waits for nothing that needs a claim or a permit:
+//! there is no cycle. The claim of a change that fails may end before its entries do; therefore, an entry is removed only by the
+//! change that made it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,11 +29,11 @@ use std::sync::Arc;
 use crossbeam_channel::Sender;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use super::claims::Claim;
+use super::claims::RecordClaim;
 use super::collection::{Collection, SequencerState};
 use super::disk::Disk;
-use super::keyspaces::Op;
-use super::pending::{CommitOutcome, Condition, PendingRegistration, PendingRemoval};
+use super::keyspaces::WriteOp;
+use super::pending::{CommitOutcome, MatchCondition, PendingRegistration, PendingRemoval};
 use doppel_core::index::{Proposal, Via};
 use doppel_core::record::RecordId;
 use doppel_core::verdict::{Match, Verdict};
@@ -40,118 +41,120 @@ use doppel_store::{
     CollectionNumber, GenerationId, Judge, Mode, Registered, RemovalCondition, Result, Seq, StoreError, StoredRecord,
 };
 
-/// What is sent to the committer.
-pub(super) enum Message {
-    /// A change with a position among those of its collection.
-    Ordered { collection: CollectionNumber, position: u64, change: Change },
-    /// A change without: of collections, of what nobody can see any more, or one that reads before it writes.
-    Unordered(Change),
+/// A message to the committer.
+pub(super) enum CommitterMessage {
+    /// A change with a position among the changes of its collection.
+    Ordered { collection: CollectionNumber, position: u64, change: PipelineChange },
+    /// A change without a position: of collections, of data that no reader sees any more, or an exclusive change.
+    Unordered(PipelineChange),
 }
 
-/// A change, ready to be settled when those before it are.
-pub(super) enum Change {
-    /// Of one record.
+/// A change that can be settled after the changes before it.
+pub(super) enum PipelineChange {
+    /// A change of one record.
     Record(Box<RecordChange>),
-    /// Nothing is to be done at this position.
+    /// Nothing must be done at this position.
     Cancelled(Rollback),
-    /// Writes what it was given. It runs when all before it is published.
+    /// Writes the given operations after all earlier changes are published.
     Barrier(Barrier),
-    /// Reads before it writes: it has a batch to itself.
+    /// A change that reads before it writes, in a separate batch.
     Exclusive(ExclusiveWork),
 }
 
-impl Change {
-    /// True if the change reads what is published, and so needs all changes before it in an earlier batch.
+impl PipelineChange {
+    /// True if the change reads the published state, so that all earlier changes must be in an earlier batch.
     pub(super) fn reads_published_state(&self) -> bool {
         match self {
             Self::Exclusive(_) => true,
             Self::Record(change) => match &change.effect {
-                Effect::Remove(removal) => removal.condition.as_ref().is_some_and(|condition| condition.kept.is_some()),
-                Effect::Register(_) | Effect::Update(_) => false,
+                ChangeEffect::Remove(removal) => {
+                    removal.condition.as_ref().is_some_and(|condition| condition.kept.is_some())
+                }
+                ChangeEffect::Register(_) | ChangeEffect::Update(_) => false,
             },
             Self::Cancelled(_) | Self::Barrier(_) => false,
         }
     }
 }
 
-/// See [`Change::Barrier`].
+/// The operations of [`PipelineChange::Barrier`].
 pub(super) struct Barrier {
-    pub(super) ops: Vec<Op>,
+    pub(super) ops: Vec<WriteOp>,
     pub(super) on_published: OnPublished,
-    pub(super) reply: oneshot::Sender<Result<Answer>>,
+    pub(super) reply: oneshot::Sender<Result<ChangeAnswer>>,
 }
 
-/// Run when what a change writes is published, before the answer.
+/// A function that is called after the publication of a change and before the answer.
 pub(super) type OnPublished = Box<dyn FnOnce() + Send>;
 
 impl Barrier {
-    /// With the end on which to wait.
-    pub(super) fn new(ops: Vec<Op>, on_published: OnPublished) -> (Self, AnswerReceiver) {
+    /// Returns a barrier and the receiver of its answer.
+    pub(super) fn new(ops: Vec<WriteOp>, on_published: OnPublished) -> (Self, AnswerReceiver) {
         let (reply, answer) = oneshot::channel();
         (Self { ops, on_published, reply }, answer)
     }
 }
 
-/// Run by the committer between two batches: what to write, and what to do when that is published or has failed.
-pub(super) type ExclusiveWork = Box<dyn FnOnce(&Disk) -> (Vec<Op>, AfterCommit) + Send>;
+/// A function that the committer calls between two batches. It returns the operations, and a function that is called after these
+/// are published or have failed.
+pub(super) type ExclusiveWork = Box<dyn FnOnce(&Disk) -> (Vec<WriteOp>, AfterCommit) + Send>;
 
-/// Run when a batch is published, or with the error when it failed.
+/// A function that is called after a batch is published, or with the error if the batch failed.
 pub(super) type AfterCommit = Box<dyn FnOnce(Option<StoreError>) + Send>;
 
 /// A change of one record that is sequenced and judged.
 pub(super) struct RecordChange {
-    pub(super) effect: Effect,
+    pub(super) effect: ChangeEffect,
     pub(super) rollback: Rollback,
-    pub(super) reply: Reply,
+    pub(super) reply: ChangeReply,
 }
 
-/// What a change of a record does, besides removing what its [`Rollback`] names.
-pub(super) enum Effect {
-    /// Stores a record under a new seq, unless it is a duplicate that is to be skipped.
+/// The effect of a change of a record, in addition to the removal in its [`Rollback`].
+pub(super) enum ChangeEffect {
+    /// Stores a record with a new seq, unless it is a duplicate that is to be skipped.
     Register(JudgedRegistration),
-    /// Gives a record other content under the same seq.
-    Update(Update),
-    /// Leaves nothing under the id.
-    Remove(Removal),
+    /// Stores other content of a record with the same seq.
+    Update(ContentUpdate),
+    /// Removes the record with the id.
+    Remove(RecordRemoval),
 }
 
-/// The removal of a record.
-pub(super) struct Removal {
+pub(super) struct RecordRemoval {
     pub(super) id: RecordId,
-    /// Of the change.
+    /// The number of the change.
     pub(super) number: Seq,
-    /// What must hold when the removal is settled, besides the version of the record, which its claim holds.
+    /// The condition that is checked when the removal is settled, except for the version of the record, which the claim protects.
     pub(super) condition: Option<Box<RemovalCondition>>,
 }
 
 /// Other content of a record.
-pub(super) struct Update {
+pub(super) struct ContentUpdate {
     pub(super) record: StoredRecord,
     pub(super) value: Vec<u8>,
-    /// Of the change.
+    /// The number of the change.
     pub(super) number: Seq,
-    /// For generations that do not have it filed yet.
+    /// The entries for generations that do not contain the record yet.
     pub(super) filings: Vec<(GenerationId, Vec<u8>)>,
 }
 
-/// What the index proposed for a registration when it was sequenced.
-pub(super) struct Proposals {
-    pub(super) items: Vec<Proposed>,
-    /// Registrations, not yet published, of records that match by decision.
+/// The candidates that the index proposed for a registration when it was sequenced.
+pub(super) struct SequencedProposals {
+    pub(super) items: Vec<CandidateProposal>,
+    /// Unpublished registrations of records that match by a decision.
     pub(super) confirmed_registrations: Vec<Arc<PendingRegistration>>,
-    /// Where records match by decision: the removals that were sequenced and not yet published.
+    /// If records match by a decision: the unpublished removals.
     pub(super) removals: HashMap<Seq, Arc<CommitOutcome>>,
     pub(super) truncated: bool,
 }
 
-/// A proposal, and the unpublished changes of its record.
-pub(super) struct Proposed {
+/// A candidate, and the unpublished changes of its record.
+pub(super) struct CandidateProposal {
     pub(super) proposal: Proposal,
     pub(super) registration: Option<Arc<PendingRegistration>>,
     pub(super) removal: Option<Arc<CommitOutcome>>,
 }
 
-impl doppel_store::rules::proposals::Proposed for Proposed {
+impl doppel_store::rules::proposals::Proposed for CandidateProposal {
     fn is_same(&self, other: &Self) -> bool {
         self.proposal.is_same(&other.proposal)
     }
@@ -161,63 +164,63 @@ impl doppel_store::rules::proposals::Proposed for Proposed {
     }
 }
 
-impl Proposed {
-    /// On what a match with it depends.
-    pub(super) fn condition(&self) -> Option<Condition> {
+impl CandidateProposal {
+    /// Returns the condition of a match with this candidate.
+    pub(super) fn condition(&self) -> Option<MatchCondition> {
         let registration = self.registration.as_ref().map(|pending| Arc::clone(&pending.outcome));
         let removal = self.removal.as_ref().map(Arc::clone);
-        registration.map(Condition::Committed).or(removal.map(Condition::RolledBack))
+        registration.map(MatchCondition::Committed).or(removal.map(MatchCondition::RolledBack))
     }
 }
 
-/// A registration whose candidates have been judged.
+/// A registration whose candidates are judged.
 pub(super) struct JudgedRegistration {
     pub(super) pending: Arc<PendingRegistration>,
     pub(super) matches: Vec<ConditionalMatch>,
     pub(super) truncated: bool,
     pub(super) judge: Arc<dyn Judge>,
     pub(super) mode: Mode,
-    /// Already known where no match depends on another change.
-    pub(super) conclusion: Option<Conclusion>,
+    /// Known early if no match depends on another change.
+    pub(super) conclusion: Option<RegistrationOutcome>,
 }
 
-/// A match, and on what it depends.
+/// A match with its condition.
 pub(super) struct ConditionalMatch {
     pub(super) found: Match,
-    pub(super) condition: Option<Condition>,
+    pub(super) condition: Option<MatchCondition>,
 }
 
-/// The outcome of a registration, before it is written.
-pub(super) enum Conclusion {
+/// The outcome of a registration before it is written.
+pub(super) enum RegistrationOutcome {
     Store {
         record: StoredRecord,
         value: Vec<u8>,
-        /// All that it matches, ascending.
+        /// The seqs of all records that it matches, in ascending order.
         earlier: Vec<Seq>,
     },
     Skip(Verdict),
     Fail(StoreError),
 }
 
-/// What a change answers.
+/// The answer to a change.
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(super) enum ChangeAnswer {
     Registered(Registered),
     Removed(bool),
     Done,
 }
 
-/// Where the answer of a change arrives.
-pub(super) type AnswerReceiver = oneshot::Receiver<Result<Answer>>;
+/// The receiver of the answer to a change.
+pub(super) type AnswerReceiver = oneshot::Receiver<Result<ChangeAnswer>>;
 
-/// How to answer, and what to release then.
-pub(super) struct Reply {
-    pub(super) reply: oneshot::Sender<Result<Answer>>,
-    pub(super) claim: Claim,
+/// The channel of the answer, and the claim and permit that are released with it.
+pub(super) struct ChangeReply {
+    pub(super) reply: oneshot::Sender<Result<ChangeAnswer>>,
+    pub(super) claim: RecordClaim,
     pub(super) permit: OwnedSemaphorePermit,
 }
 
-/// What must be undone in memory when a sequenced change does not happen, and completed when it is published.
+/// The changes in memory that are undone if a sequenced change fails, and completed if it is published.
 pub(super) struct Rollback {
     pub(super) collection: Arc<Collection>,
     /// The record to be stored.
@@ -226,57 +229,57 @@ pub(super) struct Rollback {
     pub(super) removal: Option<PendingRemoval>,
 }
 
-/// A position among the changes of a collection. The committer is always told what became of it: dropped without
-/// [`Ticket::deliver`] (a read failed, a judge panicked) it sends [`Change::Cancelled`], so that those behind it need not wait.
+/// A position among the changes of a collection. If a ticket is dropped without [`Ticket::deliver`] (a read failed, a judge
+/// panicked), it sends [`PipelineChange::Cancelled`], so that later changes need not wait.
 pub(super) struct Ticket {
     position: u64,
-    committer: Sender<Message>,
+    committer: Sender<CommitterMessage>,
     rollback: Option<Rollback>,
 }
 
 impl Ticket {
-    /// The next position. Taken while `state` is locked, together with what it orders.
-    pub(super) fn next(state: &mut SequencerState, rollback: Rollback, committer: &Sender<Message>) -> Self {
+    /// Takes the next position. The caller has locked `state` and changes it in the same critical section.
+    pub(super) fn next(state: &mut SequencerState, rollback: Rollback, committer: &Sender<CommitterMessage>) -> Self {
         let position = state.next_position;
         state.next_position += 1;
         Self { position, committer: committer.clone(), rollback: Some(rollback) }
     }
 
-    /// Hands the finished change to the committer.
-    pub(super) fn deliver(mut self, change: impl FnOnce(Rollback) -> Change) {
+    /// Sends the finished change to the committer.
+    pub(super) fn deliver(mut self, change: impl FnOnce(Rollback) -> PipelineChange) {
         if let Some(rollback) = self.rollback.take() {
             self.send(rollback.collection.number, change(rollback));
         }
     }
 
-    /// Has `ops` written when all before this position is published.
-    pub(super) fn deliver_barrier(self, ops: Vec<Op>, on_published: OnPublished) -> AnswerReceiver {
+    /// Writes `ops` after all changes before this position are published.
+    pub(super) fn deliver_barrier(self, ops: Vec<WriteOp>, on_published: OnPublished) -> AnswerReceiver {
         let (barrier, answer) = Barrier::new(ops, on_published);
-        self.deliver(|_| Change::Barrier(barrier));
+        self.deliver(|_| PipelineChange::Barrier(barrier));
         answer
     }
 
-    fn send(&self, collection: CollectionNumber, change: Change) {
-        // A committer that is gone has a store that is gone: the change's answer channel closes with it.
-        let _ = self.committer.send(Message::Ordered { collection, position: self.position, change });
+    fn send(&self, collection: CollectionNumber, change: PipelineChange) {
+        // If the committer has ended, the store is closed, and the channel of the answer closes.
+        let _ = self.committer.send(CommitterMessage::Ordered { collection, position: self.position, change });
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
         if let Some(rollback) = self.rollback.take() {
-            self.send(rollback.collection.number, Change::Cancelled(rollback));
+            self.send(rollback.collection.number, PipelineChange::Cancelled(rollback));
         }
     }
 }
 
 impl Rollback {
-    /// Of a change that stores and removes no record.
+    /// Returns the rollback of a change that stores and removes no record.
     pub(super) fn nothing(collection: &Arc<Collection>) -> Self {
         Self { collection: Arc::clone(collection), registration: None, removal: None }
     }
 
-    /// Says whether the change is committed, to those whose matches depend on it.
+    /// Sets the outcome of the change, on which the matches of other changes depend.
     pub(super) fn settle(&self, committed: bool) {
         let registration = self.registration.iter().map(|pending| &pending.outcome);
         let removal = self.removal.iter().map(|removal| &removal.outcome);

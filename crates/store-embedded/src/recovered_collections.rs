@@ -1,7 +1,7 @@
-//! Collections of which `meta` does not say any more that they are there: found by the numbers that lead the keys of their records.
+//! Recovered collections: collections without an entry in `meta`, which are found by the numbers in the keys of their records.
 //!
-//! Only for a store opened with [`super::EmbeddedOptions::damages`]. Such a collection is named by its number and has the default
-//! settings and one generation; what was noted of it says so.
+//! Only for a store that is opened with [`super::EmbeddedOptions::damages`]. Such a collection gets a name from its number, the
+//! default settings and one generation; a note in the damages reports it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,33 +11,34 @@ use fjall::Snapshot;
 use super::disk::Disk;
 use super::keyspaces::Space;
 use super::layout::{self, CollectionEntry};
-use super::scan::{Damaged, Damages};
+use super::scan::{DamageKind, Damages};
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_store::{CollectionNumber, CollectionSpec, CollectionState, GenerationId, Result, Seq, StoreError};
 
-/// When they were created: nobody knows.
+/// The time of creation of recovered collections, which is unknown.
 const UNKNOWN_TIME: &str = "1970-01-01T00:00:00Z";
 
-/// Adds to `entries` those behind what is damaged, and then what has records or ids, no entry, and was not dropped. Nothing where damages are not passed over.
-/// Reads a block or two for each collection, and what is damaged.
+/// Adds the collections behind damages to `entries`, and then the collections that have records or ids and no entry, and that were
+/// not dropped. Adds nothing if damages are not skipped. It reads one or two blocks for each collection, and the damaged blocks.
 pub(super) fn add(disk: &Disk, view: &Arc<Snapshot>, entries: &mut Vec<CollectionEntry>) -> Result<()> {
     let Some(damages) = disk.damages() else { return Ok(()) };
     let mut known: BTreeSet<CollectionNumber> = entries.iter().map(|entry| entry.number).collect();
-    // Who read them in order ended at the first damage.
+    // The reader of the entries in order has stopped at the first damage.
     let behind = disk.last_first(view, Space::Meta, layout::PREFIX_COLLECTION);
     let behind = behind.filter_map(|value| serde_json::from_slice::<CollectionEntry>(&value).ok());
     entries.extend(behind.filter(|entry| known.insert(entry.number)));
     let mut taken: BTreeSet<CollectionName> = entries.iter().map(|entry| entry.state.name.clone()).collect();
     for number in numbers(disk, view, &known) {
-        // Where that cannot be read either, one collection too many does no harm.
+        // If the tombstone cannot be read either, an additional collection does no harm.
         if let Ok(Some(_)) = disk.get(view, Space::Meta, &layout::tombstone_key(number)) {
             continue;
         }
-        damages.note_collection(Damaged::Name, number);
+        damages.note_collection(DamageKind::Name, number);
         let name = free_name(number, &taken)?;
         taken.insert(name.clone());
-        // Which rules signed its records is not known either.
-        let (settings, profile) = (Settings::default(), String::new());
+        // The profile that signed its records is also unknown.
+        let settings = Settings::default();
+        let profile = String::new();
         let spec = CollectionSpec { name, settings, profile, hash_key: None, now: UNKNOWN_TIME.to_owned() };
         let state = CollectionState::first(number, spec);
         entries.push(CollectionEntry { number, next_generation: GenerationId(0), state });
@@ -45,14 +46,14 @@ pub(super) fn add(disk: &Disk, view: &Arc<Snapshot>, entries: &mut Vec<Collectio
     Ok(())
 }
 
-/// Next seq and number of the records of a collection that are there: one pass over them.
+/// Reads all records of a collection once, and returns the next seq and the number of records.
 pub(super) fn count(
     disk: &Disk,
     view: &Arc<Snapshot>,
     number: CollectionNumber,
     damages: &Damages,
 ) -> Result<(Seq, u64)> {
-    damages.note_collection(Damaged::Count, number);
+    damages.note_collection(DamageKind::Count, number);
     let mut counted = (Seq(1), 0);
     for entry in disk.prefix(view, Space::Records, &number.0.to_be_bytes()) {
         counted = (layout::seq_of_key(&entry?.0)?.next(), counted.1 + 1);
@@ -60,7 +61,7 @@ pub(super) fn count(
     Ok(counted)
 }
 
-/// All other numbers under which there is a record or an id that can be read.
+/// Returns all other numbers with a readable record or id.
 fn numbers(disk: &Disk, view: &Arc<Snapshot>, known: &BTreeSet<CollectionNumber>) -> BTreeSet<CollectionNumber> {
     let mut numbers = BTreeSet::new();
     for space in [Space::Records, Space::Ids] {
@@ -69,11 +70,11 @@ fn numbers(disk: &Disk, view: &Arc<Snapshot>, known: &BTreeSet<CollectionNumber>
             let number = match disk.first_from(view, space, &number.0.to_be_bytes()) {
                 Ok(None) => break,
                 Ok(Some(key)) => layout::number_of_key(&key).unwrap_or(number),
-                // Whether it is this one that begins there cannot be told.
+                // It is unknown whether this number begins there.
                 Err(_) => number,
             };
-            let has_any = || matches!(disk.prefix(view, space, &number.0.to_be_bytes()).next(), Some(Ok(_)));
-            if !known.contains(&number) && has_any() {
+            let has_any = matches!(disk.prefix(view, space, &number.0.to_be_bytes()).next(), Some(Ok(_)));
+            if !known.contains(&number) && has_any {
                 numbers.insert(number);
             }
             next = number.0.checked_add(1);
@@ -82,7 +83,7 @@ fn numbers(disk: &Disk, view: &Arc<Snapshot>, known: &BTreeSet<CollectionNumber>
     numbers
 }
 
-/// A name for it that no other collection has.
+/// Returns an unused name for the collection.
 fn free_name(number: CollectionNumber, taken: &BTreeSet<CollectionName>) -> Result<CollectionName> {
     let first = format!("collection-{number}");
     let names = std::iter::once(first.clone()).chain((2..).map(|turn| format!("{first}-{turn}")));
@@ -97,46 +98,47 @@ mod tests {
 
     use super::*;
     use crate::EmbeddedOptions;
-    use crate::keyspaces::{NAMES, Op};
+    use crate::keyspaces::{NAMES, WriteOp};
     use crate::load;
-    use crate::options::{FRESH, Opening, Workers};
+    use crate::options::{FRESH, Opening, OpeningMode, Workers};
 
     const RECORDS: u64 = 190;
-    /// Of twenty records.
+    /// Size of a block of twenty records in bytes.
     const BLOCK_BYTES: u64 = 4_229;
 
     fn entry(number: CollectionNumber, name: &str) -> CollectionEntry {
         let name = CollectionName::new(name).expect("a name");
-        let (settings, profile, now) = (Settings::default(), String::new(), String::new());
+        let settings = Settings::default();
+        let profile = String::new();
+        let now = String::new();
         let spec = CollectionSpec { name, settings, profile, hash_key: None, now };
         let state = CollectionState::first(number, spec);
         CollectionEntry { number, next_generation: GenerationId(2), state }
     }
 
-    /// Three collections in tables, the second of them dropped and not swept yet, and their records.
+    /// Makes a directory with three collections in tables, the second of them dropped and not yet deleted, and their records.
     fn directory(dir: &Path) {
         let disk = Disk::open(dir, &EmbeddedOptions::default(), FRESH).expect("an empty directory opens");
-        let meta = |key: Vec<u8>, value: Vec<u8>| Op::Put(Space::Meta, key, value);
-        let mut ops = vec![meta(layout::tombstone_key(CollectionNumber(2)), Vec::new())];
+        let mut ops = vec![put_meta(layout::tombstone_key(CollectionNumber(2)), Vec::new())];
         for (number, name) in [(1, "lamps"), (3, "trees")] {
             let value = serde_json::to_vec(&entry(CollectionNumber(number), name)).expect("JSON");
-            ops.push(meta(layout::collection_key(name), value));
+            ops.push(put_meta(layout::collection_key(name), value));
         }
         for number in 1..=3_u32 {
             let numbers = layout::encode_numbers(Seq(RECORDS + 1), RECORDS).to_vec();
-            ops.push(meta(layout::numbers_key(CollectionNumber(number)), numbers));
-            let put = |seq: u64| {
-                Op::Put(
-                    Space::Records,
-                    layout::record_key(CollectionNumber(number), Seq(seq)).to_vec(),
-                    vec![seq as u8; 200],
-                )
-            };
-            ops.extend((1..=RECORDS).map(put));
+            ops.push(put_meta(layout::numbers_key(CollectionNumber(number)), numbers));
+            ops.extend((1..=RECORDS).map(|seq| {
+                let key = layout::record_key(CollectionNumber(number), Seq(seq));
+                WriteOp::Put(Space::Records, key.to_vec(), vec![seq as u8; 200])
+            }));
         }
         disk.commit(ops).expect("a commit");
         drop(disk);
         to_tables(dir);
+    }
+
+    fn put_meta(key: Vec<u8>, value: Vec<u8>) -> WriteOp {
+        WriteOp::Put(Space::Meta, key, value)
     }
 
     fn to_tables(dir: &Path) {
@@ -147,7 +149,7 @@ mod tests {
         }
     }
 
-    /// Damages the only table of a keyspace at these places.
+    /// Damages the only table of a keyspace at these offsets.
     fn damage(dir: &Path, space: Space, places: &[u64]) {
         let folder = dir.join(format!("keyspaces/{}/tables", space as usize + 1));
         let mut tables: Vec<_> = std::fs::read_dir(folder).expect("a listing").collect();
@@ -161,19 +163,23 @@ mod tests {
 
     fn open(dir: &Path) -> (Disk, EmbeddedOptions) {
         let options = EmbeddedOptions { damages: Some(Damages::default()), ..EmbeddedOptions::default() };
-        (Disk::open(dir, &options, (Opening::Existing, Workers::Held)).expect("it opens"), options)
+        (
+            Disk::open(dir, &options, OpeningMode { opening: Opening::Existing, workers: Workers::Held })
+                .expect("it opens"),
+            options,
+        )
     }
 
-    /// Name, next seq and records of each collection.
+    /// Returns the name, the next seq and the number of records of each collection.
     fn found(disk: &Disk, options: &EmbeddedOptions) -> Vec<(String, Seq, u64)> {
         let collections = load::collections(disk, options).expect("what can be read");
-        let count = std::sync::atomic::AtomicU64::load;
-        let of = |collection: &crate::collection::Collection| {
+        let mut found = Vec::new();
+        for (name, collection) in &collections {
             let next = collection.sequencer.lock().next_seq;
-            (next, count(&collection.count, std::sync::atomic::Ordering::Relaxed))
-        };
-        let found = collections.iter().map(|(name, collection)| (name.to_string(), of(collection)));
-        found.map(|(name, (next, count))| (name, next, count)).collect()
+            let count = collection.count.load(std::sync::atomic::Ordering::Relaxed);
+            found.push((name.to_string(), next, count));
+        }
+        found
     }
 
     fn by_number(number: CollectionNumber, next: Seq, count: u64) -> (String, Seq, u64) {
@@ -181,19 +187,20 @@ mod tests {
     }
 
     #[test]
-    fn where_no_entry_of_meta_can_be_read_collections_are_found_by_their_records() {
+    fn collections_without_readable_entries_are_found_by_their_records() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         directory(dir.path());
         let (disk, options) = open(dir.path());
-        let all = |name: &str| (name.to_owned(), Seq(RECORDS + 1), RECORDS);
-        assert_eq!(found(&disk, &options), [all("lamps"), all("trees")]);
+        let all = ["lamps", "trees"].map(|name| (name.to_owned(), Seq(RECORDS + 1), RECORDS));
+        assert_eq!(found(&disk, &options), all);
         assert!(options.damages.expect("set").all().is_empty());
         drop(disk);
         damage(dir.path(), Space::Meta, &[60]);
-        let strict = Disk::open(dir.path(), &EmbeddedOptions::default(), (Opening::Existing, Workers::Held));
-        assert!(strict.is_err(), "not without being asked to");
+        let mode = OpeningMode { opening: Opening::Existing, workers: Workers::Held };
+        let strict = Disk::open(dir.path(), &EmbeddedOptions::default(), mode);
+        assert!(strict.is_err(), "damages are skipped only on request");
         let (disk, options) = open(dir.path());
-        // That the second was dropped can no more be read than the names of the others.
+        // The tombstone of the second collection is as unreadable as the names of the others.
         assert_eq!(
             found(&disk, &options),
             [1, 2, 3].map(|number| by_number(CollectionNumber(number), Seq(RECORDS + 1), RECORDS))
@@ -201,14 +208,14 @@ mod tests {
         let noted = options.damages.expect("set").all();
         for number in 1..=3 {
             assert!(
-                noted.iter().any(|damage| damage.number == CollectionNumber(number) && damage.what == Damaged::Name),
+                noted.iter().any(|damage| damage.number == CollectionNumber(number) && damage.what == DamageKind::Name),
                 "{number}"
             );
         }
     }
 
-    /// What is found of a directory with such damages in its records and none of `meta`: how many of each collection, and how many
-    /// of each are said to be lost.
+    /// Opens a directory with damages at these offsets in its records and without `meta`. Returns the number of found records and
+    /// the number of reported damages of each collection.
     fn left(places: &[u64]) -> [(u64, u64); 3] {
         let dir = tempfile::tempdir().expect("a temporary directory");
         directory(dir.path());
@@ -218,31 +225,35 @@ mod tests {
         let found = found(&disk, &options);
         let noted = options.damages.expect("set").all();
         [1, 2, 3].map(|number| {
-            let named =
-                |damage: &&crate::scan::Damage| damage.number == CollectionNumber(number) && damage.seq.is_some();
             let (name, _, count) = &found[number as usize - 1];
             assert_eq!(*name, format!("collection-{number}"));
-            (*count, noted.iter().filter(named).count() as u64)
+            let named = noted.iter().filter(|damage| damage.number == CollectionNumber(number) && damage.seq.is_some());
+            (*count, named.count() as u64)
         })
     }
 
     #[test]
-    fn records_behind_what_is_damaged_are_found_without_the_next_seq() {
-        // In the first collection twice, at its end and the beginning of the next, and in the last and at its end.
+    fn records_behind_damages_are_found_without_the_next_seq() {
+        // Two damages in the first collection, one at its end and the beginning of the next, one in the last collection and one at
+        // its end.
         let blocks = [2, 4, 9, 24, 28].map(|block| block * BLOCK_BYTES + BLOCK_BYTES / 4);
         assert_eq!(left(&blocks), [50, 10, 30].map(|lost| (RECORDS - lost, lost)));
     }
+
     #[test]
-    fn names_behind_a_damaged_one_are_read_and_no_name_is_given_twice() {
+    fn names_behind_a_damaged_name_are_read_and_no_name_is_used_twice() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let disk = Disk::open(dir.path(), &EmbeddedOptions::default(), FRESH).expect("an empty directory opens");
-        // In the order of the names; one is that of a collection without a name.
+        // In the order of names; one name is the name of a recovered collection.
         let name = |number| if number == 1 { "collection-10".to_owned() } else { format!("n{number:02}") };
         let ops = (1..=20).flat_map(|number| {
             let value = serde_json::to_vec(&entry(CollectionNumber(number), &name(number))).expect("JSON");
-            let record =
-                Op::Put(Space::Records, layout::record_key(CollectionNumber(number), Seq(1)).to_vec(), vec![0; 200]);
-            [Op::Put(Space::Meta, layout::collection_key(&name(number)), value), record]
+            let record = WriteOp::Put(
+                Space::Records,
+                layout::record_key(CollectionNumber(number), Seq(1)).to_vec(),
+                vec![0; 200],
+            );
+            [WriteOp::Put(Space::Meta, layout::collection_key(&name(number)), value), record]
         });
         disk.commit(ops.collect()).expect("a commit");
         drop(disk);

@@ -1,12 +1,12 @@
-//! Opens the database again after a failed commit, in the background, until it succeeds.
+//! Opens the database again after a failed commit, in the background, until the opening succeeds.
 //!
-//! After a failed write it is unknown what is on disk, and fjall refuses further writes until it is opened again, even when there
-//! is room again. So all that belongs to the open database is dropped and built from the disk. Until there is room, or for about a
-//! second, lookups continue against the old one; no longer, since half-written files of a failed compaction may be what fills the
-//! disk, and only opening removes them.
+//! After a failed write, the state of the disk is unknown, and fjall refuses further writes until it is opened again, even if there
+//! is space again. Therefore, the open database is dropped and built again from the disk. Lookups use the old database until there
+//! is space, or for about a second; not longer, because the incomplete files of a failed compaction may fill the disk, and only an
+//! opening removes them.
 //!
-//! When there is too little room even then, merging tables would fail once more. So the database is opened without the threads that
-//! merge: lookups and removals work, and the committer has it opened as usual when there is room, or after a while.
+//! If there is too little space even then, merging tables would fail again. Then the database is opened without the threads that
+//! merge: lookups and removals work, and the committer has the database opened normally when there is space, or after some time.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -14,25 +14,25 @@ use std::time::Duration;
 
 use super::committer::OnFailure;
 use super::failpoints::{fails, point};
-use super::free_space::Reserve;
-use super::options::{Opening, Workers};
+use super::free_space::SpaceReserve;
+use super::options::{Opening, OpeningMode, Workers};
 use super::shared_state::SharedState;
 use super::supervisor::{Supervisor, end};
 use doppel_store::{Result, StoreError};
 
-/// First pause between two attempts; doubles up to [`LONGEST`].
+/// First pause between two attempts. Each pause is twice as long as the pause before, up to [`LONGEST`].
 const FIRST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(2);
-/// How often to wait for room on a full disk: a second and a half in all. What fills it may be what opening removes.
+/// Number of waits for space on a full disk: a second and a half in all, because the files that opening removes may fill the disk.
 const WAITS_FOR_ROOM: u32 = 5;
 
-/// What the committer calls when a commit has failed.
+/// Returns the function that the committer calls after a failed commit.
 pub(super) fn on_failure(supervisor: &Arc<Supervisor>) -> OnFailure {
     let supervisor = Arc::downgrade(supervisor);
     Box::new(move |reason| {
         tracing::error!(reason, "the data directory is opened again");
-        let reopen = move || reopen(&supervisor);
-        if let Err(error) = std::thread::Builder::new().name("store-reopen".into()).spawn(reopen) {
+        let builder = std::thread::Builder::new().name("store-reopen".into());
+        if let Err(error) = builder.spawn(move || reopen(&supervisor)) {
             tracing::error!(%error, "no thread to open the data directory again; restart the service");
         }
     })
@@ -44,12 +44,12 @@ fn reopen(supervisor: &Weak<Supervisor>) {
     loop {
         std::thread::sleep(pause);
         pause = (pause * 2).min(LONGEST);
-        // Not held while asleep, so that a store that is dropped ends.
+        // The reference is not held during the pause, so that a dropped store ends.
         let Some(supervisor) = supervisor.upgrade() else { return };
         if supervisor.closed.load(Ordering::Acquire) {
             return;
         }
-        if waits < WAITS_FOR_ROOM && supervisor.space.check(Reserve::Whole).is_err() && !supervisor.is_held() {
+        if waits < WAITS_FOR_ROOM && supervisor.space.check(SpaceReserve::Whole).is_err() && !supervisor.is_held() {
             waits += 1;
             continue;
         }
@@ -71,13 +71,13 @@ fn attempt(supervisor: &Arc<Supervisor>) -> Result<()> {
     let workers = workers(supervisor)?;
     let mut shared = open(supervisor, workers)?;
     if workers == Workers::Held && shared.disk.is_behind() {
-        // Then not even a removal could be written.
+        // Otherwise not even a removal could be written.
         drop(shared);
         shared = open(supervisor, Workers::Running)?;
     }
     supervisor.held.store(shared.disk.workers() == Workers::Held, Ordering::Release);
     supervisor.shared.store(Some(Arc::new(shared)));
-    // Closed meanwhile: whoever closes has found nothing to end.
+    // The store was closed meanwhile, and the closing found no open database.
     if supervisor.closed.load(Ordering::Acquire)
         && let Some(shared) = supervisor.shared.swap(None)
     {
@@ -88,27 +88,30 @@ fn attempt(supervisor: &Arc<Supervisor>) -> Result<()> {
     Ok(())
 }
 
-/// Whether tables are to be merged: not while there is no room, unless that was so for a while.
+/// Decides whether tables are merged: not while there is too little space, unless this was the case for some time.
 fn workers(supervisor: &Supervisor) -> Result<Workers> {
-    let is_short = || {
-        supervisor.space.measure();
-        supervisor.space.check(Reserve::Whole).is_err()
-    };
-    if supervisor.is_held() || !is_short() {
+    if supervisor.is_held() || !is_short(supervisor) {
         return Ok(Workers::Running);
     }
     super::opening::tidy(&supervisor.dir, &supervisor.options)?;
-    Ok(if is_short() { Workers::Held } else { Workers::Running })
+    Ok(if is_short(supervisor) { Workers::Held } else { Workers::Running })
+}
+
+/// True if there is too little free space.
+fn is_short(supervisor: &Supervisor) -> bool {
+    supervisor.space.measure();
+    supervisor.space.check(SpaceReserve::Whole).is_err()
 }
 
 fn open(supervisor: &Arc<Supervisor>, workers: Workers) -> Result<SharedState> {
-    // A directory that was removed is not created anew.
-    let how = (Opening::Existing, workers);
+    // A directory that was removed is not created again.
+    let mode = OpeningMode { opening: Opening::Existing, workers };
     SharedState::open(
         &supervisor.dir,
         &supervisor.options,
-        how,
-        (&supervisor.watchdog, &supervisor.space),
+        mode,
+        &supervisor.watchdog,
+        &supervisor.space,
         on_failure(supervisor),
     )
 }

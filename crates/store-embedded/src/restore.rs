@@ -1,11 +1,11 @@
-//! Makes a data directory of what a snapshot has read.
+//! Makes a data directory from a snapshot.
 //!
-//! Everything is written into a folder of its own within the directory, closed, opened once more to see that it is a data
-//! directory, synced, and only then moved to its place, the file that makes it one last. Until then no program takes the
-//! directory for a data directory: when this fails all of it is removed, the folder last, and what is left then, or by a process that
-//! was killed, is removed by the next call.
+//! All files are written into a folder in the directory, closed, opened again as a check, and synced. Only then are they moved to
+//! their place, the file that makes the directory a data directory last. Until then, no program accepts the directory as a data
+//! directory. If the restore fails, all files are removed, the folder last; files that could not be removed, or that a killed
+//! process left, are removed by the next call.
 //!
-//! The directory is for its owner only, as one that the store makes, also where it was there before.
+//! Only the owner can access the directory, as for every directory that the store makes, even if it existed before.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
@@ -19,24 +19,24 @@ use super::inspect::OF_THE_VOLUME;
 use super::keyspaces::{ALL, NAMES, Space};
 use super::layout::{self, FORMAT};
 use super::manifest;
-use super::options::{EmbeddedOptions, Opening, Workers};
+use super::options::{EmbeddedOptions, Opening, OpeningMode, Workers};
 use super::state_reader::KIND;
 use doppel_store::keys::KeyRing;
 use doppel_store::snapshot::{Moment, Piece};
 use doppel_store::{Result, StoreError};
 
-/// What the directory may be used for.
+/// The permissions of the directory.
 const OWNER_ONLY: u32 = 0o700;
-/// Where it is written first, in the directory.
+/// The folder in the directory in which the files are written.
 const FOLDER: &str = "doppel.restoring";
 
-/// Makes `dir`, which is empty or missing, a data directory with what `pieces` holds: those of one snapshot, of `moment`, in their
-/// order. When this returns everything is on disk, and the directory is for its owner only.
+/// Makes `dir`, which is empty or missing, a data directory with the content of `pieces`: the pieces of the snapshot of `moment`,
+/// in order. When this returns, all files are on disk, and only the owner can access the directory.
 ///
 /// # Errors
-/// The first error of `pieces`; [`StoreError::Internal`] where the directory is not empty, cannot be written or is another user's that
-/// others may read, the snapshot is of another kind of store or a newer format, or its pieces make no data directory. Then the directory
-/// is as it was.
+/// The first error of `pieces`. [`StoreError::Internal`] if the directory is not empty, cannot be written, or belongs to another
+/// user and is readable by others; if the snapshot has another kind of store or a newer format; or if its pieces are not a complete
+/// store. Then the directory is unchanged.
 pub fn restore<E: From<StoreError>>(
     dir: &Path,
     moment: &Moment,
@@ -53,38 +53,39 @@ pub fn restore<E: From<StoreError>>(
     let filled = fill(&folder, checked).and_then(|()| Ok(check.end()?));
     let restored = filled.and_then(|()| publish(dir, &folder).map_err(E::from));
     if restored.is_err() {
-        // What cannot be removed is no data directory all the same, and the next call removes it: nothing else was there.
+        // Files that cannot be removed do not make a data directory, and the next call removes them, because the directory was
+        // empty.
         let _ = take_back(dir, &folder);
         let _ = match before {
-            Before::Missing => fs::remove_dir(dir),
-            Before::Empty(permissions) => fs::set_permissions(dir, permissions),
+            DirectoryBefore::Missing => fs::remove_dir(dir),
+            DirectoryBefore::Empty(permissions) => fs::set_permissions(dir, permissions),
         };
     }
     restored
 }
 
-/// The keys of callers that `piece` of a snapshot brings back (those made while the service ran, not those of a configuration); `None`
-/// where it has none to bring.
+/// Decodes the keys of callers in a piece of a snapshot (keys that were created while the service ran, not those of a
+/// configuration). Returns `None` if the piece contains no keys.
 pub fn key_ring_in(piece: &Piece) -> Option<KeyRing> {
     let (_, value) = piece.entries.iter().find(|pair| is_key_ring(piece, pair))?;
-    // What cannot be read the store tells of when it is opened.
+    // Opening the store reports keys that cannot be read.
     serde_json::from_slice(value).ok()
 }
 
-/// Takes the keys of callers out of `piece`.
+/// Removes the keys of callers from `piece`.
 pub fn without_key_ring(mut piece: Piece) -> Piece {
     let mut entries = std::mem::take(&mut piece.entries);
     entries.retain(|pair| !is_key_ring(&piece, pair));
     Piece { entries, ..piece }
 }
 
-fn is_key_ring(piece: &Piece, (key, _): &(Vec<u8>, Vec<u8>)) -> bool {
-    piece.space == NAMES[Space::Meta as usize] && key == layout::KEY_RING
+fn is_key_ring(piece: &Piece, pair: &(Vec<u8>, Vec<u8>)) -> bool {
+    piece.space == NAMES[Space::Meta as usize] && pair.0 == layout::KEY_RING
 }
 
-/// Checks that a data directory can be made of a snapshot. [`restore`] and whoever verifies a snapshot use the same check.
+/// Checks that a data directory can be made from a snapshot. [`restore`] and the verification of snapshots use the same check.
 ///
-/// Takes the pieces of the snapshot in their order, and writes nothing.
+/// It receives the pieces of the snapshot in order, and writes nothing.
 #[derive(Debug)]
 pub struct RestoreCheck {
     has_records: bool,
@@ -95,10 +96,10 @@ pub struct RestoreCheck {
 }
 
 impl RestoreCheck {
-    /// Begins a check of the snapshot of `moment`.
+    /// Starts a check of the snapshot of `moment`.
     ///
     /// # Errors
-    /// If the snapshot is of another kind of store, or of a newer format.
+    /// If the snapshot has another kind of store or a newer format.
     pub fn new(moment: &Moment) -> Result<Self> {
         if moment.kind != KIND {
             let what = format!("the snapshot is of a store of the kind {:?}, a directory holds {KIND:?}", moment.kind);
@@ -117,7 +118,7 @@ impl RestoreCheck {
     /// Checks the keyspace of the next piece.
     ///
     /// # Errors
-    /// If it is unknown, or should have come earlier.
+    /// If the keyspace is unknown or not in order.
     pub fn space(&mut self, name: &str) -> Result<()> {
         let space = space(name)?;
         if self.space.is_some_and(|before| before > space) {
@@ -138,7 +139,7 @@ impl RestoreCheck {
     pub fn piece(&mut self, piece: &Piece) -> Result<()> {
         self.space(&piece.space)?;
         for (key, _) in &piece.entries {
-            // No key is empty; the engine ends the process where the order is another.
+            // No key is empty. Keys in a wrong order would abort the process in the engine.
             if *key <= self.last {
                 return Err(StoreError::Internal("the snapshot has its keys in another order".into()));
             }
@@ -148,42 +149,40 @@ impl RestoreCheck {
         Ok(())
     }
 
-    /// Ends the check, behind the last piece.
+    /// Ends the check after the last piece.
     ///
     /// # Errors
-    /// If the snapshot lacks what every store has.
+    /// If the snapshot lacks an entry that every store has.
     pub fn end(self) -> Result<()> {
         if !self.says_format {
-            let what = "the snapshot lacks what says its format: it is none of a store";
+            let what = "the snapshot lacks the entry of its format: it is not a snapshot of a store";
             return Err(StoreError::Internal(what.into()));
         }
         if self.has_records {
-            let what = "the snapshot says that it has records, and has none: a part of it was removed";
+            let what = "the snapshot states that it has records, but has none: a part of it was removed";
             return Err(StoreError::Internal(what.into()));
         }
         Ok(())
     }
 
-    /// The keyspace in which a store says its format. It comes first, and is small.
+    /// The keyspace that contains the format of a store. It is the first keyspace, and small.
     pub const FORMAT_SPACE: &'static str = NAMES[Space::Meta as usize];
 }
 
-/// What the directory was.
-enum Before {
+/// The state of the directory before the restore.
+enum DirectoryBefore {
     Missing,
     Empty(Permissions),
 }
 
-/// Makes the directory, or sees that nothing is in it and makes it private.
-fn prepare(dir: &Path) -> Result<Before> {
-    let refused =
-        |error: io::Error| StoreError::Internal(format!("{} cannot be restored into: {error}", dir.display()));
+/// Makes the directory, or checks that it is empty and makes it private.
+fn prepare(dir: &Path) -> Result<DirectoryBefore> {
     let was_missing = !dir.exists();
-    DirBuilder::new().recursive(true).mode(OWNER_ONLY).create(dir).map_err(refused)?;
-    let names = fs::read_dir(dir).map_err(refused)?.map(|entry| Ok(entry?.file_name()));
-    let names = names.collect::<io::Result<Vec<_>>>().map_err(refused)?;
+    DirBuilder::new().recursive(true).mode(OWNER_ONLY).create(dir).map_err(|error| not_restorable(dir, &error))?;
+    let names = fs::read_dir(dir).map_err(|error| not_restorable(dir, &error))?.map(|entry| Ok(entry?.file_name()));
+    let names = names.collect::<io::Result<Vec<_>>>().map_err(|error| not_restorable(dir, &error))?;
     if names.iter().any(|name| name == FOLDER) && !names.iter().any(|name| name == VERSION) {
-        clear(dir).map_err(refused)?;
+        clear(dir).map_err(|error| not_restorable(dir, &error))?;
     } else if let Some(other) = names.iter().find(|name| *name != OF_THE_VOLUME) {
         return Err(StoreError::Internal(format!(
             "{} is not empty (it holds {}); restore into an empty or a new directory",
@@ -191,16 +190,20 @@ fn prepare(dir: &Path) -> Result<Before> {
             other.display()
         )));
     }
-    let permissions = fs::metadata(dir).map_err(refused)?.permissions();
+    let permissions = fs::metadata(dir).map_err(|error| not_restorable(dir, &error))?.permissions();
     make_private(dir, &permissions)?;
     if let Err(error) = DirBuilder::new().mode(OWNER_ONLY).create(dir.join(FOLDER)) {
         let _ = fs::set_permissions(dir, permissions);
-        return Err(refused(error));
+        return Err(not_restorable(dir, &error));
     }
-    Ok(if was_missing { Before::Missing } else { Before::Empty(permissions) })
+    Ok(if was_missing { DirectoryBefore::Missing } else { DirectoryBefore::Empty(permissions) })
 }
 
-/// Before anything is written: what is in it is readable for whoever may enter.
+fn not_restorable(dir: &Path, error: &io::Error) -> StoreError {
+    StoreError::Internal(format!("{} cannot be restored into: {error}", dir.display()))
+}
+
+/// Makes the directory private before anything is written, because everyone with access to the directory could read its files.
 fn make_private(dir: &Path, permissions: &Permissions) -> Result<()> {
     if permissions.mode() & !OWNER_ONLY & 0o777 == 0 {
         return Ok(());
@@ -211,7 +214,7 @@ fn make_private(dir: &Path, permissions: &Permissions) -> Result<()> {
     })
 }
 
-/// Removes what was written, also where some of it was moved to its place already.
+/// Removes the written files, including files that were already moved to their place.
 fn take_back(dir: &Path, folder: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(OWNER_ONLY).create(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
@@ -219,10 +222,10 @@ fn take_back(dir: &Path, folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes what a restore left that was killed: all that is there, since there was nothing else.
+/// Removes the files of an interrupted restore: all files, because the directory was empty.
 fn clear(dir: &Path) -> io::Result<()> {
     let mut entries = fs::read_dir(dir)?.collect::<io::Result<Vec<_>>>()?;
-    // What makes it a data directory goes first, what says whose it is last.
+    // The file that makes it a data directory is removed first, the folder that marks a restore last.
     entries.sort_by_key(|entry| (entry.file_name() == FOLDER, entry.file_name() != VERSION));
     for entry in entries.iter().filter(|entry| entry.file_name() != OF_THE_VOLUME) {
         match entry.file_type()?.is_dir() {
@@ -233,17 +236,18 @@ fn clear(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes the keyspaces, and sees that they open.
+/// Writes the keyspaces, and checks that they can be opened.
 fn fill<E: From<StoreError>>(
     folder: &Path,
     pieces: impl Iterator<Item = std::result::Result<Piece, E>>,
 ) -> std::result::Result<(), E> {
     let options = EmbeddedOptions::default();
-    let disk = Disk::open(folder, &options, (Opening::CreateIfEmpty, Workers::Running))?;
+    let disk =
+        Disk::open(folder, &options, OpeningMode { opening: Opening::CreateIfEmpty, workers: Workers::Running })?;
     let mut pieces = pieces.peekable();
     while let Some(next) = pieces.peek() {
         let Ok(piece) = next else {
-            // It is there, and an error.
+            // The next item is an error.
             pieces.next().transpose()?;
             break;
         };
@@ -253,7 +257,7 @@ fn fill<E: From<StoreError>>(
     }
     disk.check_ingested()?;
     drop(disk);
-    drop(Disk::open(folder, &options, (Opening::Existing, Workers::Running))?);
+    drop(Disk::open(folder, &options, OpeningMode { opening: Opening::Existing, workers: Workers::Running })?);
     Ok(())
 }
 
@@ -270,10 +274,9 @@ fn fill_space<E: From<StoreError>>(
 ) -> std::result::Result<(), E> {
     let mut failed = None;
     let filled = disk.ingest(space, |write| {
-        let is_of_space = |piece: &std::result::Result<Piece, E>| {
-            piece.as_ref().map_or(true, |piece| piece.space == NAMES[space as usize])
-        };
-        while let Some(piece) = pieces.next_if(is_of_space) {
+        while let Some(piece) =
+            pieces.next_if(|piece| piece.as_ref().map_or(true, |piece| piece.space == NAMES[space as usize]))
+        {
             let piece = match piece {
                 Ok(piece) => piece,
                 Err(error) => {
@@ -293,28 +296,31 @@ fn fill_space<E: From<StoreError>>(
     }
 }
 
-/// Moves everything to its place, once it is on disk.
+/// Syncs all files and moves them to their place.
 fn publish(dir: &Path, folder: &Path) -> Result<()> {
-    let moved = || -> io::Result<()> {
-        sync_all(folder)?;
-        let mut entries = fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
-        // The manifest first: with it, what lacks anything is refused; and last what makes it a data directory.
-        entries.sort_by_key(|entry| (entry.file_name() == VERSION, entry.file_name() != manifest::NAME));
-        for entry in entries {
-            point("restore::moving");
-            fs::rename(entry.path(), dir.join(entry.file_name()))?;
-        }
-        fs::remove_dir(folder)?;
-        File::open(dir)?.sync_all()?;
-        if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            File::open(parent)?.sync_all()?;
-        }
-        Ok(())
-    };
-    moved().map_err(|error| StoreError::Internal(format!("{} cannot be written: {error}", dir.display())))
+    let moved = move_files(dir, folder);
+    moved.map_err(|error| StoreError::Internal(format!("{} cannot be written: {error}", dir.display())))
 }
 
-/// Syncs a folder with everything in it.
+fn move_files(dir: &Path, folder: &Path) -> io::Result<()> {
+    sync_all(folder)?;
+    let mut entries = fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
+    // The manifest is moved first, because an incomplete directory with a manifest is refused; the file that makes it a data directory
+    // is moved last.
+    entries.sort_by_key(|entry| (entry.file_name() == VERSION, entry.file_name() != manifest::NAME));
+    for entry in entries {
+        point("restore::moving");
+        fs::rename(entry.path(), dir.join(entry.file_name()))?;
+    }
+    fs::remove_dir(folder)?;
+    File::open(dir)?.sync_all()?;
+    if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        File::open(parent)?.sync_all()?;
+    }
+    Ok(())
+}
+
+/// Syncs a folder with all files in it.
 fn sync_all(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;

@@ -1,8 +1,9 @@
-//! A copy of a damaged directory that opens, with what can still be read of it.
+//! Copies a damaged directory to a directory that opens, with the readable data.
 //!
-//! Only what records are made anew from is taken along: settings (`meta`), `records`, `decisions`, and the whole writes in the journals.
-//! The rest (ids, index entries, pairs, tasks) follows from these. A fresh database is made, and its empty keyspaces of these three
-//! are replaced by those of the directory, which is not changed. Tables are linked where the file system can, journals copied.
+//! The copy contains only the data from which records can be restored: settings (`meta`), `records`, `decisions`, and the complete
+//! writes in the journals. The other keyspaces (ids, index entries, pairs, tasks) follow from these. It makes a new database and
+//! replaces the three empty keyspaces by those of the damaged directory, which is not changed. Tables are hard links if the file
+//! system supports them; journals are copied.
 
 use std::fs;
 use std::io;
@@ -19,15 +20,15 @@ use super::keyspaces::{NAMES, Space};
 use super::manifest::{self, Manifest};
 use doppel_store::{Result, StoreError};
 
-/// What is taken along.
+/// The keyspaces that are copied.
 const KEPT: [Space; 3] = [Space::Meta, Space::Records, Space::Decisions];
 const KEYSPACES: &str = "keyspaces";
 
-/// Copies what can be read of the data directory `from` into `to`, an empty directory, which is a data directory then: to be opened
-/// with [`super::EmbeddedOptions::damages`]. Tells in words what was lost or made anew.
+/// Copies the readable data of the data directory `from` to `to`, an empty directory. `to` is then a data directory that can be
+/// opened with [`super::EmbeddedOptions::damages`]. Returns descriptions of the lost and rebuilt data.
 ///
 /// # Errors
-/// [`StoreError::Internal`] when `from` is in use or no data directory, or when `to` cannot be written.
+/// [`StoreError::Internal`] if `from` is in use or no data directory, or if `to` cannot be written.
 pub fn recoverable_copy(from: &Path, to: &Path) -> Result<Vec<String>> {
     if !from.join(KEYSPACES).is_dir() {
         return Err(StoreError::Internal(format!(
@@ -36,8 +37,7 @@ pub fn recoverable_copy(from: &Path, to: &Path) -> Result<Vec<String>> {
         )));
     }
     inspect::refuse_in_use(from)?;
-    let copied = |error: io::Error| StoreError::Internal(format!("{} cannot be copied: {error}", from.display()));
-    // What cannot be read says no more than what is not there.
+    // A manifest that cannot be read is treated as missing.
     let ids = match Manifest::read(from).ok().flatten() {
         Some(manifest) if manifest.keyspaces.len() == NAMES.len() => manifest.keyspaces,
         _ => (1..=NAMES.len() as u64).collect(),
@@ -49,22 +49,34 @@ pub fn recoverable_copy(from: &Path, to: &Path) -> Result<Vec<String>> {
     }
     let mut told = Vec::new();
     point("salvage::copying");
+    let from_directory = from;
     for space in KEPT {
         let folder = ids[space as usize].to_string();
         let from = from.join(KEYSPACES).join(&folder);
-        if !opens(&from, space, to).map_err(copied)? {
-            told.push(format!("{}: its tables cannot be opened; what no journal holds is lost", NAMES[space as usize]));
+        if !opens(&from, space, to).map_err(|error| not_copied(from_directory, &error))? {
+            told.push(format!(
+                "{}: its tables cannot be opened; writes that are in no journal are lost",
+                NAMES[space as usize]
+            ));
             continue;
         }
         let to = to.join(KEYSPACES).join(&folder);
-        told.extend(keyspace(&from, &to).map_err(copied)?.map(|what| format!("{}: {what}", NAMES[space as usize])));
+        told.extend(
+            keyspace(&from, &to)
+                .map_err(|error| not_copied(from_directory, &error))?
+                .map(|what| format!("{}: {what}", NAMES[space as usize])),
+        );
     }
-    told.extend(journals(from, to).map_err(copied)?);
-    Manifest::creating().write(to).map_err(copied)?;
+    told.extend(journals(from, to).map_err(|error| not_copied(from_directory, &error))?);
+    Manifest::creating().write(to).map_err(|error| not_copied(from_directory, &error))?;
     Ok(told)
 }
 
-/// Makes an empty database without journals; the numbers of its keyspaces.
+fn not_copied(from: &Path, error: &io::Error) -> StoreError {
+    StoreError::Internal(format!("{} cannot be copied: {error}", from.display()))
+}
+
+/// Makes an empty database without journals. Returns the numbers of its keyspaces.
 fn fresh(to: &Path) -> std::result::Result<Vec<u64>, fjall::Error> {
     let db = Database::builder(to).worker_threads_unchecked(0).open()?;
     let spaces = NAMES.map(|name| db.keyspace(name, KeyspaceCreateOptions::default).map(|space| space.id()));
@@ -76,31 +88,31 @@ fn fresh(to: &Path) -> std::result::Result<Vec<u64>, fjall::Error> {
     Ok(ids)
 }
 
-/// Whether the engine opens the tables of a keyspace: where it does not, it opens no database that they are in. Tried in a database
-/// of its own, made in the folder `to` for as long as that takes.
+/// True if the engine opens the tables of a keyspace. Otherwise, it opens no database that contains them. The test uses a separate
+/// database in the folder `to`, which is removed afterwards.
 fn opens(from: &Path, space: Space, to: &Path) -> io::Result<bool> {
     let trial = tempfile::tempdir_in(to)?;
     let ids = fresh(trial.path()).map_err(io::Error::other)?;
     keyspace(from, &trial.path().join(KEYSPACES).join(ids[space as usize].to_string()))?;
-    let open = || {
+    // The engine panics at some damages.
+    let opened = catch_unwind(AssertUnwindSafe(|| {
         let db = Database::builder(trial.path()).worker_threads_unchecked(0).open()?;
         db.keyspace(NAMES[space as usize], KeyspaceCreateOptions::default).map(drop)
-    };
-    // The engine takes some damages for impossible.
-    Ok(catch_unwind(AssertUnwindSafe(open)).is_ok_and(|opened| opened.is_ok()))
+    }));
+    Ok(opened.is_ok_and(|opened| opened.is_ok()))
 }
 
-/// Puts a keyspace in the place of the empty one; says what is wrong with it.
+/// Replaces an empty keyspace by another one. Returns a description of its damage, if there is any.
 fn keyspace(from: &Path, to: &Path) -> io::Result<Option<String>> {
     if !from.is_dir() {
-        return Ok(Some("the folder is missing; what its tables held is lost".into()));
+        return Ok(Some("the folder is missing; the content of its tables is lost".into()));
     }
     let wrong = inspect::check_keyspace(from).err();
     let list = match &wrong {
         None => None,
         Some(_) => match latest_list(from)? {
             Some(list) => Some(list),
-            None => return Ok(Some("the list of its tables is missing; what they held is lost".into())),
+            None => return Ok(Some("the list of its tables is missing; their content is lost".into())),
         },
     };
     fs::remove_dir_all(to)?;
@@ -122,37 +134,39 @@ fn keyspace(from: &Path, to: &Path) -> io::Result<Option<String>> {
     let content = fs::read(from.join(format!("v{list}")))?;
     let current = [&list.to_le_bytes()[..], &xxh3_128(&content).to_le_bytes(), &[0]].concat();
     fs::write(to.join("current"), current)?;
-    Ok(Some("which tables are in force was damaged; the latest list of them is taken".into()))
+    Ok(Some("the name of its list of tables was damaged; the latest list is used".into()))
 }
 
-/// The number of the latest list of tables that is there.
+/// Returns the number of the latest list of tables.
 fn latest_list(keyspace: &Path) -> io::Result<Option<u64>> {
     let names = fs::read_dir(keyspace)?.map(|entry| entry.map(|entry| entry.file_name()));
     let names: io::Result<Vec<_>> = names.collect();
     Ok(names?.iter().filter_map(|name| name.to_str()?.strip_prefix('v')?.parse().ok()).max())
 }
 
-/// Copies the whole writes of all journals; says how many bytes were none.
+/// Copies the complete writes of all journals. Returns descriptions of the lost bytes.
 fn journals(from: &Path, to: &Path) -> io::Result<Vec<String>> {
     let mut told = Vec::new();
     let ids = manifest::journal_ids(from)?;
     if ids.is_empty() {
-        told.push("journal: there is none; the writes in it are lost".into());
-        // Where it makes one itself, the engine does not look at the tables for the number of the last write, and shows none of them.
+        told.push("journal: it is missing; the writes in it are lost".into());
+        // If the engine creates the journal itself, it does not read the number of the last write from the tables, and shows no
+        // tables.
         fs::write(manifest::journal_path(to, 0), [])?;
     }
     for id in ids {
         let path = manifest::journal_path(from, id);
         let mut bytes = fs::read(&path)?;
         bytes.truncate(manifest::written(&path)? as usize);
-        let (mut kept, mut at) = (Vec::new(), 0);
+        let mut kept = Vec::new();
+        let mut at = 0;
         while let Some(start) = journal::next_whole(&bytes, at) {
             at = start + journal::whole(&bytes[start..]);
             kept.extend_from_slice(&bytes[start..at]);
         }
         if kept.len() < bytes.len() {
             told.push(format!(
-                "journal {id}.jnl: {} bytes of {} are no whole writes",
+                "journal {id}.jnl: {} bytes of {} are not complete writes",
                 bytes.len() - kept.len(),
                 bytes.len()
             ));

@@ -1,4 +1,4 @@
-//! Reads keys and values in order; skips what cannot be read, if the store was opened so.
+//! Reads keys and values in order. It skips damages if the store was opened so that it skips damages.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,91 +11,94 @@ use super::keyspaces::Space;
 use super::layout;
 use doppel_store::{CollectionNumber, Result, Seq};
 
-/// Seqs that are tried where nothing says how far the damage goes: more than a block of a table has.
+/// Number of seqs that are tried if the end of the damage is unknown: more than a block of a table contains.
 const TRIED: usize = 1_024;
 
-/// What could not be read and was skipped.
+/// The damages that were skipped.
 #[derive(Clone, Debug, Default)]
-pub struct Damages(Arc<Mutex<BTreeSet<Damage>>>);
+pub struct Damages(Arc<Mutex<BTreeSet<NotedDamage>>>);
 
-/// Something that cannot be read: its collection and, where it is known, its seq.
+/// A damage: its collection and, if it is known, its seq.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Damage {
+pub(super) struct NotedDamage {
     pub(super) number: CollectionNumber,
-    pub(super) what: Damaged,
+    pub(super) what: DamageKind,
     pub(super) seq: Option<Seq>,
 }
 
-/// What cannot be read.
+/// The kind of a damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Damaged {
-    /// Something in a keyspace.
+pub(super) enum DamageKind {
+    /// An entry of a keyspace.
     In(Space),
     /// Name and settings of a collection.
     Name,
-    /// How many records a collection has, and the seq of its next one.
+    /// Number of records of a collection, and its next seq.
     Count,
 }
 
 impl Damages {
     pub(super) fn note(&self, space: Space, number: CollectionNumber, seq: Option<Seq>) {
-        self.0.lock().insert(Damage { number, what: Damaged::In(space), seq });
+        self.0.lock().insert(NotedDamage { number, what: DamageKind::In(space), seq });
     }
 
-    /// Notes what cannot be read of a collection as a whole.
-    pub(super) fn note_collection(&self, what: Damaged, number: CollectionNumber) {
-        self.0.lock().insert(Damage { number, what, seq: None });
+    /// Notes a damage that concerns a collection as a whole.
+    pub(super) fn note_collection(&self, what: DamageKind, number: CollectionNumber) {
+        self.0.lock().insert(NotedDamage { number, what, seq: None });
     }
 
-    /// All of them, each once.
-    pub(super) fn all(&self) -> Vec<Damage> {
+    /// Returns all damages, each once.
+    pub(super) fn all(&self) -> Vec<NotedDamage> {
         self.0.lock().iter().copied().collect()
     }
 }
 
-/// Keys and values in order.
-pub(super) struct Scan {
-    found: Option<fjall::Iter>,
-    skipping: Option<Skipping>,
+/// The keyspace that a scan reads, and the place where it notes damages.
+pub(super) struct ScanSource {
+    pub(super) view: Arc<Snapshot>,
+    pub(super) keyspace: Keyspace,
+    pub(super) space: Space,
+    pub(super) damages: Damages,
 }
 
-/// How to continue after what cannot be read.
-struct Skipping {
+/// An iterator over keys and values in order.
+pub(super) struct Scan {
+    found: Option<fjall::Iter>,
+    skipping: Option<DamageSkipper>,
+}
+
+/// The state for continuing after a damage.
+struct DamageSkipper {
     view: Arc<Snapshot>,
     keyspace: Keyspace,
     space: Space,
     damages: Damages,
     number: CollectionNumber,
-    /// Where keys end with a seq.
+    /// Present if the keys end with a seq.
     by_seq: Option<BySeq>,
 }
 
 struct BySeq {
-    /// What precedes the seq in each key.
+    /// The part of each key before the seq.
     before: Vec<u8>,
-    /// The seq to continue with.
+    /// The seq at which to continue.
     next: Seq,
-    /// The first that no record has yet; `None` where that cannot be read.
+    /// The first seq that no record has yet; `None` if it cannot be read.
     end: Option<Seq>,
-    /// The first key not wanted.
+    /// The first key behind the range.
     to: Vec<u8>,
 }
 
 impl Scan {
-    /// Ends with the first error.
+    /// Returns a scan that ends with the first error.
     pub(super) fn strict(found: fjall::Iter) -> Self {
         Self { found: Some(found), skipping: None }
     }
 
-    /// Notes what cannot be read and continues after it, up to the seq `end` or the key `to`; it ends there where keys have no seq.
-    /// Without `end` it continues where the tables can be read again.
-    pub(super) fn skipping(
-        found: fjall::Iter,
-        (view, keyspace): (Arc<Snapshot>, Keyspace),
-        (space, damages): (Space, Damages),
-        (from, to): (&[u8], &[u8]),
-        end: Option<Seq>,
-    ) -> Self {
+    /// Returns a scan that notes damages and continues behind them, up to the seq `end` or the key `to`. If keys contain no seq, it
+    /// ends at the first damage. Without `end`, it continues where the tables can be read again.
+    pub(super) fn skipping(found: fjall::Iter, source: ScanSource, from: &[u8], to: &[u8], end: Option<Seq>) -> Self {
+        let ScanSource { view, keyspace, space, damages } = source;
         let length = match space {
             Space::Records => Some(4),
             Space::Signatures | Space::Pairs => Some(8),
@@ -103,12 +106,12 @@ impl Scan {
         };
         let by_seq = length.and_then(|length| {
             let (before, rest) = from.split_at_checked(length)?;
-            // There is no seq 0.
+            // No record has seq 0.
             let next = rest.first_chunk().copied().map_or(1, u64::from_be_bytes).max(1);
             Some(BySeq { before: before.to_vec(), next: Seq(next), end, to: to.to_vec() })
         });
         let number = by_seq.as_ref().and_then(|_| layout::number_of_key(from)).unwrap_or_default();
-        Self { found: Some(found), skipping: Some(Skipping { view, keyspace, space, damages, number, by_seq }) }
+        Self { found: Some(found), skipping: Some(DamageSkipper { view, keyspace, space, damages, number, by_seq }) }
     }
 }
 
@@ -118,7 +121,7 @@ impl Iterator for Scan {
     fn next(&mut self) -> Option<Self::Item> {
         if let Some(found) = &mut self.found {
             match (found.next()?.into_inner(), &mut self.skipping) {
-                (Ok(pair), Some(Skipping { by_seq: Some(by_seq), .. })) => {
+                (Ok(pair), Some(DamageSkipper { by_seq: Some(by_seq), .. })) => {
                     by_seq.next = layout::seq_of_key(&pair.0).map_or(Seq::MAX, Seq::next);
                     return Some(Ok(pair));
                 }
@@ -132,8 +135,8 @@ impl Iterator for Scan {
     }
 }
 
-impl Skipping {
-    /// The next that can be read, and the way on from there.
+impl DamageSkipper {
+    /// Returns the next pair that can be read, and the iterator behind it.
     fn step(&mut self) -> Option<(KvPair, fjall::Iter)> {
         let Some(by_seq) = &mut self.by_seq else {
             self.damages.note(self.space, self.number, None);
@@ -141,7 +144,8 @@ impl Skipping {
         };
         let end = by_seq.end.unwrap_or_else(|| by_seq.end_of_damage(&self.view, &self.keyspace));
         while by_seq.next < end {
-            let (seq, key) = (by_seq.next, by_seq.key(by_seq.next));
+            let seq = by_seq.next;
+            let key = by_seq.key(by_seq.next);
             if key >= by_seq.to {
                 return None;
             }
@@ -172,23 +176,26 @@ impl BySeq {
         [&self.before[..], &seq.0.to_be_bytes()].concat()
     }
 
-    /// The seq up to which it is worth trying each: just behind the first, found by bisection, from which reading can begin again;
-    /// [`TRIED`] on where the damage reaches the last key wanted. At most 65 reads of a block.
+    /// Returns the seq up to which each seq is tried: the seq behind the first one, found by bisection, from which reading succeeds
+    /// again; [`TRIED`] seqs if the damage reaches the end of the range. At most 65 reads of a block.
     fn end_of_damage(&self, view: &Snapshot, keyspace: &Keyspace) -> Seq {
-        let is_damaged = |seq| {
-            let first = view.range(keyspace, self.key(seq)..self.to.clone()).next();
-            first.is_some_and(|first| first.into_inner().is_err())
-        };
         let wanted_below = self.to.strip_prefix(&self.before[..]).and_then(|rest| rest.first_chunk().copied());
         let last = wanted_below.map_or(Seq::MAX, |seq| Seq(u64::from_be_bytes(seq)).before(1));
-        if self.next >= last || is_damaged(last) {
+        if self.next >= last || self.is_damaged_from(view, keyspace, last) {
             return self.next.after(TRIED).min(last.next());
         }
-        let (mut low, mut high) = (self.next, last);
+        let mut low = self.next;
+        let mut high = last;
         while low < high {
             let middle = Seq(low.0 + (high.0 - low.0) / 2);
-            if is_damaged(middle) { low = middle.next() } else { high = middle }
+            if self.is_damaged_from(view, keyspace, middle) { low = middle.next() } else { high = middle }
         }
         low.next()
+    }
+
+    /// True if the first read from `seq` on fails.
+    fn is_damaged_from(&self, view: &Snapshot, keyspace: &Keyspace, seq: Seq) -> bool {
+        let first = view.range(keyspace, self.key(seq)..self.to.clone()).next();
+        first.is_some_and(|first| first.into_inner().is_err())
     }
 }

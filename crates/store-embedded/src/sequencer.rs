@@ -1,7 +1,7 @@
-//! The first stage of a change: the one place that decides what comes before what.
+//! The first stage of a change: it decides the order of changes.
 //!
-//! In one critical section a change takes its position, reads the index and changes it. The committer settles changes strictly
-//! in the order of their positions, so each may rely on all earlier ones being settled before it.
+//! In one critical section, a change takes its position, reads the index and changes it. The committer settles changes strictly in
+//! the order of their positions, so that all earlier changes are settled before a change.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,22 +10,21 @@ use crossbeam_channel::Sender;
 
 use super::collection::{Collection, SequencerState};
 use super::pending::{PendingRegistration, PendingRemoval};
-use super::pipeline::{Message, Proposals, Proposed, Rollback, Ticket};
-use doppel_core::index::Proposal;
+use super::pipeline::{CandidateProposal, CommitterMessage, Rollback, SequencedProposals, Ticket};
 use doppel_core::verdict::Verdict;
 use doppel_store::{Registration, Result, Seq};
 
-/// Sequences a record to be stored: gives it a seq, asks the index for proposals, and files it. `replaced` is what is stored
-/// under its id: never among the proposals, since a record does not match itself.
+/// Sequences a record to be stored: draws a seq, asks the index for candidates, and adds the record to the index. `replaced` is the
+/// stored record with the same id. It is never a candidate, because a record does not match itself.
 ///
 /// # Errors
 /// As [`SequencerState::check`]; `IndexFull`.
 pub(super) fn store(
     collection: &Arc<Collection>,
-    committer: &Sender<Message>,
+    committer: &Sender<CommitterMessage>,
     registration: &Registration,
     replaced: Option<PendingRemoval>,
-) -> Result<(Ticket, Arc<PendingRegistration>, Proposals)> {
+) -> Result<(Ticket, Arc<PendingRegistration>, SequencedProposals)> {
     let mut state = collection.sequencer.lock();
     state.check(registration)?;
     let live = collection.live();
@@ -42,13 +41,13 @@ pub(super) fn store(
     Ok((take(&mut state, rollback, committer), pending, proposals))
 }
 
-/// Sequences other content under the same seq, which the index need not know. With the number of the change.
+/// Sequences other content with the same seq, which does not change the index. Returns also the number of the change.
 ///
 /// # Errors
 /// As [`SequencerState::check`].
 pub(super) fn update(
     collection: &Arc<Collection>,
-    committer: &Sender<Message>,
+    committer: &Sender<CommitterMessage>,
     registration: &Registration,
 ) -> Result<(Ticket, Seq)> {
     let mut state = collection.sequencer.lock();
@@ -57,8 +56,8 @@ pub(super) fn update(
     Ok((take(&mut state, Rollback::nothing(collection), committer), number))
 }
 
-/// Sequences what changes no record: with the number of the change; `None` where the whole collection is dropped.
-pub(super) fn other(collection: &Arc<Collection>, committer: &Sender<Message>) -> Option<(Ticket, Seq)> {
+/// Sequences a change of no record. Returns also the number of the change; `None` if the collection is dropped.
+pub(super) fn other(collection: &Arc<Collection>, committer: &Sender<CommitterMessage>) -> Option<(Ticket, Seq)> {
     let mut state = collection.sequencer.lock();
     if state.dropped {
         return None;
@@ -67,10 +66,10 @@ pub(super) fn other(collection: &Arc<Collection>, committer: &Sender<Message>) -
     Some((take(&mut state, Rollback::nothing(collection), committer), number))
 }
 
-/// Sequences a removal, with the number of the change; `None` where the whole collection is dropped.
+/// Sequences a removal. Returns also the number of the change; `None` if the collection is dropped.
 pub(super) fn remove(
     collection: &Arc<Collection>,
-    committer: &Sender<Message>,
+    committer: &Sender<CommitterMessage>,
     removal: PendingRemoval,
 ) -> Option<(Ticket, Seq)> {
     let mut state = collection.sequencer.lock();
@@ -82,42 +81,43 @@ pub(super) fn remove(
     Some((take(&mut state, rollback, committer), number))
 }
 
-/// Sequences nothing: only a position behind all changes so far.
-pub(super) fn barrier(collection: &Arc<Collection>, committer: &Sender<Message>) -> Ticket {
+/// Takes a position behind all changes until now, without a change.
+pub(super) fn barrier(collection: &Arc<Collection>, committer: &Sender<CommitterMessage>) -> Ticket {
     take(&mut collection.sequencer.lock(), Rollback::nothing(collection), committer)
 }
 
-/// Notes what is to be removed, and takes a position.
-fn take(state: &mut SequencerState, rollback: Rollback, committer: &Sender<Message>) -> Ticket {
+/// Notes the record to be removed, and takes a position.
+fn take(state: &mut SequencerState, rollback: Rollback, committer: &Sender<CommitterMessage>) -> Ticket {
     if let Some(removal) = &rollback.removal {
         state.removals.insert(removal.seq, Arc::clone(&removal.outcome));
     }
     Ticket::next(state, rollback, committer)
 }
 
-/// What was proposed, but for the record with the seq `own`, and what else is under way.
+/// Returns the candidates, except the record with the seq `own`, with their pending changes.
 fn proposals(
     state: &SequencerState,
     registration: &Registration,
     found: doppel_core::index::Proposals,
     own: Option<Seq>,
-) -> Proposals {
-    let proposed = |proposal: Proposal| Proposed {
-        proposal,
-        registration: state.registrations.get(&proposal.seq).cloned(),
-        removal: state.removals.get(&proposal.seq).cloned(),
-    };
-    let items = found.items.into_iter().filter(|proposal| Some(proposal.seq) != own).map(proposed).collect();
-    let (mut confirmed_registrations, mut removals) = (Vec::new(), HashMap::new());
+) -> SequencedProposals {
+    let mut items = Vec::new();
+    for proposal in found.items.into_iter().filter(|proposal| Some(proposal.seq) != own) {
+        let registration = state.registrations.get(&proposal.seq).cloned();
+        let removal = state.removals.get(&proposal.seq).cloned();
+        items.push(CandidateProposal { proposal, registration, removal });
+    }
+    let mut confirmed_registrations = Vec::new();
+    let mut removals = HashMap::new();
     if !registration.confirmed.is_empty() {
         let all = state.registrations.values().cloned();
         confirmed_registrations = all.filter(|pending| registration.confirmed.contains(&pending.record.id)).collect();
         removals.clone_from(&state.removals);
     }
-    Proposals { items, confirmed_registrations, removals, truncated: found.truncated }
+    SequencedProposals { items, confirmed_registrations, removals, truncated: found.truncated }
 }
 
-/// The record as it is before there is a verdict. The two halves of a replacement share one outcome.
+/// Returns the record before there is a verdict. The two parts of a replacement share one outcome.
 fn pending(registration: &Registration, seq: Seq, replaced: Option<&PendingRemoval>) -> PendingRegistration {
     PendingRegistration {
         outcome: replaced.map_or_else(Arc::default, |removal| Arc::clone(&removal.outcome)),

@@ -1,4 +1,4 @@
-//! What lives as long as one opened database: dropped as a whole and built again when a commit has failed.
+//! The state of one opened database. After a failed commit, it is dropped as a whole and built again.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,44 +14,45 @@ use super::committer::{Committer, OnFailure};
 use super::disk::Disk;
 use super::errors::unavailable;
 use super::free_space::FreeSpace;
-use super::load::{self, Ring, TaskList};
-use super::options::{EmbeddedOptions, Opening, Workers};
-use super::pipeline::Message;
+use super::load::{self, SharedKeyRing, TaskList};
+use super::options::{EmbeddedOptions, OpeningMode};
+use super::pipeline::CommitterMessage;
 use super::sweep;
 use super::write_watchdog::WriteWatchdog;
 use doppel_core::collection::CollectionName;
 use doppel_store::{Result, StoreError};
 
-/// See the module.
+/// The state of one opened database.
 pub(super) struct SharedState {
     pub(super) disk: Arc<Disk>,
     pub(super) collections: Arc<RwLock<BTreeMap<CollectionName, Arc<Collection>>>>,
-    pub(super) committer: Sender<Message>,
+    pub(super) committer: Sender<CommitterMessage>,
     pub(super) tasks: TaskList,
-    pub(super) keys: Ring,
+    pub(super) keys: SharedKeyRing,
     thread: Mutex<Option<JoinHandle<()>>>,
     watchdog: Arc<WriteWatchdog>,
 }
 
 impl SharedState {
-    /// Opens the database, rebuilds the indexes, starts the committer, finishes what a crash interrupted.
+    /// Opens the database, rebuilds the indexes, starts the committer, and continues interrupted drops.
     pub(super) fn open(
         dir: &Path,
         options: &EmbeddedOptions,
-        how: (Opening, Workers),
-        (watchdog, space): (&Arc<WriteWatchdog>, &Arc<FreeSpace>),
+        mode: OpeningMode,
+        watchdog: &Arc<WriteWatchdog>,
+        space: &Arc<FreeSpace>,
         on_failure: OnFailure,
     ) -> Result<Self> {
-        let disk = Arc::new(Disk::open(dir, options, how)?);
+        let disk = Arc::new(Disk::open(dir, options, mode)?);
         space.set_data_bytes(disk.bytes());
-        // From here on it is this directory that is watched, and no other of the same name.
+        // From now on, this directory is observed, and no other one of the same name.
         space.measure();
         space.reserve_ballast();
         let collections = load::collections(&disk, options)?;
-        let (tasks, keys) = (load::tasks(&disk)?, load::key_ring(&disk)?);
+        let tasks = load::tasks(&disk)?;
+        let keys = load::key_ring(&disk)?;
         let (committer, messages) = unbounded();
-        let around = (Arc::clone(watchdog), Arc::clone(space));
-        let runner = Committer::new(Arc::clone(&disk), messages, on_failure, around);
+        let runner = Committer::new(Arc::clone(&disk), messages, on_failure, Arc::clone(watchdog), Arc::clone(space));
         let thread = std::thread::Builder::new()
             .name("store-committer".into())
             .spawn(move || runner.run())
@@ -63,13 +64,16 @@ impl SharedState {
         Ok(shared)
     }
 
-    /// The collection, or [`StoreError::UnknownCollection`].
+    /// Returns the collection.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownCollection`] if the collection does not exist.
     pub(super) fn collection(&self, name: &CollectionName) -> Result<Arc<Collection>> {
         let found = self.collections.read().get(name).cloned();
         found.ok_or_else(|| StoreError::UnknownCollection(name.clone()))
     }
 
-    /// Refuses when no write can succeed.
+    /// Returns an error if no write can succeed.
     pub(super) fn check_writable(&self) -> Result<()> {
         if self.disk.has_failed() {
             return Err(unavailable("the last write to the data directory failed; it is being opened again"));
@@ -77,7 +81,8 @@ impl SharedState {
         self.watchdog.check()
     }
 
-    /// Live records of all collections, and bytes of their indexes, one that is being built included.
+    /// Returns the number of records of all collections, and the size of their indexes in bytes, including indexes that are being
+    /// built.
     pub(super) fn totals(&self) -> (u64, u64) {
         let collections = self.collections.read();
         let all = collections.values();
@@ -88,15 +93,14 @@ impl SharedState {
 }
 
 impl Drop for SharedState {
-    /// Waits for the committer and for a sweep that is under way, so that the directory is free when this returns; unless a write
-    /// hangs: then nobody waits for them, and the directory stays in use until the process ends.
+    /// Waits for the committer and for background deletions, so that the directory is free when this returns. If a write hangs, it
+    /// does not wait, and the directory stays in use until the process ends.
     fn drop(&mut self) {
         self.disk.stop();
         let (closed, _) = unbounded();
         self.committer = closed;
         let thread = self.thread.lock().take().filter(|thread| thread.thread().id() != std::thread::current().id());
-        let ended = || thread.as_ref().is_none_or(JoinHandle::is_finished) && Arc::strong_count(&self.disk) == 1;
-        while !ended() {
+        while thread.as_ref().is_some_and(|thread| !thread.is_finished()) || Arc::strong_count(&self.disk) > 1 {
             if self.watchdog.has_expired() {
                 tracing::error!("a write hangs; the data directory stays in use until the process ends");
                 return;

@@ -1,11 +1,11 @@
-//! Reads the published state, for a snapshot.
+//! Reads the published state for a snapshot.
 //!
-//! The engine's snapshot of all keyspaces, which lookups use too, is taken over at one published state: everything acknowledged is
-//! in it, since an answer leaves after publication. Taking it is copying a pointer. While it is held, the engine keeps what is
-//! overwritten or deleted meanwhile.
+//! It uses a snapshot of all keyspaces by the engine, as lookups do. The snapshot contains everything that was acknowledged,
+//! because an answer is sent after the publication. Taking it copies a pointer. While the snapshot exists, the engine keeps data
+//! that is overwritten or deleted meanwhile.
 //!
-//! Between two calls nothing of the database is held but that: a reader that is slow, or whose reader is, does not keep the
-//! directory from being closed or opened again. It ends then, with an error.
+//! Between two calls, the reader holds only this snapshot: a slow reader does not prevent the directory from being closed or opened
+//! again. The reader then ends with an error.
 
 use std::path::Path;
 use std::sync::{Arc, Weak};
@@ -16,34 +16,36 @@ use super::disk::Disk;
 use super::errors::unavailable;
 use super::keyspaces::{ALL, NAMES, Space};
 use super::layout::{self, CollectionEntry, FORMAT};
-use super::options::{EmbeddedOptions, Opening, Workers};
+use super::options::{EmbeddedOptions, Opening, OpeningMode, Workers};
 use doppel_store::snapshot::{CollectionAt, Moment, SnapshotReader, Visit};
 use doppel_store::{Result, StoreError};
 
-/// What is read in one call: so much that finding the place again costs nothing, and so little that who closes the store need not wait.
+/// Number of bytes that are read in one call: enough to make finding the place again cheap, and few enough that closing the store
+/// need not wait.
 const BYTES_AT_ONCE: usize = 1 << 20;
-/// The kind of store that these keyspaces are of.
+/// The kind of store with these keyspaces.
 pub(super) const KIND: &str = "embedded";
 
-/// See the module.
+/// A reader of the published state.
 pub(super) struct StateReader {
     disk: Weak<Disk>,
     view: Arc<Snapshot>,
     moment: Moment,
-    /// The keyspace that is read, and where to go on in it; the number of keyspaces at the end.
+    /// The position of the keyspace that is read; the number of keyspaces at the end.
     space: usize,
+    /// The key at which reading continues in the keyspace.
     from: Vec<u8>,
 }
 
 impl StateReader {
-    /// Of what is published now.
+    /// Returns a reader of the currently published state.
     pub(super) fn new(disk: &Arc<Disk>) -> Result<Self> {
         let view = disk.view();
         let moment = moment(disk, &view)?;
         Ok(Self { disk: Arc::downgrade(disk), view, moment, space: 0, from: Vec::new() })
     }
 
-    /// Shows about [`BYTES_AT_ONCE`] of a keyspace; the key to go on behind, unless all was shown.
+    /// Shows about [`BYTES_AT_ONCE`] of a keyspace. Returns the last key, unless all pairs were shown.
     fn read_space(&self, disk: &Disk, space: Space, visit: Visit<'_>) -> Result<Option<Vec<u8>>> {
         let mut bytes = 0;
         for entry in disk.from(&self.view, space, &self.from) {
@@ -70,7 +72,7 @@ impl SnapshotReader for StateReader {
             unavailable("the data directory was closed or opened again since the snapshot was begun; begin another")
         })?;
         match self.read_space(&disk, *space, visit)? {
-            // The key behind it in byte order.
+            // The next key in the order of bytes.
             Some(mut last) => {
                 last.push(0);
                 self.from = last;
@@ -84,19 +86,20 @@ impl SnapshotReader for StateReader {
     }
 }
 
-/// Reads a data directory that no process has open.
+/// A reader of a data directory that no process has opened.
 struct DirectoryReader {
     reader: StateReader,
-    /// Open as long as it is read.
+    /// The database, which is open while it is read.
     _disk: Arc<Disk>,
 }
 
-/// Opens a data directory, which must be there and which no process has open, to be read: without its indexes.
+/// Opens an existing data directory for reading, without its indexes. No process may have opened it.
 ///
 /// # Errors
 /// [`StoreError::Internal`] with the directory and the remedy.
 pub fn read_directory(dir: &Path) -> Result<Box<dyn SnapshotReader>> {
-    let disk = Arc::new(Disk::open(dir, &EmbeddedOptions::default(), (Opening::Existing, Workers::Held))?);
+    let mode = OpeningMode { opening: Opening::Existing, workers: Workers::Held };
+    let disk = Arc::new(Disk::open(dir, &EmbeddedOptions::default(), mode)?);
     Ok(Box::new(DirectoryReader { reader: StateReader::new(&disk)?, _disk: disk }))
 }
 
@@ -113,12 +116,11 @@ impl SnapshotReader for DirectoryReader {
 fn moment(disk: &Disk, view: &Arc<Snapshot>) -> Result<Moment> {
     let mut collections = Vec::new();
     for entry in disk.prefix(view, Space::Meta, layout::PREFIX_COLLECTION) {
-        let unreadable = |error| {
+        let entry: CollectionEntry = serde_json::from_slice(&entry?.1).map_err(|error| {
             StoreError::Internal(format!(
                 "the settings of a collection cannot be read: {error}; see with doppel doctor"
             ))
-        };
-        let entry: CollectionEntry = serde_json::from_slice(&entry?.1).map_err(unreadable)?;
+        })?;
         let numbers = disk.get(view, Space::Meta, &layout::numbers_key(entry.number))?;
         let (next, records) = numbers.map(|bytes| layout::decode_numbers(&bytes)).transpose()?.unwrap_or_default();
         collections.push(CollectionAt {

@@ -1,4 +1,4 @@
-//! The store as its users see it: waits for what a change needs, hands it to the pipeline, waits for the answer.
+//! The store for its users: it waits until a change can begin, passes the change to the pipeline, and waits for the answer.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use async_trait::async_trait;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::admin::DdlGuard;
-use super::change_record::{Begun, Request};
+use super::change_record::{BeginOutcome, ChangeRequest};
 use super::disk::Disk;
 use super::errors::{gone, lost, unavailable};
-use super::exclusive::{self, Exclusive};
-use super::free_space::{FreeSpace, Reserve};
-use super::options::{EmbeddedOptions, Workers};
-use super::pipeline::{Answer, AnswerReceiver, Ticket};
+use super::exclusive::{self, ExclusiveChange};
+use super::free_space::{FreeSpace, SpaceReserve};
+use super::options::{EmbeddedOptions, OpeningMode, Workers};
+use super::pipeline::{AnswerReceiver, ChangeAnswer, Ticket};
 use super::reopen;
 use super::shared_state::SharedState;
 use super::state_reader::StateReader;
@@ -30,23 +30,23 @@ use doppel_store::{
     SnapshotReader, Store, StoreError, StoredRecord, Until, Usage,
 };
 
-/// A store in a directory of its own; see the module.
+/// A store in one directory; see the crate.
 pub struct EmbeddedStore {
     supervisor: Arc<Supervisor>,
 }
 
 impl EmbeddedStore {
-    /// Opens the store in `dir`, creating it (readable by this user only) if needed, and rebuilds the indexes. Blocks:
-    /// about a second per 200,000 records on two cores.
+    /// Opens the store in `dir`, creates it if necessary (only this user can access it), and rebuilds the indexes. It blocks the
+    /// thread for about a second for each 200,000 records on two cores.
     ///
     /// # Errors
-    /// [`StoreError::Internal`] with the directory and the remedy: in use by another process, of a newer format, not
-    /// accessible, no data directory, or one that lacks something. Then nothing was changed in it.
+    /// [`StoreError::Internal`] with the directory and the remedy: in use by another process, newer format, no access, no data
+    /// directory, or an incomplete one. Then nothing was changed in the directory.
     pub fn open(dir: impl AsRef<Path>, options: EmbeddedOptions) -> Result<Self> {
         let dir = dir.as_ref();
-        // What cannot be read cannot be merged either.
+        // Tables with damages cannot be merged.
         let workers = if options.damages.is_some() { Workers::Held } else { Workers::Running };
-        let how = (options.opening, workers);
+        let mode = OpeningMode { opening: options.opening, workers };
         let supervisor = Arc::new(Supervisor {
             space: Arc::new(FreeSpace::new(dir, options.min_free_bytes, options.reserve_percent)),
             dir: dir.to_owned(),
@@ -58,18 +58,19 @@ impl EmbeddedStore {
             ddl_lock: Arc::new(Mutex::new(())),
             closed: AtomicBool::new(false),
         });
-        let around = (&supervisor.watchdog, &supervisor.space);
-        let shared = SharedState::open(dir, &supervisor.options, how, around, reopen::on_failure(&supervisor))?;
+        let on_failure = reopen::on_failure(&supervisor);
+        let shared =
+            SharedState::open(dir, &supervisor.options, mode, &supervisor.watchdog, &supervisor.space, on_failure)?;
         let (records, index_bytes) = shared.totals();
         tracing::info!(records, index_bytes, "data directory opened");
         supervisor.shared.store(Some(Arc::new(shared)));
         Ok(Self { supervisor })
     }
 
-    /// What belongs to the open database.
+    /// Returns the state of the open database.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] while it is closed or being opened again.
+    /// [`StoreError::Unavailable`] while the database is closed or being opened again.
     pub(super) fn shared(&self) -> Result<Arc<SharedState>> {
         if self.supervisor.closed.load(Ordering::Acquire) {
             return Err(unavailable("the store is closed"));
@@ -77,15 +78,15 @@ impl EmbeddedStore {
         self.supervisor.shared.load_full().ok_or_else(|| unavailable("the data directory is being opened again"))
     }
 
-    /// The same, if it takes writes that leave so much room.
+    /// Returns the state of the open database if it accepts writes that leave `reserve` free.
     ///
     /// # Errors
-    /// Also [`StoreError::DiskFull`], and [`StoreError::Unavailable`] when no write can succeed.
-    pub(super) fn writable(&self, reserve: Reserve) -> Result<Arc<SharedState>> {
+    /// As [`EmbeddedStore::shared`], [`StoreError::DiskFull`], and [`StoreError::Unavailable`] if no write can succeed.
+    pub(super) fn writable(&self, reserve: SpaceReserve) -> Result<Arc<SharedState>> {
         let shared = self.shared()?;
         shared.check_writable()?;
         self.supervisor.space.check(reserve)?;
-        if shared.disk.workers() == Workers::Held && reserve != Reserve::Last {
+        if shared.disk.workers() == Workers::Held && reserve != SpaceReserve::Last {
             return Err(unavailable(match shared.disk.is_unannounced() {
                 true => {
                     "a file of the data directory cannot be written, see the log; nothing else is written until it can"
@@ -96,8 +97,8 @@ impl EmbeddedStore {
         Ok(shared)
     }
 
-    /// Runs a change of one record: waits until nobody else changes it, for a permit, then for the committer's answer.
-    async fn change(&self, request: Request<'_>, reserve: Reserve) -> Result<Answer> {
+    /// Changes one record: waits for the claim on its id, for a permit, and for the answer of the committer.
+    async fn change(&self, request: ChangeRequest<'_>, reserve: SpaceReserve) -> Result<ChangeAnswer> {
         let deadline = write_watchdog::deadline();
         let began = Instant::now();
         loop {
@@ -108,90 +109,90 @@ impl EmbeddedStore {
             };
             let permit = self.permit(deadline).await?;
             let waited = Span::since(began);
-            // The shared state is released before anything is awaited: one that failed must be able to end.
+            // The state is released before a wait, because a failed state must be able to end.
             let begun = self.writable(reserve)?.begin(&request, claim, permit);
             match begun {
-                Begun::Answered(answer) => return answer,
-                Begun::Sent(answer) => {
+                BeginOutcome::Answered(answer) => return answer,
+                BeginOutcome::Sent(answer) => {
                     request.took(Stage::Wait, waited);
                     let handed_over = Instant::now();
                     let answer = self.answered_by(Some(deadline), answer).await;
                     request.took(Stage::Commit, Span::since(handed_over));
                     return answer;
                 }
-                Begun::CollectionReplaced => {}
+                BeginOutcome::CollectionReplaced => {}
             }
         }
     }
 
-    /// Removes a record, where a condition is given only if it holds.
+    /// Removes a record; if a condition is given, only if the condition holds.
     async fn remove_record(
         &self,
         collection: &CollectionName,
         id: &RecordId,
         condition: Option<&RemovalCondition>,
     ) -> Result<bool> {
-        match self.change(Request::Remove { collection, id, condition }, Reserve::Last).await? {
-            Answer::Removed(there) => Ok(there),
+        match self.change(ChangeRequest::Remove { collection, id, condition }, SpaceReserve::Last).await? {
+            ChangeAnswer::Removed(there) => Ok(there),
             _ => Err(unexpected()),
         }
     }
 
-    /// Runs an exclusive change: waits for a permit, then for the committer's answer.
+    /// Runs an exclusive change: waits for a permit and for the answer of the committer.
     pub(super) async fn exclusive<T: Send + 'static, W>(
         &self,
-        reserve: Reserve,
+        reserve: SpaceReserve,
         prepare: impl FnOnce(&SharedState) -> Result<W> + Send,
     ) -> Result<T>
     where
-        W: FnOnce(&Disk) -> Result<Exclusive<T>> + Send + 'static,
+        W: FnOnce(&Disk) -> Result<ExclusiveChange<T>> + Send + 'static,
     {
         self.exclusive_at(reserve, |shared| Ok((None, prepare(shared)?))).await
     }
 
-    /// The same, for a change that may have a place among those of its collection.
+    /// Runs an exclusive change that may have a position among the changes of its collection.
     pub(super) async fn exclusive_at<T: Send + 'static, W>(
         &self,
-        reserve: Reserve,
+        reserve: SpaceReserve,
         prepare: impl FnOnce(&SharedState) -> Result<(Option<Ticket>, W)> + Send,
     ) -> Result<T>
     where
-        W: FnOnce(&Disk) -> Result<Exclusive<T>> + Send + 'static,
+        W: FnOnce(&Disk) -> Result<ExclusiveChange<T>> + Send + 'static,
     {
         let deadline = write_watchdog::deadline();
         let permit = self.permit(deadline).await?;
-        // The shared state is released before anything is awaited: one that failed must be able to end.
+        // The state is released before a wait, because a failed state must be able to end.
         let answer = self.writable(reserve).and_then(|shared| {
             let (ticket, work) = prepare(&shared)?;
-            Ok(exclusive::send::<T>((&shared.committer, ticket), permit, work))
+            Ok(exclusive::send::<T>(&shared.committer, ticket, permit, work))
         })?;
         self.answered_by(Some(deadline), answer).await
     }
 
-    /// One of the changes that may be under way.
+    /// Waits for a permit of a change.
     async fn permit(&self, deadline: Instant) -> Result<OwnedSemaphorePermit> {
         let free = Arc::clone(&self.supervisor.permits).acquire_owned();
         let permit = self.begun_by(deadline, free).await?;
         permit.map_err(|_| unavailable("the store is closed"))
     }
 
-    /// Waits for what must be had before a change can begin.
+    /// Waits for something that a change needs before it begins.
     pub(super) async fn begun<T>(&self, what: impl Future<Output = T>) -> Result<T> {
         self.supervisor.watchdog.wait(what).await.ok_or_else(write_watchdog::hangs)
     }
 
-    /// The same, up to a deadline.
+    /// Waits for something that a change needs before it begins, at most until the deadline.
     async fn begun_by<T>(&self, deadline: Instant, what: impl Future<Output = T>) -> Result<T> {
-        let late = || self.supervisor.watchdog.check().err().unwrap_or_else(write_watchdog::late);
-        self.supervisor.watchdog.wait_until(Some(deadline), what).await.ok_or_else(late)
+        let begun = self.supervisor.watchdog.wait_until(Some(deadline), what).await;
+        begun.ok_or_else(|| self.supervisor.watchdog.check().err().unwrap_or_else(write_watchdog::late))
     }
 
-    /// Waits for the committer's answer.
+    /// Waits for the answer of the committer.
     pub(super) async fn answered<T>(&self, answer: oneshot::Receiver<Result<T>>) -> Result<T> {
         self.answered_by(None, answer).await
     }
 
-    /// The same, where there may have been nothing to do; whether there was.
+    /// Waits for the answer of the committer if a change began. Returns true if it began.
     pub(super) async fn answered_if_begun(&self, begun: Option<AnswerReceiver>) -> Result<bool> {
         match begun {
             Some(answer) => self.answered(answer).await.map(|_| true),
@@ -199,16 +200,16 @@ impl EmbeddedStore {
         }
     }
 
-    /// Waits for the committer's answer up to a deadline.
+    /// Waits for the answer of the committer, at most until the deadline.
     async fn answered_by<T>(&self, deadline: Option<Instant>, answer: oneshot::Receiver<Result<T>>) -> Result<T> {
-        let open = || StoreError::Unknown("the write has been under way for too long".into());
-        let answer = self.supervisor.watchdog.wait_until(deadline, answer).await.ok_or_else(open)?;
+        let answer = self.supervisor.watchdog.wait_until(deadline, answer).await;
+        let answer = answer.ok_or_else(|| StoreError::Unknown("the write has been under way for too long".into()))?;
         answer.unwrap_or_else(|_| Err(lost()))
     }
 
-    /// Delays the refusal of a caller that holds old settings until the new ones can be read, so that reading them again helps.
-    /// A generation goes live before its settings are published, and a collection is closed to changes before it is gone and
-    /// its name free; whoever changes that holds the lock until then.
+    /// Delays an error because of old settings until the new settings can be read, so that it helps the caller to read them again.
+    /// A generation becomes live before its settings are published, and a collection refuses changes before it is removed and its
+    /// name is free; the task that makes the change holds the lock until then.
     async fn once_settled<T>(&self, outcome: Result<T>) -> Result<T> {
         if let Err(StoreError::StaleGeneration { .. } | StoreError::UnknownCollection(_)) = &outcome {
             drop(self.begun(self.supervisor.ddl_lock.lock()).await?);
@@ -216,12 +217,12 @@ impl EmbeddedStore {
         outcome
     }
 
-    /// The right to create, change or drop a collection or a generation.
+    /// Waits for the guard for creating, changing or dropping a collection or a generation.
     pub(super) async fn ddl_guard(&self) -> Result<DdlGuard> {
         self.begun(Arc::clone(&self.supervisor.ddl_lock).lock_owned()).await
     }
 
-    /// The lock behind [`EmbeddedStore::ddl_guard`].
+    /// Returns the lock of [`EmbeddedStore::ddl_guard`].
     pub(super) fn ddl_lock(&self) -> Arc<Mutex<()>> {
         Arc::clone(&self.supervisor.ddl_lock)
     }
@@ -235,13 +236,13 @@ fn unexpected() -> StoreError {
 impl Store for EmbeddedStore {
     async fn create_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>> {
         let guard = self.ddl_guard().await?;
-        let (state, answer) = self.writable(Reserve::Whole)?.begin_create(spec, guard)?;
+        let (state, answer) = self.writable(SpaceReserve::Whole)?.begin_create(spec, guard)?;
         self.answered(answer).await.map(|_| state)
     }
 
     async fn update_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>> {
         let guard = self.ddl_guard().await?;
-        let (state, answer) = self.writable(Reserve::Whole)?.begin_update(spec, guard)?;
+        let (state, answer) = self.writable(SpaceReserve::Whole)?.begin_update(spec, guard)?;
         self.answered(answer).await.map(|_| state)
     }
 
@@ -268,9 +269,9 @@ impl Store for EmbeddedStore {
     }
 
     async fn register(&self, registration: Registration, judge: Arc<dyn Judge>) -> Result<Registered> {
-        let changed = self.change(Request::Register(&registration, &judge), Reserve::Whole).await;
+        let changed = self.change(ChangeRequest::Register(&registration, &judge), SpaceReserve::Whole).await;
         match self.once_settled(changed).await? {
-            Answer::Registered(registered) => {
+            ChangeAnswer::Registered(registered) => {
                 if let Registered::Created(record) | Registered::Replaced(record) = &registered {
                     judge.stored(record.seq);
                 }
@@ -314,11 +315,11 @@ impl Store for EmbeddedStore {
     }
 
     async fn ready(&self) -> Result<()> {
-        self.writable(Reserve::Whole).map(drop)
+        self.writable(SpaceReserve::Whole).map(drop)
     }
 
     async fn check_room(&self) -> Result<()> {
-        self.supervisor.space.check(Reserve::Double)
+        self.supervisor.space.check(SpaceReserve::Double)
     }
 
     async fn usage(&self) -> Result<Usage> {
@@ -336,14 +337,16 @@ impl Store for EmbeddedStore {
         if self.supervisor.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        // All permits at hand: every change begun before has been answered.
+        // After all permits are taken, all earlier changes are answered.
         let all = u32::try_from(MAX_PENDING).unwrap_or(u32::MAX);
         let _drained = self.supervisor.watchdog.wait(self.supervisor.permits.acquire_many(all)).await;
         self.supervisor.permits.close();
         let Some(shared) = self.supervisor.shared.swap(None) else { return Ok(()) };
         let (sender, ended) = oneshot::channel();
         let watchdog = Arc::clone(&self.supervisor.watchdog);
-        let end = move || {
+        let builder = std::thread::Builder::new().name("store-close".into());
+        // The thread is none of the runtime, because the process cannot end before the threads of the runtime do.
+        let thread = builder.spawn(move || {
             let synced = watchdog.check().and_then(|()| {
                 watchdog.begin();
                 let synced = if shared.disk.has_failed() { Ok(()) } else { shared.disk.sync() };
@@ -351,14 +354,11 @@ impl Store for EmbeddedStore {
                 synced
             });
             supervisor::end(shared);
-            // Who closes may have stopped waiting.
+            // The caller may have stopped waiting.
             let _ = sender.send(synced);
-        };
-        // Not one of the runtime's threads: the process cannot end before they do.
-        let thread = std::thread::Builder::new().name("store-close".into()).spawn(end);
+        });
         thread.map_err(|error| StoreError::Internal(format!("closing failed: {error}")))?;
-        let failed = |_| StoreError::Internal("closing failed".into());
-        self.begun(ended).await?.map_err(failed)?
+        self.begun(ended).await?.map_err(|_| StoreError::Internal("closing failed".into()))?
     }
 }
 

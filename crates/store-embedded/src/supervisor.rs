@@ -1,4 +1,4 @@
-//! What outlives one opened database.
+//! The state of a store that remains when its database is opened again.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,35 +13,35 @@ use super::options::EmbeddedOptions;
 use super::shared_state::SharedState;
 use super::write_watchdog::WriteWatchdog;
 
-/// Changes under way at once. More would not be faster: a batch takes about as many as arrive during a sync; and each holds its
-/// row in memory, at most some megabytes.
+/// Largest number of pending changes. More would not be faster, because a batch contains about as many changes as arrive during a
+/// sync; and each holds its row in memory, at most some megabytes.
 pub const MAX_PENDING: usize = 1024;
 
-/// What outlives one opened database.
+/// The state of a store that remains when its database is opened again.
 pub(super) struct Supervisor {
     pub(super) dir: PathBuf,
     pub(super) options: EmbeddedOptions,
     pub(super) space: Arc<FreeSpace>,
     pub(super) watchdog: Arc<WriteWatchdog>,
-    /// Whether it was last opened without merging tables, for want of room.
+    /// True if the database was last opened without merging tables, for lack of space.
     pub(super) held: AtomicBool,
-    /// `None` while the database is being opened again, and when it is closed.
+    /// `None` while the database is opened again, and after it is closed.
     pub(super) shared: ArcSwapOption<SharedState>,
     pub(super) permits: Arc<Semaphore>,
-    /// Held while a collection or a generation is being created, changed or dropped.
+    /// Locked while a collection or a generation is created, changed or dropped.
     pub(super) ddl_lock: Arc<Mutex<()>>,
     pub(super) closed: AtomicBool,
 }
 
 impl Supervisor {
-    /// Whether it was last opened without merging tables.
+    /// True if the database was last opened without merging tables.
     pub(super) fn is_held(&self) -> bool {
         self.held.load(Ordering::Acquire)
     }
 }
 
-/// Waits until nobody uses `shared` any more and drops it, so that the directory is free afterwards. Nobody uses it for long: it
-/// is never held across a wait.
+/// Waits until `shared` has no other users and drops it, so that the directory is free afterwards. No user holds it for long,
+/// because it is never held during a wait.
 pub(super) fn end(mut shared: Arc<SharedState>) {
     loop {
         match Arc::try_unwrap(shared) {

@@ -1,35 +1,35 @@
-//! Tasks: all in memory, each a value on disk. There are few, and the committer changes them one at a time.
+//! Tasks: all in memory, and one value for each on disk. There are few, and the committer changes them one at a time.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
 use super::disk::Disk;
-use super::exclusive::Exclusive;
-use super::free_space::Reserve;
-use super::keyspaces::{Op, Space};
+use super::exclusive::ExclusiveChange;
+use super::free_space::SpaceReserve;
+use super::keyspaces::{Space, WriteOp};
 use super::load::TaskList;
 use super::shared_state::SharedState;
 use super::store::EmbeddedStore;
 use doppel_store::tasks::{KEPT_TASKS, TaskPut, TaskState, Tasks};
 use doppel_store::{Result, StoreError};
 
-/// The change that puts `task`. Run by the committer, so `list` is all there is.
-fn put(list: &TaskList, mut task: TaskState) -> Result<Exclusive<TaskPut>> {
+/// Returns the change that stores `task`. The committer runs it, so that `list` is complete.
+fn put(list: &TaskList, mut task: TaskState) -> Result<ExclusiveChange<TaskPut>> {
     let tasks = list.lock();
     if tasks.get(&task.id).map_or(0, |stored| stored.version) != task.version {
-        return Ok(Exclusive::written(Vec::new(), TaskPut::Changed));
+        return Ok(ExclusiveChange::written(Vec::new(), TaskPut::Changed));
     }
-    let open =
-        |other: &&TaskState| other.collection == task.collection && other.id != task.id && !other.status.is_finished();
     if !task.status.is_finished()
-        && let Some(other) = tasks.values().find(open)
+        && let Some(other) = tasks
+            .values()
+            .find(|other| other.collection == task.collection && other.id != task.id && !other.status.is_finished())
     {
-        return Ok(Exclusive::written(Vec::new(), TaskPut::Busy(other.id.clone())));
+        return Ok(ExclusiveChange::written(Vec::new(), TaskPut::Busy(other.id.clone())));
     }
     task.version += 1;
-    let finished = |other: &&TaskState| other.id != task.id && other.status.is_finished();
-    let mut ids: Vec<&String> = tasks.values().filter(finished).map(|other| &other.id).collect();
+    let finished = tasks.values().filter(|other| other.id != task.id && other.status.is_finished());
+    let mut ids: Vec<&String> = finished.map(|other| &other.id).collect();
     if task.status.is_finished() {
         ids.push(&task.id);
         ids.sort_unstable();
@@ -37,19 +37,21 @@ fn put(list: &TaskList, mut task: TaskState) -> Result<Exclusive<TaskPut>> {
     let forgotten: Vec<String> =
         ids.iter().take(ids.len().saturating_sub(KEPT_TASKS)).map(|id| (*id).clone()).collect();
     let value = serde_json::to_vec(&task).map_err(|error| StoreError::Internal(error.to_string()))?;
-    let mut ops: Vec<Op> = forgotten.iter().map(|id| Op::Delete(Space::Tasks, id.clone().into_bytes())).collect();
-    // Never one key twice in a batch: one that is older than all that are kept is forgotten at once.
+    let mut ops: Vec<WriteOp> =
+        forgotten.iter().map(|id| WriteOp::Delete(Space::Tasks, id.clone().into_bytes())).collect();
+    // A batch never contains a key twice: a task that is older than all kept tasks is deleted at once.
     if !forgotten.contains(&task.id) {
-        ops.push(Op::Put(Space::Tasks, task.id.clone().into_bytes(), value));
+        ops.push(WriteOp::Put(Space::Tasks, task.id.clone().into_bytes(), value));
     }
     drop(tasks);
-    let (list, stored) = (Arc::clone(list), task.clone());
-    let on_published = move || {
+    let list = Arc::clone(list);
+    let stored = task.clone();
+    let on_published = Box::new(move || {
         let mut tasks = list.lock();
         tasks.insert(stored.id.clone(), stored);
         tasks.retain(|id, _| !forgotten.contains(id));
-    };
-    Ok(Exclusive { ops, on_published: Box::new(on_published), value: TaskPut::Stored(task) })
+    });
+    Ok(ExclusiveChange { ops, on_published, value: TaskPut::Stored(task) })
 }
 
 #[async_trait]
@@ -69,12 +71,12 @@ impl Tasks for EmbeddedStore {
     }
 
     async fn put_task(&self, task: TaskState) -> Result<TaskPut> {
-        let prepare = |shared: &SharedState| {
+        // It may use the last free space, because it must be possible to end a task that fills the disk.
+        let changed = self.exclusive(SpaceReserve::Last, |shared: &SharedState| {
             let list = Arc::clone(&shared.tasks);
             Ok(move |_: &Disk| put(&list, task))
-        };
-        // The last of the room: ending one that fills the disk must be possible.
-        self.exclusive(Reserve::Last, prepare).await
+        });
+        changed.await
     }
 
     fn is_shared(&self) -> bool {

@@ -1,10 +1,11 @@
-//! Notices a write that hangs, so that nobody waits for it for ever.
+//! Notices a write that hangs, so that no one waits for it for ever.
 //!
-//! The storage engine blocks writers while it has too many tables to merge, even after merging has failed for good; it reports no
-//! error. So the time at which a commit begins is noted. While one is older than [`MAX_COMMIT`], new changes are refused, those
-//! under way are answered [`StoreError::Unknown`], and the store can be closed. When the commit ends after all, all is well again.
+//! The storage engine blocks writers while it has too many tables to merge, even after merging has failed finally; it reports no
+//! error. Therefore, the time at which a commit begins is stored. While a commit is older than [`MAX_COMMIT`], new changes are
+//! refused, pending changes are answered with [`StoreError::Unknown`], and the store can be closed. If the commit ends later, the
+//! store works normally again.
 //!
-//! A change may wait for several commits, one after the other, none of which hangs: it has a deadline of its own, as long.
+//! A change may wait for several successive commits, none of which hangs: it has a separate deadline of the same length.
 //!
 //! [`StoreError::Unknown`]: doppel_store::StoreError::Unknown
 
@@ -16,14 +17,14 @@ use super::errors::unavailable;
 use super::failpoints::fails;
 use doppel_store::{Result, StoreError};
 
-/// Longest that a commit may take. A batch is at most some 8 MiB; a disk that is merely busy takes a second.
+/// Longest duration of a commit. A batch has at most some 8 MiB; a busy disk needs a second.
 const MAX_COMMIT: Duration = Duration::from_secs(30);
 
-/// When the commit under way began.
+/// The time at which the running commit began.
 #[derive(Debug)]
 pub(super) struct WriteWatchdog {
     started: Instant,
-    /// When the commit under way began, in milliseconds after `started` plus one; 0 when none is.
+    /// The time at which the running commit began, in milliseconds after `started` plus one; 0 if no commit runs.
     since: AtomicU64,
 }
 
@@ -32,34 +33,34 @@ impl WriteWatchdog {
         Self { started: Instant::now(), since: AtomicU64::new(0) }
     }
 
-    /// A write begins.
+    /// Notes that a write begins.
     pub(super) fn begin(&self) {
         self.since.store(self.started.elapsed().as_millis() as u64 + 1, Ordering::Release);
     }
 
-    /// It has ended.
+    /// Notes that the write has ended.
     pub(super) fn end(&self) {
         self.since.store(0, Ordering::Release);
     }
 
-    /// Whether a write has been under way for too long.
+    /// True if a write runs for too long.
     pub(super) fn has_expired(&self) -> bool {
         let since = self.since.load(Ordering::Acquire);
         let now = self.started.elapsed().as_millis() as u64 + 1;
         since != 0 && now.saturating_sub(since) >= bound().as_millis() as u64
     }
 
-    /// Refuses while a write hangs.
+    /// Returns an error while a write hangs.
     pub(super) fn check(&self) -> Result<()> {
         if self.has_expired() { Err(hangs()) } else { Ok(()) }
     }
 
-    /// Waits for `what`, but not for a write that hangs: then `None`.
+    /// Waits for `what`. Returns `None` if a write hangs.
     pub(super) async fn wait<T>(&self, what: impl Future<Output = T>) -> Option<T> {
         self.wait_until(None, what).await
     }
 
-    /// The same, and not beyond a deadline.
+    /// Waits for `what`, at most until the deadline. Returns `None` if a write hangs or the deadline comes first.
     pub(super) async fn wait_until<T>(&self, deadline: Option<Instant>, what: impl Future<Output = T>) -> Option<T> {
         let mut what = pin!(what);
         loop {
@@ -73,7 +74,7 @@ impl WriteWatchdog {
     }
 }
 
-/// The deadline of a change that begins now.
+/// Returns the deadline of a change that begins now.
 pub(super) fn deadline() -> Instant {
     Instant::now() + bound()
 }
@@ -82,12 +83,12 @@ fn bound() -> Duration {
     if fails("store::short_patience") { Duration::from_millis(50) } else { MAX_COMMIT }
 }
 
-/// The answer to a change that has not begun by its deadline.
+/// Returns the error of a change that has not begun by its deadline.
 pub(super) fn late() -> StoreError {
-    unavailable(format!("the data directory did not get round to it within {} s; try again", MAX_COMMIT.as_secs()))
+    unavailable(format!("the change did not begin within {} s; try again", MAX_COMMIT.as_secs()))
 }
 
-/// The answer to a change that has not begun while a write hangs.
+/// Returns the error of a change that has not begun while a write hangs.
 pub(super) fn hangs() -> StoreError {
     unavailable(format!(
         "a write to the data directory has been under way for {} s; if it does not end, check the disk and restart the service",
@@ -100,7 +101,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn nobody_waits_beyond_the_deadline_though_no_write_hangs() {
+    async fn a_wait_ends_at_the_deadline_even_if_no_write_hangs() {
         let watchdog = WriteWatchdog::new();
         let waited = watchdog.wait_until(Some(Instant::now()), std::future::pending::<()>()).await;
         assert_eq!(waited, None);

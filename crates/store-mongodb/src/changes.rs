@@ -91,7 +91,7 @@ impl SharedStore {
                 self.records_in(session, number, doc! { "$in": seqs }, 0).await?
             }
         };
-        Ok(feed::page((after, last, limit), records, logged, updated))
+        Ok(feed::page(after, last, limit, records, logged, updated))
     }
 
     async fn logged_page(

@@ -161,8 +161,8 @@ impl TryFrom<String> for KeyedHash {
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
         let digits = text.as_bytes();
-        let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-        let bytes: Option<Vec<u8>> = digits.chunks(2).map(byte).collect();
+        let bytes = digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
+        let bytes: Option<Vec<u8>> = bytes.collect();
         let hash = bytes.and_then(|bytes| bytes.try_into().ok()).map(Self);
         hash.filter(|_| digits.len() == 64 && digits.iter().all(u8::is_ascii_hexdigit))
             .ok_or("a keyed hash is 64 hexadecimal digits")
@@ -189,19 +189,25 @@ mod tests {
 
     #[test]
     fn equal_rows_and_petitioners_have_equal_hashes_only_with_the_same_key() {
-        let document = |identity: &str| Document { identity: Some(identity.to_owned()), ..Document::default() };
         let key = HashKey::new([1; 32]);
         let another = HashKey::new([2; 32]);
         let one = key.hashes(&row(r#"{"id":1,"a":"\u8def","b":2}"#), &document("李\u{1f}12"));
         let same = key.hashes(&row(r#"{"b":2, "a":"路"}"#), &document("李\u{1f}12"));
         assert_eq!(one, same);
         assert!(one.is_by(&key.identity("12")) && one.is_by(&key.identity("李")) && !one.is_by(&key.identity("1")));
-        let content = |hashes: &ContentHashes| Content::Hashes(Box::new(hashes.clone()));
         assert!(content(&one).is_same(&content(&same)));
         let other = key.hashes(&row(r#"{"a":"路","b":2.0}"#), &document("李"));
         assert!(!content(&one).is_same(&content(&other)));
         assert!(!content(&one).is_same(&Content::from(&row(r#"{"a":"路","b":2}"#))));
         let elsewhere = another.hashes(&row(r#"{"a":"路","b":2}"#), &document("李\u{1f}12"));
         assert!(elsewhere.row != one.row && elsewhere.identity != one.identity);
+    }
+
+    fn document(identity: &str) -> Document {
+        Document { identity: Some(identity.to_owned()), ..Document::default() }
+    }
+
+    fn content(hashes: &ContentHashes) -> Content {
+        Content::Hashes(Box::new(hashes.clone()))
     }
 }

@@ -194,7 +194,8 @@ pub trait Decisions {
 /// # Errors
 /// `UnknownCollection`.
 pub async fn orphaned_decisions(store: &dyn Store, name: &CollectionName) -> Result<Vec<(RecordPair, RecordId)>> {
-    let (mut after, mut orphaned) = (None, Vec::new());
+    let mut after = None;
+    let mut orphaned = Vec::new();
     loop {
         let page = store.decisions(name, after.as_ref(), PAGE).await?;
         let Some(last) = page.last() else { return Ok(orphaned) };

@@ -631,12 +631,12 @@ pub trait Store:
     async fn arrivals(&self, collection: &CollectionName, first: Seq, end: Seq) -> Result<Vec<Arrival>> {
         let seqs: Vec<Seq> = (first.0..end.0).map(Seq).collect();
         let records = self.records_at(collection, &seqs).await?;
-        let arrival = |record: StoredRecord| Arrival {
+        let arrivals = records.into_iter().map(|record| Arrival {
             seq: record.seq,
             stored_at: record.stored_at,
             verdict: record.verdict.kind,
-        };
-        Ok(records.into_iter().map(arrival).collect())
+        });
+        Ok(arrivals.collect())
     }
 
     /// Checks that the store accepts writes.

@@ -83,10 +83,10 @@ impl KeptDuplicate {
     /// True if the record that stays is still `stored`, and no decision of `decisions`, which all name the record `removed`, says that
     /// `removed` is another matter than a record of the set.
     pub fn holds(&self, stored: Option<&StoredRecord>, removed: &RecordId, decisions: &[Decision]) -> bool {
-        let is_in_set = |decision: &Decision| {
-            decision.pair.other(removed).is_some_and(|other| self.set.binary_search(other).is_ok())
-        };
-        stored.is_some_and(|stored| stored.version() == self.version)
-            && !decisions.iter().any(|decision| decision.same() == Some(false) && is_in_set(decision))
+        let is_refused = decisions.iter().any(|decision| {
+            let other = decision.pair.other(removed);
+            decision.same() == Some(false) && other.is_some_and(|other| self.set.binary_search(other).is_ok())
+        });
+        stored.is_some_and(|stored| stored.version() == self.version) && !is_refused
     }
 }

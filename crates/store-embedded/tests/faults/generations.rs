@@ -1,4 +1,4 @@
-//! What the embedded store promises of generations when it is stopped half-way, by way of failpoints:
+//! Generations of the embedded store when the store is stopped by failpoints:
 //!
 //! ```text
 //! cargo test --features failpoints --test store_generations
@@ -17,7 +17,7 @@ use doppel_store::generations::Phase;
 use doppel_store::{Candidate, GenerationId, Judge, Mode, Registered, StoreError};
 use fail::FailScenario;
 
-/// A store with a collection of some families.
+/// Returns a store with a collection of some families.
 async fn filled(dir: &Path) -> Desk {
     let desk = Desk::new(&open(dir), "desk").await;
     for number in 0..40u64 {
@@ -26,19 +26,19 @@ async fn filled(dir: &Path) -> Desk {
     desk
 }
 
-/// Four records each share two odd keys.
+/// Returns a record. Every four successive records share two odd keys.
 fn member(number: u64) -> Sample {
     let family = number / 4 * 100;
     let fingerprint = number.is_multiple_of(4).then_some(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     Sample { fingerprint, ..Sample::with_keys(format!("r{number:02}"), [family + 1, family + 3, number * 2 + 5000]) }
 }
 
-/// Runs `work` up to the failpoint, hands over a copy of the directory as it was then, and lets it end.
+/// Runs `work` up to the failpoint, copies the directory at this moment, and lets `work` end. Returns the copy.
 async fn stopped_at(point: &str, dir: &Path, work: impl Future<Output = ()> + Send + 'static) -> tempfile::TempDir {
     let crashed = tempfile::tempdir().expect("a temporary directory");
     let (arrived, go) = gate(point);
     let worker = tokio::spawn(work);
-    tokio::task::block_in_place(|| arrived.recv().expect("the work comes to the point"));
+    tokio::task::block_in_place(|| arrived.recv().expect("the work reaches the failpoint"));
     copy(dir, crashed.path());
     fail::remove(point);
     drop(go);
@@ -46,7 +46,7 @@ async fn stopped_at(point: &str, dir: &Path, work: impl Future<Output = ()> + Se
     crashed
 }
 
-/// A directory stopped at `point` while a generation is built and activated, opened again.
+/// Stops a reindex at `point`, and opens a copy of the directory at this moment.
 async fn reindex_stopped_at(point: &str) -> (tempfile::TempDir, Desk) {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let desk = filled(dir.path()).await;
@@ -59,7 +59,7 @@ async fn reindex_stopped_at(point: &str) -> (tempfile::TempDir, Desk) {
     (crashed, desk)
 }
 
-/// Whether every generation that is complete, and the live one, has filed what it should, and every record is found.
+/// Checks that the live generation and every complete one contain the right entries, and that every record is found.
 async fn is_whole(desk: &Desk) {
     let state = desk.state().await;
     let ready = state.others.iter().filter(|other| other.phase == Phase::Ready);
@@ -76,7 +76,7 @@ async fn is_whole(desk: &Desk) {
     }
 }
 
-/// Goes on from wherever a reindex was stopped.
+/// Continues a reindex that was stopped at any step.
 async fn go_on(desk: &Desk) {
     let state = desk.state().await;
     let second = match state.others.first() {
@@ -95,7 +95,7 @@ async fn go_on(desk: &Desk) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_reindex_killed_at_any_step_goes_on_and_ends_as_one_that_was_not() {
+async fn a_reindex_that_is_killed_at_any_step_continues_with_the_same_result() {
     for (point, phase) in [
         ("generation::announced", Some(Phase::Building)),
         ("generation::filed", Some(Phase::Building)),
@@ -117,7 +117,7 @@ async fn a_reindex_killed_at_any_step_goes_on_and_ends_as_one_that_was_not() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn an_announcement_is_on_disk_wholly_or_not_at_all() {
+async fn an_announcement_is_on_disk_completely_or_not_at_all() {
     for (point, listed) in [("store::before_append", false), ("store::before_publish", true)] {
         let _scenario = FailScenario::setup();
         let (_crashed, desk) = reindex_stopped_at(point).await;
@@ -127,7 +127,7 @@ async fn an_announcement_is_on_disk_wholly_or_not_at_all() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn after_the_change_a_crash_leaves_the_new_generation_live() {
+async fn after_the_activation_a_crash_leaves_the_new_generation_live() {
     let _scenario = FailScenario::setup();
     let (_crashed, desk) = reindex_stopped_at("generation::after_swap").await;
     let state = desk.state().await;
@@ -138,7 +138,7 @@ async fn after_the_change_a_crash_leaves_the_new_generation_live() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_dropped_generation_stays_gone_and_is_swept_at_the_next_opening() {
+async fn a_dropped_generation_does_not_return_and_is_deleted_at_the_next_opening() {
     let _scenario = FailScenario::setup();
     let dir = tempfile::tempdir().expect("a temporary directory");
     let desk = filled(dir.path()).await;
@@ -159,16 +159,16 @@ async fn a_dropped_generation_stays_gone_and_is_swept_at_the_next_opening() {
         if signatures.len().expect("a count") == 40 {
             break;
         }
-        assert!(round < 50, "the sweep does not end");
+        assert!(round < 50, "the deletion does not end");
     }
     let desk = Desk::existing(&open(crashed.path()), "desk");
     let third = desk.begin("noted").await;
-    assert!(third.id > second, "its number is not given again");
+    assert!(third.id > second, "its number is not used again");
     go_on(&desk).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_change_whose_commit_fails_leaves_the_old_generation_and_can_be_repeated() {
+async fn an_activation_whose_commit_fails_leaves_the_old_generation_and_can_be_repeated() {
     let _scenario = FailScenario::setup();
     let dir = tempfile::tempdir().expect("a temporary directory");
     let desk = filled(dir.path()).await;
@@ -185,7 +185,7 @@ async fn a_change_whose_commit_fails_leaves_the_old_generation_and_can_be_repeat
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_store_closed_during_an_activation_ends_and_opens_as_it_was() {
+async fn a_store_that_is_closed_during_an_activation_opens_with_the_old_generation() {
     let _scenario = FailScenario::setup();
     let dir = tempfile::tempdir().expect("a temporary directory");
     let desk = filled(dir.path()).await;
@@ -195,7 +195,7 @@ async fn a_store_closed_during_an_activation_ends_and_opens_as_it_was() {
         let desk = desk.clone();
         async move { desk.store.activate_generation(&desk.name, second).await }
     });
-    tokio::task::block_in_place(|| arrived.recv().expect("it comes to the point"));
+    tokio::task::block_in_place(|| arrived.recv().expect("it reaches the failpoint"));
     let closing = tokio::spawn({
         let store = Arc::clone(&desk.store);
         async move { store.close().await }
@@ -213,40 +213,43 @@ async fn a_store_closed_during_an_activation_ends_and_opens_as_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn only_the_live_generation_is_in_memory_but_for_the_time_of_an_activation() {
+async fn only_the_live_generation_is_in_memory_except_during_an_activation() {
     let _scenario = FailScenario::setup();
     let dir = tempfile::tempdir().expect("a temporary directory");
     let desk = filled(dir.path()).await;
-    let bytes = async |desk: &Desk| desk.store.usage().await.expect("figures").index_bytes;
-    let one = bytes(&desk).await;
+    let one = index_bytes(&desk).await;
     let second = desk.build("noted").await;
-    assert_eq!(bytes(&desk).await, one);
+    assert_eq!(index_bytes(&desk).await, one);
     let (arrived, go) = gate("generation::before_swap");
     let caller = tokio::spawn({
         let desk = desk.clone();
         async move { desk.activate(second).await }
     });
-    tokio::task::block_in_place(|| arrived.recv().expect("it comes to the point"));
-    assert!(bytes(&desk).await > one * 3 / 2, "both");
-    assert_eq!(desk.find_live(&member(0)).await.len(), 4, "and lookups go on");
+    tokio::task::block_in_place(|| arrived.recv().expect("it reaches the failpoint"));
+    assert!(index_bytes(&desk).await > one * 3 / 2, "both indexes are in memory");
+    assert_eq!(desk.find_live(&member(0)).await.len(), 4, "lookups work");
     fail::remove("generation::before_swap");
     drop(go);
     caller.await.expect("no panic");
-    assert!(bytes(&desk).await < one * 3 / 2);
+    assert!(index_bytes(&desk).await < one * 3 / 2);
     drop(desk);
     let desk = Desk::existing(&open(dir.path()), "desk");
-    assert!(bytes(&desk).await < one * 3 / 2);
+    assert!(index_bytes(&desk).await < one * 3 / 2);
     assert_eq!(desk.state().await.generation, second);
 }
 
-/// A judge that waits to be released before it decides about its first candidate.
-struct Slow {
+async fn index_bytes(desk: &Desk) -> u64 {
+    desk.store.usage().await.expect("figures").index_bytes
+}
+
+/// A judge that waits before it judges its first candidate.
+struct SlowJudge {
     judge: Arc<dyn Judge>,
     arrived: Sender<()>,
     go: parking_lot::Mutex<Option<Receiver<()>>>,
 }
 
-impl Judge for Slow {
+impl Judge for SlowJudge {
     fn judge(&self, candidate: &Candidate<'_>) -> Option<Match> {
         if let Some(go) = self.go.lock().take() {
             self.arrived.send(()).expect("the test waits");
@@ -264,12 +267,13 @@ impl Judge for Slow {
     }
 }
 
-/// Begins a registration; returns, once it is sequenced, with what releases its judge.
+/// Starts a registration. Returns after it is sequenced, with a sender that releases its judge when it is dropped.
 async fn begin_slowly(desk: &Desk, sample: Sample, mode: Mode) -> (tokio::task::JoinHandle<Registered>, Sender<()>) {
     let state = desk.state().await;
     let judge = SampleJudge::within(&sample, state.generation, Signing::of(&state.profile));
-    let ((arrived, arrival), (go, wait)) = (channel(), channel());
-    let judge = Arc::new(Slow { judge, arrived, go: parking_lot::Mutex::new(Some(wait)) });
+    let (arrived, arrival) = channel();
+    let (go, wait) = channel();
+    let judge = Arc::new(SlowJudge { judge, arrived, go: parking_lot::Mutex::new(Some(wait)) });
     let registration = desk.registration_for(&state, &sample, mode);
     let store = Arc::clone(&desk.store);
     let task = tokio::spawn(async move { store.register(registration, judge).await.expect("a registration") });
@@ -278,8 +282,8 @@ async fn begin_slowly(desk: &Desk, sample: Sample, mode: Mode) -> (tokio::task::
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
-async fn what_is_under_way_when_generations_change_is_carried_over() {
-    // It activates, too: without a scenario of its own it would come to the failpoints of the others.
+async fn pending_changes_remain_valid_when_generations_change() {
+    // This test also activates a generation: without a separate scenario, it would reach the failpoints of other tests.
     let _scenario = FailScenario::setup();
     let dir = tempfile::tempdir().expect("a temporary directory");
     let desk = filled(dir.path()).await;
@@ -289,7 +293,7 @@ async fn what_is_under_way_when_generations_change_is_carried_over() {
         let (coming, go_coming) = begin_slowly(&desk, fresh.clone(), Mode::Put).await;
         let skipped = Sample { id: format!("skipped{round}"), ..member(8) };
         let (skipping, go_skipping) = begin_slowly(&desk, skipped, Mode::SkipDuplicate).await;
-        // Moves from one family to another.
+        // This record moves from one family to another.
         let moved = Sample { keys: vec![1201 + round as u64 * 100, 1203, 301, 303], ..member(20) };
         let (replacing, go_replacing) = begin_slowly(&desk, moved, Mode::Put).await;
         let removing = tokio::spawn({
@@ -298,8 +302,12 @@ async fn what_is_under_way_when_generations_change_is_carried_over() {
         });
         desk.activate(generation).await;
         let before = desk.find_live(&member(21)).await;
-        assert_eq!(before.contains(&"r20".to_owned()), round == 0, "found as it was until it is another: {before:?}");
-        assert!(!desk.find_live(&fresh).await.contains(&fresh.id), "not seen before it is answered");
+        assert_eq!(
+            before.contains(&"r20".to_owned()),
+            round == 0,
+            "found with its old text until it is replaced: {before:?}"
+        );
+        assert!(!desk.find_live(&fresh).await.contains(&fresh.id), "not found before it is answered");
         drop((go_coming, go_skipping, go_replacing));
         let kept = stored(coming.await.expect("no panic"));
         assert_eq!(kept.verdict.kind, VerdictKind::ExactDuplicate);
@@ -315,7 +323,7 @@ async fn what_is_under_way_when_generations_change_is_carried_over() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
-async fn who_waits_after_an_activation_waits_for_what_is_judged_in_the_generation_before_and_for_nothing_later() {
+async fn waiting_after_an_activation_ends_after_all_earlier_registrations_and_before_later_ones() {
     let _scenario = FailScenario::setup();
     let dir = tempfile::tempdir().expect("a temporary directory");
     let desk = filled(dir.path()).await;
@@ -326,15 +334,15 @@ async fn who_waits_after_an_activation_waits_for_what_is_judged_in_the_generatio
         let desk = desk.clone();
         async move { desk.store.wait_until_settled(&desk.name).await }
     });
-    // Longer than a fixed wait that once was here.
+    // Longer than the fixed wait of an earlier version.
     for _ in 0..50 {
         tokio::time::sleep(Duration::from_millis(50)).await;
-        assert!(!settled.is_finished(), "a registration judged in the generation before is still under way");
+        assert!(!settled.is_finished(), "a registration in the previous generation is still pending");
     }
     let (after, go_after) = begin_slowly(&desk, Sample { id: "after".into(), ..member(4) }, Mode::Put).await;
     drop(go_before);
-    settled.await.expect("no panic").expect("all that was under way is settled");
-    assert!(desk.get("before").await.is_some() && before.await.is_ok(), "and visible");
+    settled.await.expect("no panic").expect("all pending changes are settled");
+    assert!(desk.get("before").await.is_some() && before.await.is_ok(), "the record is visible");
     assert!(!after.is_finished());
     drop(go_after);
     stored(after.await.expect("no panic"));

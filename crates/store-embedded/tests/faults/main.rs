@@ -1,4 +1,4 @@
-//! The embedded store under faults that failpoints make.
+//! Tests of the embedded store with faults from failpoints.
 
 #![allow(clippy::disallowed_methods, reason = "a test makes its own time, files and settings")]
 #![cfg(feature = "failpoints")]

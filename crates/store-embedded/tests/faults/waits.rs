@@ -1,4 +1,4 @@
-//! Who waits for what in the embedded store, shown by stopping its writer:
+//! The waits of callers in the embedded store, while its writer is stopped:
 //!
 //! ```text
 //! cargo test --features failpoints --test store_waits
@@ -15,13 +15,13 @@ use doppel_store::conformance::{Desk, Sample, SampleJudge, stored};
 use doppel_store::{Candidate, GenerationId, Judge, Mode, Registered, Registration, SequencedNotifier, StoreError};
 use fail::FailScenario;
 
-/// A judge that does something before it judges.
-struct Scripted<F> {
+/// A judge that calls a function before it judges.
+struct ScriptedJudge<F> {
     judge: Arc<dyn Judge>,
     before: F,
 }
 
-impl<F: Fn() + Send + Sync> Judge for Scripted<F> {
+impl<F: Fn() + Send + Sync> Judge for ScriptedJudge<F> {
     fn judge(&self, candidate: &Candidate<'_>) -> Option<Match> {
         (self.before)();
         self.judge.judge(candidate)
@@ -37,21 +37,23 @@ impl<F: Fn() + Send + Sync> Judge for Scripted<F> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_replacement_that_fails_takes_nothing_from_the_one_that_follows_it() {
+async fn a_failed_replacement_does_not_change_the_next_one() {
     let _scenario = FailScenario::setup();
     let dir = tempfile::tempdir().expect("a temporary directory");
     let store = open(dir.path());
-    let (desk, other) = (Desk::new(&store, "desk").await, Desk::new(&store, "other").await);
+    let desk = Desk::new(&store, "desk").await;
+    let other = Desk::new(&store, "other").await;
     stored(desk.put(&Sample::with_keys("a", [1, 2])).await);
     stored(desk.put(&Sample::with_keys("b", [50, 51])).await);
-    // The committer is stopped while one replacement fails and the next one is being judged.
+    // The committer is stopped while one replacement fails and the next one is judged.
     let (arrived, go) = gate("store::before_append");
-    let (busy, sample) = (other.clone(), sample(7));
+    let busy = other.clone();
+    let sample = sample(7);
     let busy = tokio::spawn(async move { busy.put(&sample).await });
-    tokio::task::block_in_place(|| arrived.recv().expect("the writer comes to the point"));
+    tokio::task::block_in_place(|| arrived.recv().expect("the writer reaches the failpoint"));
     let replacement = Sample::with_keys("a", [50, 60]);
     let judge = SampleJudge::of(&replacement, false);
-    let broken = Arc::new(Scripted { judge: Arc::clone(&judge), before: || panic!("this judge is broken") });
+    let broken = Arc::new(ScriptedJudge { judge: Arc::clone(&judge), before: || panic!("this judge is broken") });
     let failed = store.register(desk.registration(&replacement, Mode::Put), broken).await;
     assert!(matches!(failed, Err(StoreError::Internal(_))), "{failed:?}");
     let (judging, judged) = channel();
@@ -64,12 +66,12 @@ async fn a_replacement_that_fails_takes_nothing_from_the_one_that_follows_it() {
     let registration = desk.registration(&replacement, Mode::Put);
     let store_too = Arc::clone(&store);
     let second =
-        tokio::spawn(async move { store_too.register(registration, Arc::new(Scripted { judge, before })).await });
+        tokio::spawn(async move { store_too.register(registration, Arc::new(ScriptedJudge { judge, before })).await });
     tokio::task::block_in_place(|| judged.recv().expect("the judge is asked"));
     fail::remove("store::before_append");
     drop(go);
     stored(busy.await.expect("no panic"));
-    // Answered after whatever was sent to the committer before it.
+    // This is answered after all earlier messages to the committer.
     stored(other.put(&Sample::with_keys("later", [8, 9])).await);
     let alike = Sample::with_keys("c", [1, 2]);
     let (sequenced, is_sequenced) = SequencedNotifier::new();
@@ -81,11 +83,11 @@ async fn a_replacement_that_fails_takes_nothing_from_the_one_that_follows_it() {
     drop(decide);
     stored(second.await.expect("no panic").expect("a registration"));
     let third = stored(third.await.expect("no panic").expect("a registration"));
-    assert_eq!(third.verdict.kind, VerdictKind::Original, "what it resembles had been replaced before it");
+    assert_eq!(third.verdict.kind, VerdictKind::Original, "the similar record was replaced before");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_commit_that_hangs_is_waited_for_by_nobody_for_ever() {
+async fn no_caller_waits_for_ever_for_a_commit_that_hangs() {
     let _scenario = FailScenario::setup();
     let dir = tempfile::tempdir().expect("a temporary directory");
     let store = open(dir.path());
@@ -98,9 +100,9 @@ async fn a_commit_that_hangs_is_waited_for_by_nobody_for_ever() {
     let same_id = desk.try_put(&sample(2), Mode::Put).await;
     assert!(matches!(same_id, Err(StoreError::Unavailable { .. })), "{same_id:?}");
     assert!(matches!(store.ready().await, Err(StoreError::Unavailable { .. })));
-    assert_eq!(desk.find(&sample(1)).await, ["r1"], "lookups go on");
-    store.usage().await.expect("and so do figures");
-    // It ends after all, and everything is well again.
+    assert_eq!(desk.find(&sample(1)).await, ["r1"], "lookups work");
+    store.usage().await.expect("usage is available");
+    // The commit ends later, and the store works normally again.
     fail::remove("store::short_patience");
     fail::remove("store::before_append");
     drop(go);
@@ -108,11 +110,11 @@ async fn a_commit_that_hangs_is_waited_for_by_nobody_for_ever() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert!(matches!(insist(&desk, &sample(2)).await, Registered::Unchanged(_)));
-    // And the store can be closed beside one.
+    // The store can also be closed while a commit hangs.
     let (arrived, _go) = gate("store::before_append");
     fail::cfg("store::short_patience", "return").expect("a failpoint");
     let caller = tokio::spawn(async move { desk.try_put(&sample(4), Mode::Put).await });
-    tokio::task::block_in_place(|| arrived.recv().expect("the writer comes to the point"));
+    tokio::task::block_in_place(|| arrived.recv().expect("the writer reaches the failpoint"));
     let closed = store.close().await;
     assert!(matches!(closed, Err(StoreError::Unavailable { .. })), "{closed:?}");
     assert!(matches!(caller.await.expect("no panic"), Err(StoreError::Unknown(_))));
@@ -121,15 +123,16 @@ async fn a_commit_that_hangs_is_waited_for_by_nobody_for_ever() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn who_holds_old_settings_is_refused_when_the_new_ones_can_be_read() {
+async fn a_caller_with_old_settings_is_refused_when_the_new_ones_can_be_read() {
     let _scenario = FailScenario::setup();
     let dir = tempfile::tempdir().expect("a temporary directory");
     let store = open(dir.path());
     let desk = Desk::new(&store, "desk").await;
     let (arrived, go) = gate("store::before_append");
-    let (updating, spec) = (Arc::clone(&store), desk.spec("p2"));
+    let updating = Arc::clone(&store);
+    let spec = desk.spec("p2");
     let update = tokio::spawn(async move { updating.update_collection(spec).await });
-    tokio::task::block_in_place(|| arrived.recv().expect("the writer comes to the point"));
+    tokio::task::block_in_place(|| arrived.recv().expect("the writer reaches the failpoint"));
     let put = tokio::spawn({
         let desk = desk.clone();
         async move { (desk.try_put(&sample(1), Mode::Put).await, desk.store.collection(&desk.name).await) }

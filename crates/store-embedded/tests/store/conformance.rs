@@ -1,4 +1,4 @@
-//! Every store keeps the promises of `doppel_store`.
+//! The conformance tests of `doppel_store` on the model and on the embedded store.
 
 #![allow(clippy::print_stdout, reason = "the last name printed is the check that failed")]
 
@@ -23,7 +23,7 @@ async fn run(store: Arc<dyn Store>, lists: &[&[(&str, Check)]]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_model_keeps_the_promises() {
+async fn the_model_passes_the_conformance_tests() {
     run(
         Arc::new(ModelStore::default()),
         &[ALL, SCHEMES, CHANGES, DECISIONS, TASKS, GENERATIONS, FREQUENCIES, CHECKPOINTS, KEYS],
@@ -32,33 +32,33 @@ async fn the_model_keeps_the_promises() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_embedded_store_keeps_the_promises() {
+async fn the_embedded_store_passes_the_conformance_tests() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     run(open(dir.path()), &[ALL, SCHEMES, CHANGES, DECISIONS, TASKS, GENERATIONS, FREQUENCIES, CHECKPOINTS, KEYS])
         .await;
 }
 
 #[tokio::test]
-async fn the_embedded_store_keeps_the_promises_on_one_thread() {
+async fn the_embedded_store_passes_the_conformance_tests_on_one_thread() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     run(open(dir.path()), &[ALL, SCHEMES, CHANGES, DECISIONS, TASKS, GENERATIONS, FREQUENCIES, CHECKPOINTS, KEYS])
         .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn everything_is_there_after_opening_again() {
+async fn all_data_remains_after_opening_again() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let first: Arc<dyn Store> = open(dir.path());
     run(Arc::clone(&first), &[ALL, CHANGES, DECISIONS, TASKS, GENERATIONS, FREQUENCIES, CHECKPOINTS, KEYS]).await;
     let before = contents(&first).await;
     first.close().await.expect("an orderly end");
-    assert!(matches!(first.ready().await, Err(StoreError::Unavailable { .. })), "a closed store says so");
+    assert!(matches!(first.ready().await, Err(StoreError::Unavailable { .. })), "a closed store returns an error");
     let second: Arc<dyn Store> = open(dir.path());
     assert_eq!(contents(&second).await, before);
 }
 
-/// Everything a client can see: tasks, keys, states, counts, decisions, document frequencies, records, what a lookup of each record finds, and what
-/// each generation has filed.
+/// Returns everything that a client can see: tasks, keys, states, counts, decisions, document frequencies, records, the results of
+/// a lookup of each record, and the entries in each generation.
 async fn contents(store: &Arc<dyn Store>) -> Vec<String> {
     let mut seen = vec![format!("{:?}", store.tasks().await.expect("a list"))];
     seen.push(format!("{:?}", store.key_ring().await.expect("the keys")));
@@ -77,7 +77,7 @@ async fn contents(store: &Arc<dyn Store>) -> Vec<String> {
             seen.push(format!("{generation} {statistics:?} {pairs:?} {:?}", desk.filed(generation).await));
         }
         for record in desk.all().await {
-            // A sample is read from its row.
+            // A sample is decoded from its row.
             let found = match record.content.row() {
                 Some(_) => desk.find_live(&Sample::of_record(&record)).await,
                 None => vec![record.id.to_string()],
@@ -101,7 +101,7 @@ async fn a_second_opening_of_the_same_directory_is_refused_with_its_name() {
 }
 
 #[tokio::test]
-async fn a_seq_is_never_given_twice_even_when_its_record_is_removed_before_a_restart() {
+async fn a_seq_is_never_used_twice_even_if_its_record_is_removed_before_a_restart() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let store: Arc<dyn Store> = open(dir.path());
     let desk = Desk::new(&store, "seqs").await;
@@ -117,7 +117,7 @@ async fn a_seq_is_never_given_twice_even_when_its_record_is_removed_before_a_res
 }
 
 #[tokio::test]
-async fn the_directory_is_for_its_owner_only_and_writes_stop_when_the_volume_is_too_full() {
+async fn only_the_owner_can_access_the_directory_and_writes_stop_when_the_volume_is_too_full() {
     use std::os::unix::fs::PermissionsExt;
     let parent = tempfile::tempdir().expect("a temporary directory");
     let dir = parent.path().join("made/by/the/store");
@@ -127,34 +127,20 @@ async fn the_directory_is_for_its_owner_only_and_writes_stop_when_the_volume_is_
     let desk = Desk::existing(&store, "full");
     assert!(matches!(store.create_collection(desk.spec("p")).await, Err(StoreError::DiskFull { .. })));
     assert!(matches!(store.ready().await, Err(StoreError::DiskFull { .. })));
-    assert!(store.collections().await.expect("reads go on").is_empty());
+    assert!(store.collections().await.expect("reads work").is_empty());
 }
 
 #[tokio::test]
-async fn a_directory_of_the_format_before_opens_and_is_one_of_todays_afterwards() {
+async fn a_directory_of_an_earlier_format_opens_and_has_the_current_format_afterwards() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let store: Arc<dyn Store> = open(dir.path());
     let desk = Desk::new(&store, "desk").await;
     desk.put(&Sample::with_keys("a", [1, 3])).await;
     drop((desk, store));
-    let format = |change: Option<u32>| {
-        let db = fjall::Database::builder(dir.path()).open().expect("it is closed");
-        let meta = db.keyspace("meta", fjall::KeyspaceCreateOptions::default).expect("a keyspace");
-        if let Some(format) = change {
-            // What was kept of a collection then.
-            let entry = meta.get("c/desk").expect("a read").expect("the collection");
-            let mut entry: serde_json::Value = serde_json::from_slice(&entry).expect("JSON");
-            entry.as_object_mut().expect("an object").remove("next_generation");
-            meta.insert("c/desk", entry.to_string()).expect("a write");
-            meta.insert("format", format.to_le_bytes()).expect("a write");
-            db.persist(fjall::PersistMode::SyncAll).expect("a sync");
-        }
-        meta.get("format").expect("a read").map(|bytes| bytes.to_vec())
-    };
-    format(Some(2));
+    set_format(dir.path(), 2);
     drop(open(dir.path()));
-    assert_eq!(format(None), Some(3u32.to_le_bytes().to_vec()), "an older program refuses it");
-    format(Some(1));
+    assert_eq!(format_of(dir.path()), 3u32.to_le_bytes(), "an older program refuses it");
+    set_format(dir.path(), 1);
     let store: Arc<dyn Store> = open(dir.path());
     let desk = Desk::existing(&store, "desk");
     assert_eq!(desk.find(&Sample::with_keys("x", [1, 3])).await, ["a"]);
@@ -162,8 +148,27 @@ async fn a_directory_of_the_format_before_opens_and_is_one_of_todays_afterwards(
     desk.activate(second).await;
     assert_eq!(desk.find_live(&Sample::with_keys("x", [1, 3])).await, ["a"]);
     drop((desk, store));
-    assert_eq!(format(None), Some(3u32.to_le_bytes().to_vec()), "an older program refuses it");
-    format(Some(4));
+    assert_eq!(format_of(dir.path()), 3u32.to_le_bytes(), "an older program refuses it");
+    set_format(dir.path(), 4);
     let error = EmbeddedStore::open(dir.path(), EmbeddedOptions::default()).err().expect("it is newer").to_string();
     assert!(error.contains("format 4") && error.contains("newer program"), "{error}");
+}
+
+/// Changes the closed directory to an earlier or later format.
+fn set_format(dir: &std::path::Path, format: u32) {
+    let db = fjall::Database::builder(dir).open().expect("it is closed");
+    let meta = db.keyspace("meta", fjall::KeyspaceCreateOptions::default).expect("a keyspace");
+    // The fields of a collection in an earlier format.
+    let entry = meta.get("c/desk").expect("a read").expect("the collection");
+    let mut entry: serde_json::Value = serde_json::from_slice(&entry).expect("JSON");
+    entry.as_object_mut().expect("an object").remove("next_generation");
+    meta.insert("c/desk", entry.to_string()).expect("a write");
+    meta.insert("format", format.to_le_bytes()).expect("a write");
+    db.persist(fjall::PersistMode::SyncAll).expect("a sync");
+}
+
+fn format_of(dir: &std::path::Path) -> Vec<u8> {
+    let db = fjall::Database::builder(dir).open().expect("it is closed");
+    let meta = db.keyspace("meta", fjall::KeyspaceCreateOptions::default).expect("a keyspace");
+    meta.get("format").expect("a read").expect("the format").to_vec()
 }

@@ -1,5 +1,5 @@
-//! A data directory with a file gone, cut or overwritten is refused, or everything in it is there. Never does it open with less and
-//! say nothing.
+//! A data directory with a missing, shortened or overwritten file is refused, or contains all data. It never opens with less data
+//! and without an error.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -13,12 +13,12 @@ use doppel_store::{Mode, Seq, Store, StoreError};
 use doppel_store_embedded::{EmbeddedOptions, EmbeddedStore, Opening};
 
 const RECORDS: u64 = 60;
-/// What the store keeps for removals holds nothing.
+/// The file that reserves space for removals, which contains no data.
 const RESERVE: &str = "doppel.reserve";
 
-/// Something that happens to a file.
+/// A damage of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Harm {
+enum FileHarm {
     Delete,
     Empty,
     Halve,
@@ -27,24 +27,32 @@ enum Harm {
     OverwriteEnd,
 }
 
-const HARMS: [Harm; 6] =
-    [Harm::Delete, Harm::Empty, Harm::Halve, Harm::OverwriteStart, Harm::OverwriteMiddle, Harm::OverwriteEnd];
+const HARMS: [FileHarm; 6] = [
+    FileHarm::Delete,
+    FileHarm::Empty,
+    FileHarm::Halve,
+    FileHarm::OverwriteStart,
+    FileHarm::OverwriteMiddle,
+    FileHarm::OverwriteEnd,
+];
 
-fn harm(path: &Path, harm: Harm) {
+fn harm(path: &Path, harm: FileHarm) {
     let length = path.metadata().expect("the file is there").len();
     let file = OpenOptions::new().write(true).open(path).expect("the file opens");
-    let overwrite = |at: u64| file.write_all_at(&[0xa5; 16][..16.min(length as usize)], at).expect("a write");
+    let garbage = &[0xa5; 16][..16.min(length as usize)];
     match harm {
-        Harm::Delete => fs::remove_file(path).expect("a removal"),
-        Harm::Empty => file.set_len(0).expect("a cut"),
-        Harm::Halve => file.set_len(length / 2).expect("a cut"),
-        Harm::OverwriteStart => overwrite(0),
-        Harm::OverwriteMiddle => overwrite((length / 2).min(length.saturating_sub(16))),
-        Harm::OverwriteEnd => overwrite(length.saturating_sub(16)),
+        FileHarm::Delete => fs::remove_file(path).expect("a removal"),
+        FileHarm::Empty => file.set_len(0).expect("a cut"),
+        FileHarm::Halve => file.set_len(length / 2).expect("a cut"),
+        FileHarm::OverwriteStart => file.write_all_at(garbage, 0).expect("a write"),
+        FileHarm::OverwriteMiddle => {
+            file.write_all_at(garbage, (length / 2).min(length.saturating_sub(16))).expect("a write");
+        }
+        FileHarm::OverwriteEnd => file.write_all_at(garbage, length.saturating_sub(16)).expect("a write"),
     }
 }
 
-/// All files below a directory.
+/// Returns all files below a directory.
 fn files(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).expect("a listing") {
@@ -66,7 +74,7 @@ fn sample(number: u64) -> Sample {
     Sample { note, ..Sample::with_keys(format!("r{number}"), [number * 10, number * 10 + 1, 7]) }
 }
 
-/// A closed directory with records, some in tables if wanted.
+/// Makes a closed directory with records. Half of them are in tables if `in_tables` is true.
 async fn fill(dir: &Path, in_tables: bool) {
     {
         let desk = Desk::new(&open(dir), "desk").await;
@@ -82,7 +90,7 @@ async fn fill(dir: &Path, in_tables: bool) {
             space.rotate_memtable_and_wait().expect("a flush");
         }
     }
-    // The journal is as long as what is in it from the second opening on.
+    // From the second opening on, the journal is not preallocated.
     let desk = Desk::existing(&open(dir), "desk");
     for number in RECORDS / 2..RECORDS {
         stored(desk.put(&sample(number)).await);
@@ -95,7 +103,7 @@ fn try_open(dir: &Path) -> Result<Arc<dyn Store>, StoreError> {
     Ok(Arc::new(EmbeddedStore::open(dir, options)?))
 }
 
-/// Why it does not open or cannot be read; `None` if everything is there.
+/// Returns the error of opening or reading; `None` if all data is there.
 async fn refusal(dir: &Path) -> Option<StoreError> {
     match try_open(dir) {
         Ok(store) => unread(store).await,
@@ -103,26 +111,26 @@ async fn refusal(dir: &Path) -> Option<StoreError> {
     }
 }
 
-/// Why what is open cannot be read; `None` if everything is there.
+/// Returns the error of reading an open store; `None` if all data is there.
 async fn unread(store: Arc<dyn Store>) -> Option<StoreError> {
     let desk = Desk::existing(&store, "desk");
     let all = match store.records(&desk.name, Seq(0), 1000).await {
         Ok(all) => all,
         Err(error) => return Some(error),
     };
-    assert_eq!(all.len() as u64, RECORDS, "records are missing and nobody said so");
+    assert_eq!(all.len() as u64, RECORDS, "records are missing without an error");
     assert_eq!(store.count(&desk.name).await.expect("a count"), RECORDS);
     for number in 0..RECORDS {
         match store.record(&desk.name, &id(&format!("r{number}"))).await {
-            Ok(record) => assert!(record.is_some(), "r{number} is not found and nobody said so"),
+            Ok(record) => assert!(record.is_some(), "r{number} is missing without an error"),
             Err(error) => return Some(error),
         }
     }
     None
 }
 
-/// Harms every file of the directory in turn; what came of each that opened.
-async fn harm_each(whole: &Path, harms: &[Harm]) -> Vec<(String, Harm)> {
+/// Damages every file of the directory in turn. Returns the damages that caused no error.
+async fn harm_each(whole: &Path, harms: &[FileHarm]) -> Vec<(String, FileHarm)> {
     let mut unharmed = Vec::new();
     for path in files(whole) {
         let name = path.strip_prefix(whole).expect("it is in there").display().to_string();
@@ -133,10 +141,10 @@ async fn harm_each(whole: &Path, harms: &[Harm]) -> Vec<(String, Harm)> {
             let error = match try_open(broken.path()) {
                 Ok(store) => unread(store).await,
                 Err(error) => {
-                    // Whoever has the file brings it back, and all is well.
+                    // After the file is restored, the directory opens.
                     fs::copy(&path, broken.path().join(&name)).expect("a copy");
                     let left = refusal(broken.path()).await;
-                    assert!(left.is_none(), "{name} {kind:?}: being refused changed something: {left:?}");
+                    assert!(left.is_none(), "{name} {kind:?}: the refusal changed something: {left:?}");
                     Some(error)
                 }
             };
@@ -149,22 +157,22 @@ async fn harm_each(whole: &Path, harms: &[Harm]) -> Vec<(String, Harm)> {
     unharmed
 }
 
-/// Small files without which nothing is found.
+/// True if a file is necessary to find the data.
 fn is_needed(whole: &Path, name: &str) -> bool {
-    // Lists of tables that are not in force any more may lie about.
+    // Old lists of tables are not necessary.
     let list = whole.join(name).with_file_name("current");
     let current = fs::read(list).ok().and_then(|bytes| Some(u64::from_le_bytes(*bytes.first_chunk()?)));
-    let in_force = current.is_some_and(|number| name.ends_with(&format!("/v{number}")));
-    in_force || name == "version" || name.ends_with(".jnl") || name.ends_with("current")
+    let is_current = current.is_some_and(|number| name.ends_with(&format!("/v{number}")));
+    is_current || name == "version" || name.ends_with(".jnl") || name.ends_with("current")
 }
 
-/// Files of which nothing depends.
+/// True if no data depends on the file.
 fn is_idle(name: &str) -> bool {
     ["lock", "doppel.manifest", RESERVE].contains(&name)
 }
 
 #[tokio::test]
-async fn each_file_of_a_directory_with_tables_is_missed_or_not_needed() {
+async fn damage_of_each_file_of_a_directory_with_tables_is_noticed_or_harmless() {
     let whole = tempfile::tempdir().expect("a temporary directory");
     fill(whole.path(), true).await;
     assert!(refusal(whole.path()).await.is_none());
@@ -175,7 +183,7 @@ async fn each_file_of_a_directory_with_tables_is_missed_or_not_needed() {
 }
 
 #[tokio::test]
-async fn each_file_of_a_directory_with_a_journal_alone_is_missed_or_not_needed() {
+async fn damage_of_each_file_of_a_directory_without_tables_is_noticed_or_harmless() {
     let whole = tempfile::tempdir().expect("a temporary directory");
     fill(whole.path(), false).await;
     let unharmed = harm_each(whole.path(), &HARMS).await;
@@ -185,21 +193,21 @@ async fn each_file_of_a_directory_with_a_journal_alone_is_missed_or_not_needed()
 }
 
 #[tokio::test]
-async fn a_directory_of_an_earlier_program_opens_and_one_that_lacks_a_file_does_not() {
+async fn a_directory_without_a_manifest_opens_and_a_directory_without_another_file_does_not() {
     let whole = tempfile::tempdir().expect("a temporary directory");
     fill(whole.path(), true).await;
     fs::remove_file(whole.path().join("doppel.manifest")).expect("it is there");
     let opened = tempfile::tempdir().expect("a temporary directory");
     copy(whole.path(), opened.path());
-    assert!(refusal(opened.path()).await.is_none(), "earlier programs wrote none");
-    // Nothing says how much there was in an emptied journal.
-    for (name, kind) in harm_each(whole.path(), &[Harm::Delete]).await {
+    assert!(refusal(opened.path()).await.is_none(), "earlier programs wrote no manifest");
+    // Without a manifest, the earlier length of an emptied journal is unknown.
+    for (name, kind) in harm_each(whole.path(), &[FileHarm::Delete]).await {
         assert!(!is_needed(whole.path(), &name), "{name} {kind:?} was not noticed");
     }
 }
 
 #[tokio::test]
-async fn what_a_crash_left_of_the_last_write_is_dropped_and_damage_before_it_is_not() {
+async fn an_incomplete_last_write_is_dropped_and_earlier_damage_is_refused() {
     let whole = tempfile::tempdir().expect("a temporary directory");
     let store = open(whole.path());
     let desk = Desk::new(&store, "desk").await;
@@ -209,23 +217,25 @@ async fn what_a_crash_left_of_the_last_write_is_dropped_and_damage_before_it_is_
     let [torn, damaged] = [(); 2].map(|()| tempfile::tempdir().expect("a temporary directory"));
     copy(whole.path(), torn.path());
     copy(whole.path(), damaged.path());
-    let journal = |dir: &Path| {
-        let path = files(dir).into_iter().find(|path| path.extension().is_some_and(|end| end == "jnl")).expect("one");
-        let bytes = fs::read(&path).expect("a journal");
-        (path, bytes.iter().rposition(|byte| *byte != 0).expect("it is not empty") as u64 + 1)
-    };
-    let (path, end) = journal(torn.path());
+    let (path, end) = journal_of(torn.path());
     let file = OpenOptions::new().write(true).open(path).expect("it opens");
     file.write_all_at(&[1, 9, 0, 0, 0, 77, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 1], end).expect("half a write");
     assert!(refusal(torn.path()).await.is_none());
-    let (path, end) = journal(damaged.path());
+    let (path, end) = journal_of(damaged.path());
     OpenOptions::new().write(true).open(path).expect("it opens").write_all_at(&[0xa5; 4], end / 2).expect("a write");
-    let said = refusal(damaged.path()).await.expect("whole writes stand behind the damage").to_string();
+    let said = refusal(damaged.path()).await.expect("there are complete writes behind the damage").to_string();
     assert!(said.contains("is damaged at byte") && said.contains("--salvage"), "{said}");
 }
 
+/// Returns the path of the journal, and the length of its written part.
+fn journal_of(dir: &Path) -> (PathBuf, u64) {
+    let path = files(dir).into_iter().find(|path| path.extension().is_some_and(|end| end == "jnl")).expect("one");
+    let bytes = fs::read(&path).expect("a journal");
+    (path, bytes.iter().rposition(|byte| *byte != 0).expect("it is not empty") as u64 + 1)
+}
+
 #[tokio::test]
-async fn while_the_manifest_cannot_be_written_it_reads_and_is_not_opened_again_and_again() {
+async fn while_the_manifest_cannot_be_written_reads_work_and_the_store_is_not_opened_again() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let store = open(dir.path());
     let desk = Desk::new(&store, "desk").await;
@@ -237,10 +247,10 @@ async fn while_the_manifest_cannot_be_written_it_reads_and_is_not_opened_again_a
 
     let store = open(dir.path());
     let desk = Desk::existing(&store, "desk");
-    // Longer than what it takes to look twice whether it can.
+    // Longer than two checks whether the manifest can be written.
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_millis(2_500) {
-        assert!(desk.get("r1").await.is_some(), "reading goes on");
+        assert!(desk.get("r1").await.is_some(), "reads work");
         let refused = desk.try_put(&sample(2), Mode::Put).await.expect_err("nothing is written").to_string();
         assert!(refused.contains("cannot be written"), "{refused}");
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -248,13 +258,13 @@ async fn while_the_manifest_cannot_be_written_it_reads_and_is_not_opened_again_a
     fs::remove_dir(&in_the_way).expect("it is there");
     let begun = Instant::now();
     while desk.try_put(&sample(2), Mode::Put).await.is_err() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "writing never goes on");
+        assert!(begun.elapsed() < Duration::from_secs(30), "writes never work again");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
 #[test]
-fn what_is_left_of_a_directory_is_no_new_one() {
+fn an_incomplete_directory_is_not_treated_as_new() {
     let left = tempfile::tempdir().expect("a temporary directory");
     fs::create_dir(left.path().join("keyspaces")).expect("a directory");
     for opening in [Opening::Existing, Opening::CreateIfEmpty] {
@@ -266,7 +276,7 @@ fn what_is_left_of_a_directory_is_no_new_one() {
     drop(open(unreadable.path()));
     let manifest = unreadable.path().join("doppel.manifest");
     fs::remove_file(&manifest).expect("it is there");
-    // Whoever it is, a directory cannot be read as a file.
+    // A directory cannot be read as a file, for any user.
     fs::create_dir(&manifest).expect("a directory");
     let said =
         EmbeddedStore::open(unreadable.path(), EmbeddedOptions::default()).err().expect("it is refused").to_string();
@@ -274,28 +284,30 @@ fn what_is_left_of_a_directory_is_no_new_one() {
 }
 
 #[test]
-fn only_what_is_empty_or_a_data_directory_is_opened() {
+fn only_an_empty_directory_or_a_data_directory_is_opened() {
     let parent = tempfile::tempdir().expect("a temporary directory");
     let [missing, empty, foreign] = ["missing", "empty", "foreign"].map(|name| parent.path().join(name));
     fs::create_dir_all(&empty).expect("a directory");
     fs::create_dir_all(foreign.join("lost+found")).expect("a directory");
-    let open =
-        |dir: &Path, opening| EmbeddedStore::open(dir, EmbeddedOptions { opening, ..EmbeddedOptions::default() });
     for (dir, says) in [(&missing, "there is no directory"), (&empty, "no data directory")] {
-        let said = open(dir, Opening::Existing).err().expect("it is refused").to_string();
+        let said = open_as(dir, Opening::Existing).err().expect("it is refused").to_string();
         assert!(said.contains(says) && said.contains("--data"), "{said}");
     }
-    assert!(!missing.exists() && files(parent.path()).is_empty(), "and nothing is made");
+    assert!(!missing.exists() && files(parent.path()).is_empty(), "nothing is created");
     fs::write(foreign.join("letter.txt"), "x").expect("a file");
     for opening in [Opening::Existing, Opening::CreateIfEmpty] {
-        let said = open(&foreign, opening).err().expect("it is refused").to_string();
+        let said = open_as(&foreign, opening).err().expect("it is refused").to_string();
         assert!(said.contains("letter.txt") && said.contains("choose a directory of its own"), "{said}");
     }
-    assert_eq!(files(&foreign).len(), 1, "and nothing is put there");
+    assert_eq!(files(&foreign).len(), 1, "nothing is created");
     fs::remove_file(foreign.join("letter.txt")).expect("a removal");
-    // A volume of its own is empty but for what every volume holds.
+    // A new volume contains only the folder that every volume contains.
     for dir in [&missing, &empty, &foreign] {
-        drop(open(dir, Opening::CreateIfEmpty).expect("it becomes one"));
-        drop(open(dir, Opening::Existing).expect("it is one"));
+        drop(open_as(dir, Opening::CreateIfEmpty).expect("it becomes a data directory"));
+        drop(open_as(dir, Opening::Existing).expect("it is a data directory"));
     }
+}
+
+fn open_as(dir: &Path, opening: Opening) -> Result<EmbeddedStore, StoreError> {
+    EmbeddedStore::open(dir, EmbeddedOptions { opening, ..EmbeddedOptions::default() })
 }

@@ -1,4 +1,4 @@
-//! The promises of the embedded store: conformance, order, damage, small volumes.
+//! Tests of the embedded store: conformance, order, damage, small volumes, snapshots.
 
 #![allow(clippy::disallowed_methods, reason = "a test makes its own time, files and settings")]
 

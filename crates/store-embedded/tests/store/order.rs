@@ -1,4 +1,4 @@
-//! The embedded store keeps order among changes of one id, and loses nothing more than what is damaged.
+//! The embedded store keeps the order of changes of one id, and damage affects only the damaged records.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ fn open(dir: &std::path::Path) -> Arc<dyn Store> {
     Arc::new(EmbeddedStore::open(dir, EmbeddedOptions::default()).expect("the directory opens"))
 }
 
-/// Begins a call, up to where it first waits, and lets it go on by itself.
+/// Starts a call, runs it to its first wait, and continues it in a task.
 async fn begin<T: Send + 'static>(call: impl Future<Output = T> + Send + 'static) -> tokio::task::JoinHandle<T> {
     let mut call: Pin<Box<dyn Future<Output = T> + Send>> = Box::pin(call);
     match call.as_mut().now_or_never() {
@@ -26,7 +26,7 @@ async fn changes_of_one_id_happen_in_the_order_of_their_calls() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let desk = Desk::new(&open(dir.path()), "desk").await;
     for round in 0..60u64 {
-        // Other texts, other notes of the same text, and removals, all of one id.
+        // Other texts, other notes of the same text, and removals, all with one id.
         let mut calls = Vec::new();
         for turn in 0..6 {
             let keys = [round * 100 + turn / 2, 1_000_000 + round];
@@ -50,24 +50,28 @@ async fn changes_of_one_id_happen_in_the_order_of_their_calls() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_caller_that_gives_up_while_waiting_for_its_turn_holds_nobody_up() {
+async fn a_caller_that_stops_waiting_does_not_delay_others() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let desk = Desk::new(&open(dir.path()), "desk").await;
     for round in 0..20u64 {
-        let put = |turn: u64| {
-            let (desk, sample) = (desk.clone(), Sample::with_keys("same", [round * 10 + turn]));
-            async move { desk.try_put(&sample, Mode::Put).await }
-        };
-        let first = begin(put(0)).await;
-        let given_up = begin(put(1)).await;
-        let last = begin(put(2)).await;
+        let first = begin(put_same(&desk, round * 10)).await;
+        let given_up = begin(put_same(&desk, round * 10 + 1)).await;
+        let last = begin(put_same(&desk, round * 10 + 2)).await;
         given_up.abort();
-        let ended = |outcome: Result<Registered>| assert!(outcome.is_ok(), "{outcome:?}");
-        ended(first.await.expect("no caller panics"));
-        ended(last.await.expect("no caller panics"));
+        for call in [first, last] {
+            let outcome = call.await.expect("no caller panics");
+            assert!(outcome.is_ok(), "{outcome:?}");
+        }
         let content = desk.get("same").await.expect("it is there").content;
         assert!(content.row().is_some_and(|row| row.contains(&format!("\"{}\"", round * 10 + 2))));
     }
+}
+
+/// Returns a call that registers the record `same` with this key.
+fn put_same(desk: &Desk, key: u64) -> impl Future<Output = Result<Registered>> + Send + use<> {
+    let desk = desk.clone();
+    let sample = Sample::with_keys("same", [key]);
+    async move { desk.try_put(&sample, Mode::Put).await }
 }
 
 /// Overwrites the index entry of the first record in a closed directory.
@@ -80,9 +84,10 @@ fn damage(dir: &std::path::Path) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_damaged_index_entry_costs_its_record_alone_until_that_is_registered_again() {
+async fn a_damaged_index_entry_affects_only_its_record_until_this_is_registered_again() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let (first, second) = (Sample::with_keys("first", [1, 2]), Sample::with_keys("second", [3, 4]));
+    let first = Sample::with_keys("first", [1, 2]);
+    let second = Sample::with_keys("second", [3, 4]);
     for remove in [false, true] {
         let store = open(dir.path());
         let desk = if remove { Desk::existing(&store, "desk") } else { Desk::new(&store, "desk").await };

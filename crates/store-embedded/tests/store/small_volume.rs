@@ -1,5 +1,5 @@
-//! A volume that runs full for real: `scripts/acceptance volume` mounts one and runs this, because mounting takes rights that not every
-//! machine gives.
+//! A volume that becomes full: `scripts/acceptance volume` mounts one and runs this test, because mounting needs privileges that
+//! not every machine gives.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,21 +10,21 @@ use doppel_store::conformance::{Desk, Sample, id};
 use doppel_store::{Mode, Store, StoreError};
 use doppel_store_embedded::{EmbeddedOptions, EmbeddedStore, Opening};
 
-/// Longest that a change may take: the bound of the store, and room for a busy machine.
+/// Longest duration of a change: the limit of the store, and time for a busy machine.
 const LONGEST: Duration = Duration::from_secs(45);
-/// How long records are put at most.
+/// Longest time for which records are registered.
 const FILLING: Duration = Duration::from_secs(60);
-/// Changes under way at once.
+/// Number of concurrent callers.
 const CALLERS: u64 = 4;
 
-/// The folder on the volume.
+/// Returns the folder on the volume.
 fn volume() -> PathBuf {
     let path = std::env::var_os("DOPPEL_TEST_SMALL_VOLUME").map(PathBuf::from);
     path.expect("DOPPEL_TEST_SMALL_VOLUME names a volume of 400 to 1,000 MB: run scripts/acceptance volume")
         .join("data")
 }
 
-/// The same, not there yet.
+/// Removes the folder on the volume and returns its path.
 fn emptied() -> PathBuf {
     let dir = volume();
     if dir.exists() {
@@ -33,7 +33,7 @@ fn emptied() -> PathBuf {
     dir
 }
 
-/// A record with 16 kB that do not compress.
+/// Returns a record with 16 kB that cannot be compressed.
 fn sample(number: u64) -> Sample {
     let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let note = (0..1_000).map(|_| {
@@ -45,17 +45,19 @@ fn sample(number: u64) -> Sample {
     Sample { note: note.collect(), ..Sample::with_keys(format!("r{number}"), [number * 10, number * 10 + 1]) }
 }
 
-fn open(dir: &Path, (min_free_bytes, reserve_percent): (u64, u32)) -> Arc<dyn Store> {
+fn open(dir: &Path, min_free_bytes: u64, reserve_percent: u32) -> Arc<dyn Store> {
     let options = EmbeddedOptions { min_free_bytes, reserve_percent, ..EmbeddedOptions::default() };
     Arc::new(EmbeddedStore::open(dir, options).expect("the directory opens"))
 }
 
-/// Puts records until the store says that the volume is full, and keeps on for a while; the numbers of those acknowledged.
+/// Registers records until the store reports that the volume is full, and continues for some time. Returns the numbers of the
+/// acknowledged records.
 async fn fill(desk: &Desk) -> Vec<u64> {
     let callers = (0..CALLERS).map(|caller| {
         let desk = desk.clone();
         tokio::spawn(async move {
-            let (mut stored, mut full) = (Vec::new(), 0);
+            let mut stored = Vec::new();
+            let mut full = 0;
             let mut number = caller;
             let until = Instant::now() + FILLING;
             while full < 100 && Instant::now() < until {
@@ -82,7 +84,7 @@ async fn fill(desk: &Desk) -> Vec<u64> {
     all
 }
 
-/// Removes a record, as a client that is told to try again would.
+/// Removes a record, and repeats the removal after transient errors.
 async fn remove(desk: &Desk, number: u64) {
     let begun = Instant::now();
     loop {
@@ -91,12 +93,12 @@ async fn remove(desk: &Desk, number: u64) {
             Err(StoreError::Unavailable { .. } | StoreError::Unknown(_)) => {}
             Err(other) => panic!("a removal is refused: {other}"),
         }
-        assert!(begun.elapsed() < Duration::from_secs(120), "the store does not come back");
+        assert!(begun.elapsed() < Duration::from_secs(120), "the store does not become ready again");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
-/// Something else on the volume, up to so many bytes or to the last that there is.
+/// Writes another file on the volume, of `bytes` bytes or until the volume is full.
 fn other(bytes: u64) -> PathBuf {
     let path = volume().with_file_name("other");
     let mut file = std::fs::File::create(&path).expect("a file");
@@ -107,7 +109,7 @@ fn other(bytes: u64) -> PathBuf {
     path
 }
 
-/// Everything acknowledged is there, can be removed, and the store ends in order and opens again.
+/// Checks that all acknowledged records exist and can be removed, and that the store is closed in order and opens again.
 async fn is_well(dir: &Path, store: Arc<dyn Store>, stored: &[u64]) {
     let desk = Desk::existing(&store, "desk");
     let (gone, kept) = stored.split_at(stored.len() * 9 / 10);
@@ -135,7 +137,7 @@ async fn is_well(dir: &Path, store: Arc<dyn Store>, stored: &[u64]) {
     store.close().await.expect("an orderly end");
 }
 
-/// Puts a record, as a client that is told to try again would.
+/// Registers a record, and repeats the registration after errors.
 async fn insist(desk: &Desk, number: u64) {
     let begun = Instant::now();
     while let Err(error) = desk.try_put(&sample(number), Mode::Put).await {
@@ -144,10 +146,10 @@ async fn insist(desk: &Desk, number: u64) {
     }
 }
 
-/// Nothing else is on the volume.
-async fn fills_it_alone(reserve: (u64, u32)) {
+/// Fills a volume with only the store on it.
+async fn fills_it_alone(min_free_bytes: u64, reserve_percent: u32) {
     let dir = emptied();
-    let store = open(&dir, reserve);
+    let store = open(&dir, min_free_bytes, reserve_percent);
     let desk = Desk::new(&store, "desk").await;
     let stored = fill(&desk).await;
     assert!(stored.len() > 1_000, "{} fit", stored.len());
@@ -155,11 +157,11 @@ async fn fills_it_alone(reserve: (u64, u32)) {
     is_well(&dir, store, &stored).await;
 }
 
-/// The store leaves no room, so that commits and merging tables fail.
+/// Fills a volume without a reserve, so that commits and merging tables fail.
 async fn fills_it_to_the_last_byte() {
     let dir = emptied();
     let filler = other(60 << 20);
-    let store = open(&dir, (1, 0));
+    let store = open(&dir, 1, 0);
     let desk = Desk::new(&store, "desk").await;
     let mut stored = fill(&desk).await;
     assert!(stored.len() > 1_000, "{} fit", stored.len());
@@ -170,10 +172,10 @@ async fn fills_it_to_the_last_byte() {
     is_well(&dir, store, &stored).await;
 }
 
-/// Something else takes all the room there is.
+/// Fills the volume with another file.
 async fn is_left_no_room() {
     let dir = emptied();
-    let store = open(&dir, (32 << 20, 50));
+    let store = open(&dir, 32 << 20, 50);
     let desk = Desk::new(&store, "desk").await;
     for number in 0..5_000 {
         insist(&desk, number).await;
@@ -191,12 +193,12 @@ async fn is_left_no_room() {
     is_well(&dir, store, &(2_000..5_000).collect::<Vec<_>>()).await;
 }
 
-/// One after the other: there is one volume.
+/// The checks run one after the other, because there is one volume.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 #[ignore = "needs a small volume: scripts/acceptance volume"]
-async fn a_full_volume_refuses_writes_takes_removals_and_is_closed_in_order() {
-    fills_it_alone((32 << 20, 50)).await;
-    fills_it_alone((8 << 20, 0)).await;
+async fn on_a_full_volume_writes_are_refused_and_removals_and_closing_work() {
+    fills_it_alone(32 << 20, 50).await;
+    fills_it_alone(8 << 20, 0).await;
     is_left_no_room().await;
     fills_it_to_the_last_byte().await;
 }

@@ -1,4 +1,4 @@
-//! What is read of a store is one moment, and becomes a store again.
+//! A snapshot shows one moment of a store, and can be restored.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,7 +11,7 @@ use doppel_store::snapshot::{Moment, Piece, SnapshotReader};
 use doppel_store::{Seq, Store, StoreError};
 use doppel_store_embedded::restore;
 
-/// Reads to the end, as pieces of some pairs each.
+/// Reads to the end. Returns pieces of a few pairs each.
 fn pieces(reader: &mut dyn SnapshotReader) -> Result<Vec<Piece>, StoreError> {
     let mut pieces: Vec<Piece> = Vec::new();
     while reader.read(&mut |space, key, value| {
@@ -29,17 +29,19 @@ fn restored(to: &Path, moment: &Moment, pieces: Vec<Piece>) -> Result<Arc<dyn St
     Ok(open(to))
 }
 
-/// Seq, row and verdict of each record.
+/// Returns seq, row and verdict of each record.
 async fn rows(desk: &Desk) -> Vec<(Seq, String, String)> {
     let all = desk.all().await;
     all.iter().map(|record| (record.seq, format!("{:?}", record.content), format!("{:?}", record.verdict))).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_reader_shows_the_moment_at_which_it_was_made_whatever_changes_meanwhile() {
-    let (dir, to) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+async fn a_reader_shows_the_moment_of_its_creation_during_later_changes() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let to = tempfile::tempdir().expect("a directory");
     let store = open(dir.path());
-    let (desk, other) = (Desk::new(&store, "desk").await, Desk::new(&store, "other").await);
+    let desk = Desk::new(&store, "desk").await;
+    let other = Desk::new(&store, "other").await;
     for number in 1..=20 {
         stored(desk.put(&sample(number)).await);
     }
@@ -56,8 +58,8 @@ async fn a_reader_shows_the_moment_at_which_it_was_made_whatever_changes_meanwhi
     let moment = reader.moment().clone();
     let pieces = pieces(&mut *reader).expect("it can be read");
     assert!(pieces.len() > 10);
-    let told: Vec<_> = moment.collections.iter().map(|at| (at.name.as_str(), at.records)).collect();
-    assert_eq!(told, [("built", 1), ("desk", 20), ("other", 1)]);
+    let shown: Vec<_> = moment.collections.iter().map(|at| (at.name.as_str(), at.records)).collect();
+    assert_eq!(shown, [("built", 1), ("desk", 20), ("other", 1)]);
 
     let again = restored(to.path(), &moment, pieces).expect("restored");
     let desk = Desk::existing(&again, "desk");
@@ -66,60 +68,66 @@ async fn a_reader_shows_the_moment_at_which_it_was_made_whatever_changes_meanwhi
     let states = again.collections().await.expect("a list");
     assert_eq!(states.iter().map(|state| state.name.as_str()).collect::<Vec<_>>(), ["built", "desk", "other"]);
     assert_eq!(states[0].others.iter().map(|other| other.id).collect::<Vec<_>>(), [second]);
-    // It goes on where that moment was.
+    // The restored store continues from this moment.
     stored(desk.put(&sample(30)).await);
     again.close().await.expect("closed");
     drop((desk, again));
-    assert_eq!(Desk::existing(&open(to.path()), "desk").all().await.len(), 21, "and keeps what comes after it");
+    assert_eq!(Desk::existing(&open(to.path()), "desk").all().await.len(), 21, "new records remain");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_reader_keeps_no_store_from_being_closed_and_says_that_it_was() {
+async fn a_reader_does_not_prevent_closing_and_then_returns_an_error() {
     let dir = tempfile::tempdir().expect("a directory");
     let store = open(dir.path());
     stored(Desk::new(&store, "desk").await.put(&sample(1)).await);
     let mut reader = store.snapshot().await.expect("a reader");
-    assert!(reader.read(&mut |_, _, _| {}).expect("open yet"));
+    assert!(reader.read(&mut |_, _, _| {}).expect("it is still open"));
     store.close().await.expect("closed");
     let error = pieces(&mut *reader).expect_err("it is closed").to_string();
     assert!(error.contains("begin another"), "{error}");
     drop(store);
-    // Nobody has the directory.
+    // No process has opened the directory.
     drop(open(dir.path()));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn what_is_no_whole_store_is_not_restored_and_leaves_the_directory_as_it_was() {
-    let (dir, folder) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+async fn an_incomplete_store_is_not_restored_and_the_directory_does_not_change() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let folder = tempfile::tempdir().expect("a directory");
     let store = open(dir.path());
     stored(Desk::new(&store, "desk").await.put(&sample(1)).await);
     let mut reader = store.snapshot().await.expect("a reader");
     let moment = reader.moment().clone();
     let whole = pieces(&mut *reader).expect("it can be read");
     let to = folder.path().join("new");
-    let refused = |moment: &Moment, pieces: Vec<Piece>, because: &str| {
-        let error = restored(&to, moment, pieces).map(drop).expect_err(because).to_string();
-        assert!(error.contains(because), "{error}");
+    let cases = [
+        (Moment { kind: "other".into(), ..moment.clone() }, whole.clone(), "of a store of the kind"),
+        (Moment { format: 99, ..moment.clone() }, whole.clone(), "newer program"),
+        (moment.clone(), Vec::new(), "lacks the entry of its format"),
+        (moment.clone(), whole.iter().rev().cloned().collect(), "in another order"),
+        (moment.clone(), [whole.clone(), vec![strange_piece()]].concat(), "a keyspace \"strange\""),
+    ];
+    for (moment, pieces, reason) in cases {
+        let error = restored(&to, &moment, pieces).map(drop).expect_err(reason).to_string();
+        assert!(error.contains(reason), "{error}");
         assert!(!to.exists());
-    };
-    refused(&Moment { kind: "other".into(), ..moment.clone() }, whole.clone(), "of a store of the kind");
-    refused(&Moment { format: 99, ..moment.clone() }, whole.clone(), "newer program");
-    refused(&moment, Vec::new(), "lacks what says its format");
-    refused(&moment, whole.iter().rev().cloned().collect(), "in another order");
-    let strange = Piece { space: "strange".into(), entries: vec![(vec![1], vec![])] };
-    refused(&moment, [whole.clone(), vec![strange]].concat(), "a keyspace \"strange\"");
+    }
     let cut = whole.clone().into_iter().map(Ok).chain([Err(StoreError::Internal("cut off".into()))]);
     let error = restore(&to, &moment, cut).expect_err("cut off").to_string();
     assert!(error.contains("cut off") && !to.exists(), "{error}");
-    let error = restored(dir.path(), &moment, whole.clone()).map(drop).expect_err("there is one").to_string();
+    let error = restored(dir.path(), &moment, whole.clone()).map(drop).expect_err("there is a store").to_string();
     assert!(error.contains("is not empty"), "{error}");
-    drop(restored(&to, &moment, whole).expect("it is whole"));
+    drop(restored(&to, &moment, whole).expect("it is complete"));
+}
+
+fn strange_piece() -> Piece {
+    Piece { space: "strange".into(), entries: vec![(vec![1], vec![])] }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_restored_directory_is_for_its_owner_only_also_where_it_was_there_before() {
-    let (dir, to) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
-    let mode = || to.path().metadata().expect("it exists").permissions().mode() & 0o777;
+async fn only_the_owner_can_access_a_restored_directory_even_if_it_existed_before() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let to = tempfile::tempdir().expect("a directory");
     std::fs::set_permissions(to.path(), Permissions::from_mode(0o755)).expect("it is ours");
     let store = open(dir.path());
     stored(Desk::new(&store, "desk").await.put(&sample(1)).await);
@@ -127,27 +135,32 @@ async fn a_restored_directory_is_for_its_owner_only_also_where_it_was_there_befo
     let moment = reader.moment().clone();
     let pieces = pieces(&mut *reader).expect("it can be read");
     let meanwhile = std::iter::once_with(|| {
-        assert_eq!(mode(), 0o700, "before anything is written");
+        assert_eq!(mode(to.path()), 0o700, "before anything is written");
         Err(StoreError::Internal("cut off".into()))
     });
     restore(to.path(), &moment, pieces.iter().cloned().map(Ok).chain(meanwhile)).expect_err("cut off");
-    assert_eq!(mode(), 0o755, "as it was, since it failed");
+    assert_eq!(mode(to.path()), 0o755, "unchanged after the failure");
     restore(to.path(), &moment, pieces.into_iter().map(Ok::<_, StoreError>)).expect("restored");
-    assert_eq!(mode(), 0o700);
+    assert_eq!(mode(to.path()), 0o700);
+}
+
+/// Returns the permissions of a directory.
+fn mode(dir: &Path) -> u32 {
+    dir.metadata().expect("it exists").permissions().mode() & 0o777
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_restore_that_fails_while_it_moves_files_to_their_place_leaves_nothing_and_can_be_repeated() {
-    let (dir, to) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+async fn a_restore_that_fails_while_it_moves_files_leaves_nothing_and_can_be_repeated() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let to = tempfile::tempdir().expect("a directory");
     let store = open(dir.path());
     stored(Desk::new(&store, "desk").await.put(&sample(1)).await);
     let mut reader = store.snapshot().await.expect("a reader");
     let moment = reader.moment().clone();
     let pieces = pieces(&mut *reader).expect("it can be read");
-    // In the way of the file that is moved last.
-    let in_the_way = || std::fs::create_dir_all(to.path().join("version/x")).expect("a folder");
+    // The folder prevents the move of the last file.
     let last = std::iter::once_with(|| {
-        in_the_way();
+        std::fs::create_dir_all(to.path().join("version/x")).expect("a folder");
         None
     });
     let obstructed = pieces.iter().cloned().map(Ok::<_, StoreError>).map(Some).chain(last).flatten();

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::{Desk, Sample, SampleJudge, id, stored};
-use crate::{GenerationId, Mode, Registered, Registration, Seq, Store, StoreError, Until};
+use crate::{GenerationId, Mode, Registered, Registration, Result, Seq, Store, StoreError, Until};
 use doppel_core::verdict::VerdictKind;
 
-type Shared = Arc<dyn Store>;
+type SharedStore = Arc<dyn Store>;
 
-pub(super) async fn a_record_comes_back_as_it_went_in(store: Shared) {
+pub(super) async fn a_record_comes_back_as_it_went_in(store: SharedStore) {
     let desk = Desk::new(&store, "a_record_comes_back").await;
     let sample = Sample { fingerprint: Some(7), ..Sample::with_keys("编号 1", [1, 2, 3]) };
     let answered = stored(desk.put(&sample).await);
@@ -22,7 +22,7 @@ pub(super) async fn a_record_comes_back_as_it_went_in(store: Shared) {
     assert_eq!(desk.find(&sample).await, ["编号 1"]);
 }
 
-pub(super) async fn the_same_content_again_changes_nothing(store: Shared) {
+pub(super) async fn the_same_content_again_changes_nothing(store: SharedStore) {
     let desk = Desk::new(&store, "the_same_content_again").await;
     let sample = Sample::with_keys("a", [1, 2]);
     let first = stored(desk.put(&sample).await);
@@ -31,32 +31,36 @@ pub(super) async fn the_same_content_again_changes_nothing(store: Shared) {
     assert_eq!(desk.all().await.len(), 1);
 }
 
-pub(super) async fn what_is_written_once_is_never_written_over(store: Shared) {
+pub(super) async fn what_is_written_once_is_never_written_over(store: SharedStore) {
     let desk = Desk::new(&store, "written_once").await;
     let sample = Sample::with_keys("a", [1, 2]);
-    let once = async |sample: &Sample, mode: Mode| {
-        let registration = Registration { write_once: true, ..desk.registration(sample, mode) };
-        desk.store.register(registration, SampleJudge::of(sample, false)).await
-    };
-    let first = stored(once(&sample, Mode::Put).await.expect("the id is free"));
-    let Ok(Registered::Unchanged(again)) = once(&sample, Mode::Put).await else { panic!("the content is the same") };
+    let first = stored(put_once(&desk, &sample, Mode::Put).await.expect("the id is free"));
+    let again = put_once(&desk, &sample, Mode::Put).await;
+    let Ok(Registered::Unchanged(again)) = again else { panic!("the content is the same") };
     assert_eq!((again.seq, again.verdict), (first.seq, first.verdict));
     // Another text, and the same text with another note.
     for other in [Sample::with_keys("a", [3, 4]), sample.noted("by phone")] {
         for mode in [Mode::Put, Mode::SkipDuplicate] {
-            let refused = once(&other, mode).await;
+            let refused = put_once(&desk, &other, mode).await;
             assert!(matches!(&refused, Err(StoreError::IdTaken(id)) if id.as_str() == "a"), "{refused:?}");
         }
     }
     assert_eq!(desk.get("a").await.expect("it is there").content, first.content);
     let at_once = (0..8).map(|n| Sample::with_keys("b", [10 + n, 20 + n]));
-    let outcomes = futures_util::future::join_all(at_once.map(async |sample| once(&sample, Mode::Put).await)).await;
+    let outcomes =
+        futures_util::future::join_all(at_once.map(async |sample| put_once(&desk, &sample, Mode::Put).await)).await;
     let created = outcomes.iter().filter(|outcome| matches!(outcome, Ok(Registered::Created(_)))).count();
     let refused = outcomes.iter().filter(|outcome| matches!(outcome, Err(StoreError::IdTaken(_)))).count();
     assert_eq!((created, refused), (1, 7), "{outcomes:?}");
 }
 
-pub(super) async fn other_fields_are_updated_in_place(store: Shared) {
+/// Registers a sample with `write_once`.
+async fn put_once(desk: &Desk, sample: &Sample, mode: Mode) -> Result<Registered> {
+    let registration = Registration { write_once: true, ..desk.registration(sample, mode) };
+    desk.store.register(registration, SampleJudge::of(sample, false)).await
+}
+
+pub(super) async fn other_fields_are_updated_in_place(store: SharedStore) {
     let desk = Desk::new(&store, "other_fields_are_updated").await;
     let sample = Sample::with_keys("a", [1, 2]);
     let first = stored(desk.put(&sample).await);
@@ -67,7 +71,7 @@ pub(super) async fn other_fields_are_updated_in_place(store: Shared) {
     assert_eq!(desk.store.count(&desk.name).await.expect("a count"), 1);
 }
 
-pub(super) async fn another_text_replaces_and_never_matches_itself(store: Shared) {
+pub(super) async fn another_text_replaces_and_never_matches_itself(store: SharedStore) {
     let desk = Desk::new(&store, "another_text_replaces").await;
     let first = stored(desk.put(&Sample::with_keys("a", [1, 2, 3])).await);
     let Registered::Replaced(second) = desk.put(&Sample::with_keys("a", [2, 3, 4])).await else {
@@ -81,7 +85,7 @@ pub(super) async fn another_text_replaces_and_never_matches_itself(store: Shared
     assert_eq!(desk.find(&Sample::with_keys("x", [3, 4])).await, ["a"]);
 }
 
-pub(super) async fn a_removed_record_is_gone_from_every_lookup(store: Shared) {
+pub(super) async fn a_removed_record_is_gone_from_every_lookup(store: SharedStore) {
     let desk = Desk::new(&store, "a_removed_record_is_gone").await;
     let sample = Sample { fingerprint: Some(99), ..Sample::with_keys("a", [1, 2]) };
     desk.put(&sample).await;
@@ -93,7 +97,7 @@ pub(super) async fn a_removed_record_is_gone_from_every_lookup(store: Shared) {
     assert_eq!(again.verdict.kind, VerdictKind::Original, "what is removed is no duplicate's original");
 }
 
-pub(super) async fn skip_stores_nothing_when_there_is_a_duplicate(store: Shared) {
+pub(super) async fn skip_stores_nothing_when_there_is_a_duplicate(store: SharedStore) {
     let desk = Desk::new(&store, "skip_stores_nothing").await;
     stored(desk.put_unless_duplicate(&Sample::with_keys("a", [1, 2, 3])).await);
     let Registered::Skipped(verdict) = desk.put_unless_duplicate(&Sample::with_keys("b", [1, 2])).await else {
@@ -106,7 +110,7 @@ pub(super) async fn skip_stores_nothing_when_there_is_a_duplicate(store: Shared)
     assert_eq!(desk.store.count(&desk.name).await.expect("a count"), 2);
 }
 
-pub(super) async fn a_skipped_replacement_leaves_the_old_record(store: Shared) {
+pub(super) async fn a_skipped_replacement_leaves_the_old_record(store: SharedStore) {
     let desk = Desk::new(&store, "a_skipped_replacement").await;
     desk.put(&Sample::with_keys("a", [1, 2])).await;
     let before = stored(desk.put(&Sample::with_keys("b", [5, 6])).await);
@@ -116,7 +120,7 @@ pub(super) async fn a_skipped_replacement_leaves_the_old_record(store: Shared) {
     assert_eq!(desk.find(&Sample::with_keys("x", [5, 6])).await, ["b"]);
 }
 
-pub(super) async fn duplicate_of_is_the_earliest_match(store: Shared) {
+pub(super) async fn duplicate_of_is_the_earliest_match(store: SharedStore) {
     let desk = Desk::new(&store, "duplicate_of_is_the_earliest").await;
     let first = stored(desk.put(&Sample::with_keys("a", [1, 2])).await);
     desk.put(&Sample::with_keys("b", [3, 4])).await;
@@ -129,7 +133,7 @@ pub(super) async fn duplicate_of_is_the_earliest_match(store: Shared) {
     assert_eq!((exact.verdict.kind, exact.verdict.duplicate_of), (VerdictKind::ExactDuplicate, Some(id("a"))));
 }
 
-pub(super) async fn a_lookup_leaves_out_the_record_asked_about(store: Shared) {
+pub(super) async fn a_lookup_leaves_out_the_record_asked_about(store: SharedStore) {
     let desk = Desk::new(&store, "a_lookup_leaves_out").await;
     let sample = Sample::with_keys("a", [1, 2]);
     desk.put(&sample).await;
@@ -139,7 +143,7 @@ pub(super) async fn a_lookup_leaves_out_the_record_asked_about(store: Shared) {
     assert_eq!(desk.find_all(&sample, None, Until::FirstMatch).await.matches.len(), 1);
 }
 
-pub(super) async fn pages_follow_seq_order_without_gaps_or_repeats(store: Shared) {
+pub(super) async fn pages_follow_seq_order_without_gaps_or_repeats(store: SharedStore) {
     let desk = Desk::new(&store, "pages_follow_seq_order").await;
     for number in 0..25 {
         desk.put(&Sample::with_keys(format!("r{number}"), [number, number + 1])).await;
@@ -160,7 +164,7 @@ pub(super) async fn pages_follow_seq_order_without_gaps_or_repeats(store: Shared
     );
 }
 
-pub(super) async fn records_are_read_by_their_seqs(store: Shared) {
+pub(super) async fn records_are_read_by_their_seqs(store: SharedStore) {
     let desk = Desk::new(&store, "read_by_their_seqs").await;
     for number in 0..6 {
         desk.put(&Sample::with_keys(format!("r{number}"), [number, number + 1])).await;
@@ -183,7 +187,7 @@ pub(super) async fn records_are_read_by_their_seqs(store: Shared) {
     assert_eq!(arrivals.len(), 3);
 }
 
-pub(super) async fn collections_do_not_see_each_other(store: Shared) {
+pub(super) async fn collections_do_not_see_each_other(store: SharedStore) {
     let one = Desk::new(&store, "see_each_other_1").await;
     let two = Desk::new(&store, "see_each_other_2").await;
     let sample = Sample::with_keys("a", [1, 2]);
@@ -196,7 +200,7 @@ pub(super) async fn collections_do_not_see_each_other(store: Shared) {
     assert!(names.is_sorted() && names.contains(&one.name) && names.contains(&two.name));
 }
 
-pub(super) async fn a_dropped_collection_can_be_made_again_empty(store: Shared) {
+pub(super) async fn a_dropped_collection_can_be_made_again_empty(store: SharedStore) {
     let desk = Desk::new(&store, "a_dropped_collection").await;
     let before = desk.state().await.number;
     let again = store.create_collection(desk.spec("p1")).await;
@@ -216,7 +220,7 @@ pub(super) async fn a_dropped_collection_can_be_made_again_empty(store: Shared) 
     assert_eq!(stored(desk.put(&sample).await).verdict.kind, VerdictKind::Original);
 }
 
-pub(super) async fn a_new_profile_needs_an_empty_collection(store: Shared) {
+pub(super) async fn a_new_profile_needs_an_empty_collection(store: SharedStore) {
     let desk = Desk::new(&store, "a_new_profile").await;
     let renewed = store.update_collection(desk.spec("p2")).await.expect("it is empty");
     assert_eq!((renewed.generation, renewed.profile.as_str()), (GenerationId(2), "p2"));
@@ -233,7 +237,7 @@ pub(super) async fn a_new_profile_needs_an_empty_collection(store: Shared) {
     assert_eq!((changed.generation, &changed.settings), (GenerationId(2), &same.settings));
 }
 
-pub(super) async fn another_generation_is_refused(store: Shared) {
+pub(super) async fn another_generation_is_refused(store: SharedStore) {
     let desk = Desk::new(&store, "another_generation").await;
     let sample = Sample::with_keys("a", [1, 2]);
     let registration = Registration { generation: GenerationId(9), ..desk.registration(&sample, Mode::Put) };
@@ -244,7 +248,7 @@ pub(super) async fn another_generation_is_refused(store: Shared) {
     assert!(matches!(refused, Err(StoreError::StaleGeneration { .. })));
 }
 
-pub(super) async fn unknown_collections_are_refused(store: Shared) {
+pub(super) async fn unknown_collections_are_refused(store: SharedStore) {
     let desk = Desk::existing(&store, "never-made");
     let sample = Sample::with_keys("a", [1, 2]);
     assert!(matches!(desk.try_put(&sample, Mode::Put).await, Err(StoreError::UnknownCollection(_))));
@@ -254,13 +258,15 @@ pub(super) async fn unknown_collections_are_refused(store: Shared) {
     assert!(matches!(store.count(&desk.name).await, Err(StoreError::UnknownCollection(_))));
 }
 
-pub(super) async fn signatures_are_handed_to_judges_that_ask(store: Shared) {
+pub(super) async fn signatures_are_handed_to_judges_that_ask(store: SharedStore) {
     let desk = Desk::new(&store, "signatures_are_handed").await;
     let a = Sample::with_keys("a", [1, 2, 3]);
     let b = Sample::with_keys("b", [2, 3, 4]);
-    let put = |sample: &Sample| store.register(desk.registration(sample, Mode::Put), SampleJudge::of(sample, true));
-    stored(put(&a).await.expect("a registration"));
-    let second = stored(put(&b).await.expect("a registration"));
+    for sample in [&a, &b] {
+        let registration = desk.registration(sample, Mode::Put);
+        stored(store.register(registration, SampleJudge::of(sample, true)).await.expect("a registration"));
+    }
+    let second = desk.get("b").await.expect("it is stored");
     assert_eq!(second.verdict.duplicate_of, Some(id("a")));
     let found = store.find(desk.query(&b, Some("b")), SampleJudge::of(&b, true), Until::Exhausted).await;
     assert_eq!(found.expect("a lookup").matches.len(), 1);

@@ -11,7 +11,7 @@ use crate::changes::{Change, ChangeKind};
 use crate::decisions::{Decision, Judgement};
 use crate::{Seq, Store, StoreError};
 
-type Shared = Arc<dyn Store>;
+type SharedStore = Arc<dyn Store>;
 
 /// Long enough for any change to be seen.
 const SOON: Duration = Duration::from_secs(20);
@@ -79,7 +79,7 @@ const HISTORY: [&str; 7] = [
     "c created",
 ];
 
-pub(super) async fn changes_are_listed_in_commit_order_by_their_kinds(store: Shared) {
+pub(super) async fn changes_are_listed_in_commit_order_by_their_kinds(store: SharedStore) {
     let desk = Desk::new(&store, "changes_are_listed").await;
     assert!(desk.lines(Seq(0), 10).await.is_empty());
     desk.history().await;
@@ -112,7 +112,7 @@ pub(super) async fn changes_are_listed_in_commit_order_by_their_kinds(store: Sha
     assert_eq!(desk.lines(last, 100).await, ["e created"], "from there on only what came since");
 }
 
-pub(super) async fn changes_show_records_as_they_are_now(store: Shared) {
+pub(super) async fn changes_show_records_as_they_are_now(store: SharedStore) {
     let desk = Desk::new(&store, "changes_show_records").await;
     desk.put(&Sample::with_keys("a", [1, 2, 3])).await;
     desk.put(&Sample::with_keys("b", [1, 2, 3])).await;
@@ -129,7 +129,7 @@ pub(super) async fn changes_show_records_as_they_are_now(store: Shared) {
     assert_eq!(b.verdict.duplicate_of, Some(id("a")), "with the verdict");
 }
 
-pub(super) async fn who_follows_the_changes_beside_writers_ends_with_the_state(store: Shared) {
+pub(super) async fn who_follows_the_changes_beside_writers_ends_with_the_state(store: SharedStore) {
     let desk = Desk::new(&store, "who_follows_the_changes").await;
     desk.put_each(&["x"]).await;
     let done = Arc::new(AtomicBool::new(false));
@@ -191,16 +191,16 @@ pub(super) async fn who_follows_the_changes_beside_writers_ends_with_the_state(s
     assert!(seen > followed.len(), "it followed, and did not only look at the end");
 }
 
-pub(super) async fn a_wait_for_changes_ends_with_the_next_one(store: Shared) {
+pub(super) async fn a_wait_for_changes_ends_with_the_next_one(store: SharedStore) {
     let desk = Desk::new(&store, "a_wait_for_changes").await;
     desk.put(&Sample::with_keys("a", [1, 2])).await;
-    let changed = |after| desk.store.changed(&desk.name, after);
-    tokio::time::timeout(SOON, changed(Seq(0))).await.expect("there is one").expect("no error");
+    let name = &desk.name;
+    tokio::time::timeout(SOON, store.changed(name, Seq(0))).await.expect("there is one").expect("no error");
     let mut last = desk.changes(Seq(0), 10).await.1;
-    assert!(tokio::time::timeout(A_MOMENT, changed(last)).await.is_err(), "nothing has changed");
+    assert!(tokio::time::timeout(A_MOMENT, store.changed(name, last)).await.is_err(), "nothing has changed");
     for step in 0..4 {
         let other = desk.clone();
-        let wait = changed(last);
+        let wait = store.changed(name, last);
         let change = tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(50)).await;
             match step {
@@ -218,12 +218,11 @@ pub(super) async fn a_wait_for_changes_ends_with_the_next_one(store: Shared) {
     }
 }
 
-pub(super) async fn what_is_forgotten_is_said_and_records_are_never_forgotten(store: Shared) {
+pub(super) async fn what_is_forgotten_is_said_and_records_are_never_forgotten(store: SharedStore) {
     let desk = Desk::new(&store, "what_is_forgotten").await;
-    let forget = |keep| desk.store.forget_changes(&desk.name, keep);
-    forget(0).await.expect("nothing to forget");
+    store.forget_changes(&desk.name, 0).await.expect("nothing to forget");
     desk.put(&Sample::with_keys("a", [1, 2])).await;
-    forget(0).await.expect("nothing to forget");
+    store.forget_changes(&desk.name, 0).await.expect("nothing to forget");
     assert_eq!(desk.lines(Seq(0), 10).await, ["a created"], "a record is its own entry");
     desk.put(&Sample::with_keys("b", [11, 12])).await;
     desk.remove("b").await;
@@ -231,14 +230,14 @@ pub(super) async fn what_is_forgotten_is_said_and_records_are_never_forgotten(st
     desk.put(&Sample::with_keys("c", [21, 22])).await;
     desk.put(&Sample::with_keys("c", [31, 32])).await;
     let last = desk.changes(Seq(0), 10).await.1;
-    forget(1_000).await.expect("all is kept");
+    store.forget_changes(&desk.name, 1_000).await.expect("all is kept");
     assert_eq!(desk.lines(Seq(0), 10).await, ["a created", "b removed", "c replaced"]);
-    forget(last.0 - removed.0).await.expect("the removal is forgotten");
+    store.forget_changes(&desk.name, last.0 - removed.0).await.expect("the removal is forgotten");
     let missed = desk.store.changes(&desk.name, removed.before(1), 10).await;
     let Err(StoreError::ChangesForgotten { last: from, .. }) = missed else { panic!("one is missing: {missed:?}") };
-    assert_eq!(from, last, "where to go on from");
-    assert_eq!(desk.lines(removed, 10).await, ["c replaced"], "who knew of it misses nothing");
-    forget(0).await.expect("all is forgotten");
+    assert_eq!(from, last, "the number from which to continue");
+    assert_eq!(desk.lines(removed, 10).await, ["c replaced"], "a reader that has read the removal misses nothing");
+    store.forget_changes(&desk.name, 0).await.expect("all is forgotten");
     assert!(desk.store.changes(&desk.name, removed, 10).await.is_err());
     assert!(desk.lines(last, 10).await.is_empty());
     let ahead = desk.store.changes(&desk.name, last.after(50), 10).await;
@@ -246,7 +245,7 @@ pub(super) async fn what_is_forgotten_is_said_and_records_are_never_forgotten(st
     assert_eq!(desk.all().await.len(), 2);
 }
 
-pub(super) async fn a_collection_made_again_has_no_changes_of_the_one_before(store: Shared) {
+pub(super) async fn a_collection_made_again_has_no_changes_of_the_one_before(store: SharedStore) {
     let desk = Desk::new(&store, "a_collection_made_again_changes").await;
     desk.history().await;
     desk.store.forget_changes(&desk.name, 1).await.expect("some are forgotten");

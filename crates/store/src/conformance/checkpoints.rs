@@ -6,7 +6,7 @@ use super::{Desk, Sample};
 use crate::checkpoints::Checkpoint;
 use crate::{Store, StoreError};
 
-type Shared = Arc<dyn Store>;
+type SharedStore = Arc<dyn Store>;
 
 fn saying(version: u64, text: &str) -> Checkpoint {
     Checkpoint { version, value: serde_json::json!({"watermark": text, "id": u64::MAX}) }
@@ -20,7 +20,7 @@ async fn get(desk: &Desk, name: &str) -> Option<Checkpoint> {
     desk.store.checkpoint(&desk.name, name).await.expect("an answer")
 }
 
-pub(super) async fn a_checkpoint_is_changed_by_who_names_its_version(store: Shared) {
+pub(super) async fn a_checkpoint_is_changed_by_who_names_its_version(store: SharedStore) {
     let desk = Desk::new(&store, "checkpoints_one").await;
     assert_eq!(get(&desk, "来信库").await, None);
     assert!(!put(&desk, "来信库", saying(1, "a")).await, "nothing is stored");
@@ -32,7 +32,7 @@ pub(super) async fn a_checkpoint_is_changed_by_who_names_its_version(store: Shar
     assert_eq!((get(&desk, "来信库").await, get(&desk, "another").await), (Some(saying(2, "b")), Some(saying(1, "c"))));
 }
 
-pub(super) async fn of_many_who_change_a_checkpoint_at_once_one_does(store: Shared) {
+pub(super) async fn of_many_who_change_a_checkpoint_at_once_one_does(store: SharedStore) {
     let desk = Desk::new(&store, "checkpoints_races").await;
     for version in 0..5 {
         let callers = (0..8).map(|caller| {
@@ -50,7 +50,7 @@ pub(super) async fn of_many_who_change_a_checkpoint_at_once_one_does(store: Shar
     }
 }
 
-pub(super) async fn checkpoints_go_with_their_collection(store: Shared) {
+pub(super) async fn checkpoints_go_with_their_collection(store: SharedStore) {
     let desk = Desk::new(&store, "checkpoints_gone").await;
     desk.put(&Sample::with_keys("a", [1, 2])).await;
     assert!(put(&desk, "it", saying(0, "a")).await);

@@ -7,7 +7,7 @@ use crate::decisions::{Decision, Judgement, MAX_RULINGS, RecordPair, Ruled, Ruli
 use crate::{Mode, Registered, Result, Store, StoreError};
 use doppel_core::verdict::VerdictKind;
 
-type Shared = Arc<dyn Store>;
+type SharedStore = Arc<dyn Store>;
 
 pub(super) fn pair(a: &str, b: &str) -> RecordPair {
     RecordPair::new(id(a), id(b)).expect("two ids")
@@ -58,7 +58,7 @@ impl Desk {
     }
 }
 
-pub(super) async fn rulings_add_up_and_the_last_one_holds(store: Shared) {
+pub(super) async fn rulings_add_up_and_the_last_one_holds(store: SharedStore) {
     let desk = Desk::new(&store, "rulings_add_up").await;
     desk.put_each(&["a", "b", "c", "d"]).await;
     assert_eq!(desk.decision("a", "b").await, None);
@@ -74,7 +74,7 @@ pub(super) async fn rulings_add_up_and_the_last_one_holds(store: Shared) {
     assert_eq!(desk.decision("c", "d").await.expect("it is there").rulings, [bare]);
 }
 
-pub(super) async fn decisions_are_listed_by_pair_and_by_record(store: Shared) {
+pub(super) async fn decisions_are_listed_by_pair_and_by_record(store: SharedStore) {
     let desk = Desk::new(&store, "decisions_are_listed").await;
     desk.put_each(&["a", "b", "m", "m a", "ma", "z", "编"]).await;
     // Some ids have the same beginning, and one is not ASCII. The order is that of the bytes.
@@ -89,7 +89,7 @@ pub(super) async fn decisions_are_listed_by_pair_and_by_record(store: Shared) {
     assert!(other.decided().await.is_empty() && other.partners("m").await.is_empty());
 }
 
-pub(super) async fn a_pair_has_room_for_so_many_rulings(store: Shared) {
+pub(super) async fn a_pair_has_room_for_so_many_rulings(store: SharedStore) {
     let desk = Desk::new(&store, "a_pair_has_room").await;
     desk.put_each(&["a", "b"]).await;
     let rulings = vec![ruling(Judgement::Same, "again"); MAX_RULINGS - 1];
@@ -101,7 +101,7 @@ pub(super) async fn a_pair_has_room_for_so_many_rulings(store: Shared) {
     assert_eq!(desk.decision("a", "b").await.expect("it is there").same(), Some(false));
 }
 
-pub(super) async fn a_whole_decision_takes_the_place_of_what_was_ruled(store: Shared) {
+pub(super) async fn a_whole_decision_takes_the_place_of_what_was_ruled(store: SharedStore) {
     let desk = Desk::new(&store, "a_whole_decision").await;
     desk.put_each(&["a", "b"]).await;
     desk.decide("a", "b", Judgement::Same, "before").await;
@@ -111,7 +111,7 @@ pub(super) async fn a_whole_decision_takes_the_place_of_what_was_ruled(store: Sh
     assert_eq!(desk.decided().await, ["a-b"]);
 }
 
-pub(super) async fn decisions_outlive_a_replacement_and_go_with_the_record_and_the_collection(store: Shared) {
+pub(super) async fn decisions_outlive_a_replacement_and_go_with_the_record_and_the_collection(store: SharedStore) {
     let desk = Desk::new(&store, "decisions_outlive").await;
     desk.put_each(&["a", "z"]).await;
     desk.put(&Sample::with_keys("m", [1, 2])).await;
@@ -133,7 +133,7 @@ pub(super) async fn decisions_outlive_a_replacement_and_go_with_the_record_and_t
     assert!(desk.decided().await.is_empty() && desk.partners("a").await.is_empty());
 }
 
-pub(super) async fn rulings_at_once_are_all_kept(store: Shared) {
+pub(super) async fn rulings_at_once_are_all_kept(store: SharedStore) {
     let desk = Desk::new(&store, "rulings_at_once").await;
     desk.put_each(&["a", "b"]).await;
     let callers = (0..12).map(|caller| {
@@ -152,10 +152,11 @@ pub(super) async fn rulings_at_once_are_all_kept(store: Shared) {
     assert_eq!(notes, (0..12).collect::<Vec<_>>());
 }
 
-pub(super) async fn a_ruling_needs_both_records(store: Shared) {
+pub(super) async fn a_ruling_needs_both_records(store: SharedStore) {
     let desk = Desk::new(&store, "a_ruling_needs_both").await;
     desk.put_each(&["a", "b"]).await;
-    let (same, withdrawn) = (ruling(Judgement::Same, ""), ruling(Judgement::Withdrawn, ""));
+    let same = ruling(Judgement::Same, "");
+    let withdrawn = ruling(Judgement::Withdrawn, "");
     for (a, b) in [("a", "x"), ("0", "a"), ("x", "y")] {
         let refused = desk.try_decide(a, b, same.clone(), None).await;
         assert!(matches!(refused, Err(StoreError::UnknownRecord(_))), "{a} {b}: {refused:?}");
@@ -172,18 +173,20 @@ pub(super) async fn a_ruling_needs_both_records(store: Shared) {
     assert_eq!(store.last_change(&desk.name).await.expect("a number"), last, "a refusal is no change");
 }
 
-pub(super) async fn a_ruling_rests_on_the_rulings_that_were_seen(store: Shared) {
+pub(super) async fn a_ruling_rests_on_the_rulings_that_were_seen(store: SharedStore) {
     let desk = Desk::new(&store, "a_ruling_rests_on").await;
     desk.put_each(&["a", "b"]).await;
-    let try_decide = |judgement, note, seen| desk.try_decide("a", "b", ruling(judgement, note), seen);
-    assert!(matches!(try_decide(Judgement::Same, "first", Some(1)).await, Ok(Ruled::Refused(None))));
-    let Ok(Ruled::Added(first)) = try_decide(Judgement::Same, "first", Some(0)).await else { panic!("none was seen") };
-    let refused = try_decide(Judgement::NotSame, "second", Some(0)).await.expect("a look");
+    let refused = desk.try_decide("a", "b", ruling(Judgement::Same, "first"), Some(1)).await;
+    assert!(matches!(refused, Ok(Ruled::Refused(None))));
+    let added = desk.try_decide("a", "b", ruling(Judgement::Same, "first"), Some(0)).await;
+    let Ok(Ruled::Added(first)) = added else { panic!("none was seen") };
+    let refused = desk.try_decide("a", "b", ruling(Judgement::NotSame, "second"), Some(0)).await.expect("a look");
     assert_eq!(refused, Ruled::Refused(Some(first.clone())));
-    let repeated = try_decide(Judgement::Same, "first", Some(0)).await.expect("a look");
+    let repeated = desk.try_decide("a", "b", ruling(Judgement::Same, "first"), Some(0)).await.expect("a look");
     assert_eq!(repeated, Ruled::Repeated(first.clone()), "the same caller, who got no answer");
     assert_eq!(desk.decision("a", "b").await, Some(first));
-    let Ok(Ruled::Added(second)) = try_decide(Judgement::Withdrawn, "", Some(1)).await else { panic!("one was seen") };
+    let added = desk.try_decide("a", "b", ruling(Judgement::Withdrawn, ""), Some(1)).await;
+    let Ok(Ruled::Added(second)) = added else { panic!("one was seen") };
     assert_eq!(second.rulings.len(), 2);
     let callers = (0..8).map(|caller| {
         let desk = desk.clone();
@@ -199,12 +202,12 @@ pub(super) async fn a_ruling_rests_on_the_rulings_that_were_seen(store: Shared) 
     assert_eq!((added, desk.decision("a", "b").await.expect("it is there").rulings.len()), (1, 3));
 }
 
-pub(super) async fn decisions_that_name_no_record_are_found_and_dropped(store: Shared) {
+pub(super) async fn decisions_that_name_no_record_are_found_and_dropped(store: SharedStore) {
     let desk = Desk::new(&store, "decisions_that_name_no").await;
     desk.put_each(&["a", "b"]).await;
-    let left_over = |a, b| Decision { pair: pair(a, b), rulings: vec![ruling(Judgement::Same, "left over")] };
     for (a, b) in [("a", "x"), ("0", "b"), ("x", "y"), ("a", "b")] {
-        store.put_decision(&desk.name, left_over(a, b)).await.expect("a decision");
+        let left_over = Decision { pair: pair(a, b), rulings: vec![ruling(Judgement::Same, "left over")] };
+        store.put_decision(&desk.name, left_over).await.expect("a decision");
     }
     let orphaned = orphaned_decisions(store.as_ref(), &desk.name).await.expect("a list");
     assert_eq!(orphaned, [(pair("0", "b"), id("0")), (pair("a", "x"), id("x")), (pair("x", "y"), id("x"))]);
@@ -219,11 +222,12 @@ pub(super) async fn decisions_that_name_no_record_are_found_and_dropped(store: S
     assert!(orphaned_decisions(store.as_ref(), &desk.name).await.expect("a list").is_empty());
 }
 
-pub(super) async fn no_decision_outlives_a_record_that_is_removed_meanwhile(store: Shared) {
+pub(super) async fn no_decision_outlives_a_record_that_is_removed_meanwhile(store: SharedStore) {
     const ROUNDS: u64 = 60;
     let desk = Desk::new(&store, "no_decision_outlives").await;
     desk.put_each(&["a"]).await;
-    let (mut before, mut after) = (0, 0);
+    let mut before = 0;
+    let mut after = 0;
     for round in 0..ROUNDS {
         let name = format!("b{round}");
         desk.put(&Sample::with_keys(name.as_str(), [round * 10, round * 10 + 1])).await;
@@ -232,7 +236,8 @@ pub(super) async fn no_decision_outlives_a_record_that_is_removed_meanwhile(stor
             desk.decide("a", &name, Judgement::Same, "before").await;
         }
         let decision = tokio::spawn({
-            let (desk, name) = (desk.clone(), name.clone());
+            let desk = desk.clone();
+            let name = name.clone();
             async move {
                 let judgement = if round % 4 == 1 { Judgement::Withdrawn } else { Judgement::NotSame };
                 desk.try_decide("a", &name, ruling(judgement, "a note"), None).await
@@ -253,7 +258,7 @@ pub(super) async fn no_decision_outlives_a_record_that_is_removed_meanwhile(stor
     assert!(desk.partners("a").await.is_empty(), "{before} came before the removal, {after} after it");
 }
 
-pub(super) async fn decisions_of_unknown_collections_are_refused(store: Shared) {
+pub(super) async fn decisions_of_unknown_collections_are_refused(store: SharedStore) {
     let name = Desk::existing(&store, "never-made").name;
     let decide = store.decide(&name, pair("a", "b"), ruling(Judgement::Same, ""), None).await;
     assert!(matches!(decide, Err(StoreError::UnknownCollection(_))));
@@ -266,7 +271,7 @@ pub(super) async fn decisions_of_unknown_collections_are_refused(store: Shared) 
     assert!(matches!(store.put_decision(&name, decision).await, Err(StoreError::UnknownCollection(_))));
 }
 
-pub(super) async fn a_confirmed_record_is_a_candidate_whatever_the_index_says(store: Shared) {
+pub(super) async fn a_confirmed_record_is_a_candidate_whatever_the_index_says(store: SharedStore) {
     let desk = Desk::new(&store, "a_confirmed_record").await;
     let first = stored(desk.put(&Sample::with_keys("a", [1, 2])).await);
     desk.put(&Sample::with_keys("b", [3, 4])).await;
@@ -280,7 +285,7 @@ pub(super) async fn a_confirmed_record_is_a_candidate_whatever_the_index_says(st
     assert_eq!((kept.verdict.duplicate_of, kept.duplicate_of_seq), (Some(id("a")), Some(first.seq)));
 }
 
-pub(super) async fn confirmed_records_that_are_not_there_are_left_out(store: Shared) {
+pub(super) async fn confirmed_records_that_are_not_there_are_left_out(store: SharedStore) {
     let desk = Desk::new(&store, "confirmed_records_not_there").await;
     desk.put(&Sample::with_keys("gone", [1, 2])).await;
     assert!(desk.remove("gone").await);
@@ -296,7 +301,7 @@ pub(super) async fn confirmed_records_that_are_not_there_are_left_out(store: Sha
     assert_eq!(record.verdict.kind, VerdictKind::Original);
 }
 
-pub(super) async fn a_confirmed_record_counts_once(store: Shared) {
+pub(super) async fn a_confirmed_record_counts_once(store: SharedStore) {
     let desk = Desk::new(&store, "a_confirmed_record_counts").await;
     desk.put(&Sample::with_keys("a", [1, 2])).await;
     let sample = Sample::with_keys("b", [1, 2, 3]);
@@ -306,7 +311,7 @@ pub(super) async fn a_confirmed_record_counts_once(store: Shared) {
     assert_eq!(kept.verdict.similar.iter().map(|found| found.via.clone()).collect::<Vec<_>>(), [via]);
 }
 
-pub(super) async fn confirmed_pairs_put_at_once_name_each_other(store: Shared) {
+pub(super) async fn confirmed_pairs_put_at_once_name_each_other(store: SharedStore) {
     const CALLERS: u64 = 6;
     let desk = Desk::new(&store, "confirmed_pairs_at_once").await;
     for round in 0..8 {

@@ -231,10 +231,11 @@ impl Desk {
             let records: Vec<_> = records.into_iter().filter(|record| record.seq < generation.scan_end).collect();
             let Some(last) = records.last() else { return filed };
             after = last.seq;
-            let signed = |record: &StoredRecord| Sample::of_record(record).signed_as(signing);
-            let filing =
-                |record: &StoredRecord| Filing { id: record.id.clone(), seq: record.seq, signed: signed(record) };
-            let batch = records.iter().map(filing).collect();
+            let mut batch = Vec::with_capacity(records.len());
+            for record in &records {
+                let signed = Sample::of_record(record).signed_as(signing);
+                batch.push(Filing { id: record.id.clone(), seq: record.seq, signed });
+            }
             filed += self.store.file(&self.name, generation.id, batch).await.expect("a filing");
         }
     }
@@ -270,13 +271,14 @@ impl Desk {
     /// Returns the entries that a complete generation of this profile must have: one for every record.
     pub async fn should_be_filed(&self, profile: &str) -> Vec<Entry> {
         let signing = Signing::of(profile);
-        let filed = |record: &StoredRecord| {
-            let signed = Sample::of_record(record).signed_as(signing);
-            let mut filed = Entry::of(record.seq, &signed);
-            filed.keys.sort();
-            filed
-        };
-        self.all().await.iter().map(filed).collect()
+        let mut entries = Vec::new();
+        for record in self.all().await {
+            let signed = Sample::of_record(&record).signed_as(signing);
+            let mut entry = Entry::of(record.seq, &signed);
+            entry.keys.sort();
+            entries.push(entry);
+        }
+        entries
     }
 }
 

@@ -7,7 +7,7 @@ use crate::frequencies::MAX_FREQUENCIES_BYTES;
 use crate::generations::GenerationSpec;
 use crate::{CollectionSpec, GenerationId, Mode, Registered, Result, Seq, Store, StoreError};
 
-type Shared = Arc<dyn Store>;
+type SharedStore = Arc<dyn Store>;
 
 async fn put(desk: &Desk, version: u32, bytes: &[u8]) -> bool {
     desk.store.put_frequencies(&desk.name, version, bytes.to_vec()).await.expect("a put")
@@ -34,7 +34,7 @@ fn sample(number: u64) -> Sample {
     Sample::with_keys(format!("r{number:03}"), [number * 10, number * 10 + 1])
 }
 
-pub(super) async fn versions_follow_each_other_and_the_one_before_stays_readable(store: Shared) {
+pub(super) async fn versions_follow_each_other_and_the_one_before_stays_readable(store: SharedStore) {
     let desk = Desk::new(&store, "versions_follow_each_other").await;
     assert_eq!((desk.state().await.frequencies, look(&desk, 0).await, look(&desk, 1).await), (0, None, None));
     assert!(!put(&desk, 0, b"zero").await && !put(&desk, 2, b"two").await, "1 is the next");
@@ -55,7 +55,7 @@ pub(super) async fn versions_follow_each_other_and_the_one_before_stays_readable
     assert!(desk.state().await.others.is_empty());
 }
 
-pub(super) async fn of_puts_at_once_exactly_one_is_in_force(store: Shared) {
+pub(super) async fn of_puts_at_once_exactly_one_is_in_force(store: SharedStore) {
     let desk = Desk::new(&store, "of_puts_at_once").await;
     for version in 1..=3_u32 {
         let puts = (0..6_u8).map(|caller| {
@@ -73,33 +73,35 @@ pub(super) async fn of_puts_at_once_exactly_one_is_in_force(store: Shared) {
     }
 }
 
-pub(super) async fn they_outlast_all_other_changes_of_the_collection(store: Shared) {
+/// Checks that the versions 1 and 2 are stored and version 2 is the current one.
+async fn check_both_versions(desk: &Desk, change: &str) {
+    let seen = (desk.state().await.frequencies, look(desk, 1).await, look(desk, 2).await);
+    assert_eq!(seen, (2, Some(b"one".to_vec()), Some(b"two".to_vec())), "after {change}");
+}
+
+pub(super) async fn they_outlast_all_other_changes_of_the_collection(store: SharedStore) {
     let desk = Desk::new(&store, "they_outlast_all_other_changes").await;
     desk.put(&sample(1)).await;
     assert!(put(&desk, 1, b"one").await && put(&desk, 2, b"two").await);
-    let is_kept = async |change: &str| {
-        let seen = (desk.state().await.frequencies, look(&desk, 1).await, look(&desk, 2).await);
-        assert_eq!(seen, (2, Some(b"one".to_vec()), Some(b"two".to_vec())), "after {change}");
-    };
     desk.put(&sample(2)).await;
     assert!(desk.remove("r001").await);
-    is_kept("changes of records").await;
+    check_both_versions(&desk, "changes of records").await;
     let spec = desk.spec("p1");
     let mut settings = spec.settings.clone();
     settings.verify = None;
     let updated = store.update_collection(CollectionSpec { settings, ..spec }).await.expect("an update");
     assert_eq!(updated.frequencies, 2);
-    is_kept("an update of the settings").await;
+    check_both_versions(&desk, "an update of the settings").await;
     let spec = GenerationSpec { statistics: vec![7; 9], ..desk.generation_spec("noted") };
     let second = store.begin_generation(spec).await.expect("an announcement");
-    is_kept("the announcement of a generation").await;
+    check_both_versions(&desk, "the announcement of a generation").await;
     assert_eq!(store.statistics(&desk.name, second.id).await.expect("a look"), Some(vec![7; 9]), "another thing");
     desk.file_rest(&second).await;
     store.complete_generation(&desk.name, second.id).await.expect("a completion");
     assert_eq!(desk.activate(second.id).await.frequencies, 2);
-    is_kept("an activation").await;
+    check_both_versions(&desk, "an activation").await;
     assert!(store.drop_generation(&desk.name, GenerationId(1)).await.expect("a drop"));
-    is_kept("the drop of a generation").await;
+    check_both_versions(&desk, "the drop of a generation").await;
     assert!(put(&desk, 3, b"three").await, "and go on");
     let state = desk.state().await;
     assert_eq!((state.frequencies, state.generation, state.profile.as_str()), (3, second.id, "noted"));
@@ -107,7 +109,7 @@ pub(super) async fn they_outlast_all_other_changes_of_the_collection(store: Shar
     assert_eq!(sample_of(&desk, 5).await, live_seqs(&desk).await);
 }
 
-pub(super) async fn a_collection_made_again_has_none(store: Shared) {
+pub(super) async fn a_collection_made_again_has_none(store: SharedStore) {
     let desk = Desk::new(&store, "made_again_has_no_frequencies").await;
     assert!(put(&desk, 1, b"one").await && put(&desk, 2, b"two").await);
     assert!(store.drop_collection(&desk.name).await.expect("a drop"));
@@ -120,7 +122,7 @@ pub(super) async fn a_collection_made_again_has_none(store: Shared) {
     assert_eq!((look(&desk, 1).await, look(&desk, 2).await), (Some(b"new".to_vec()), None));
 }
 
-pub(super) async fn what_is_too_large_is_refused_with_the_limit(store: Shared) {
+pub(super) async fn what_is_too_large_is_refused_with_the_limit(store: SharedStore) {
     let desk = Desk::new(&store, "what_is_too_large").await;
     let refused = store.put_frequencies(&desk.name, 1, vec![1; MAX_FREQUENCIES_BYTES + 1]).await;
     let Err(StoreError::FrequenciesTooLarge { given, most }) = refused else { panic!("{refused:?}") };
@@ -129,7 +131,7 @@ pub(super) async fn what_is_too_large_is_refused_with_the_limit(store: Shared) {
     assert_eq!(look(&desk, 1).await.map(|bytes| bytes.len()), Some(MAX_FREQUENCIES_BYTES));
 }
 
-pub(super) async fn of_few_records_all_are_sampled(store: Shared) {
+pub(super) async fn of_few_records_all_are_sampled(store: SharedStore) {
     let desk = Desk::new(&store, "of_few_records").await;
     assert!(sample_of(&desk, 9).await.is_empty());
     for number in 0..20 {
@@ -148,7 +150,7 @@ pub(super) async fn of_few_records_all_are_sampled(store: Shared) {
     assert!(sample_of(&desk, 0).await.is_empty());
 }
 
-pub(super) async fn of_many_records_some_are_sampled_from_everywhere(store: Shared) {
+pub(super) async fn of_many_records_some_are_sampled_from_everywhere(store: SharedStore) {
     let desk = Desk::new(&store, "of_many_records").await;
     for number in 0..240 {
         desk.put(&sample(number)).await;

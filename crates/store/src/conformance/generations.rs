@@ -8,7 +8,7 @@ use crate::{CollectionSpec, GenerationId, Mode, Registered, Registration, Result
 use doppel_core::collection::{CollectionName, Retention};
 use doppel_core::verdict::VERDICT_SIMILAR;
 
-type Shared = Arc<dyn Store>;
+type SharedStore = Arc<dyn Store>;
 
 /// True if the outcome is the error that the collection has no such standby generation.
 fn is_missing<T>(outcome: &Result<T>, desk: &Desk, wanted: GenerationId) -> bool {
@@ -26,7 +26,7 @@ fn sample(number: u64) -> Sample {
     Sample { fingerprint, ..Sample::with_keys(format!("r{number:02}"), [number * 10, number * 10 + 1, number]) }
 }
 
-async fn filled(store: &Shared, name: &str, records: u64) -> Desk {
+async fn filled(store: &SharedStore, name: &str, records: u64) -> Desk {
     let desk = Desk::new(store, name).await;
     for number in 0..records {
         desk.put(&sample(number)).await;
@@ -34,7 +34,7 @@ async fn filled(store: &Shared, name: &str, records: u64) -> Desk {
     desk
 }
 
-pub(super) async fn one_generation_is_built_at_a_time_and_few_are_kept(store: Shared) {
+pub(super) async fn one_generation_is_built_at_a_time_and_few_are_kept(store: SharedStore) {
     let desk = filled(&store, "one_generation_at_a_time", 3).await;
     let last = desk.all().await[2].seq;
     let begun = desk.begin("noted").await;
@@ -75,12 +75,15 @@ fn never_made() -> CollectionName {
     CollectionName::new("never-made").expect("a name")
 }
 
-pub(super) async fn registrations_name_every_generation_and_are_filed_in_each(store: Shared) {
+fn is_stale(outcome: &Result<Registered>) -> bool {
+    matches!(outcome, Err(StoreError::StaleGeneration { .. }))
+}
+
+pub(super) async fn registrations_name_every_generation_and_are_filed_in_each(store: SharedStore) {
     let desk = filled(&store, "registrations_name_every", 2).await;
     let begun = desk.begin("noted").await;
     let fresh = Sample { fingerprint: Some(77), ..Sample::with_keys("new", [500, 501, 503]) };
-    let stale = |outcome: Result<Registered>| matches!(outcome, Err(StoreError::StaleGeneration { .. }));
-    assert!(stale(desk.try_put(&fresh, Mode::Put).await), "it names too few");
+    assert!(is_stale(&desk.try_put(&fresh, Mode::Put).await), "it names too few");
     assert!(desk.get("new").await.is_none());
     let record = stored(desk.put_in_all(&fresh).await);
     assert!(record.seq >= begun.scan_end, "what was not filed by its registration is below the end of the scan");
@@ -93,36 +96,37 @@ pub(super) async fn registrations_name_every_generation_and_are_filed_in_each(st
         others: vec![(begun.id, fresh.signed())],
         ..desk.registration_for(&state, &sample(9), Mode::Put)
     };
-    assert!(stale(store.register(many, SampleJudge::of(&sample(9), false)).await), "it names too many");
+    let refused = store.register(many, SampleJudge::of(&sample(9), false)).await;
+    assert!(is_stale(&refused), "it names too many");
     stored(desk.put_in_all(&sample(9)).await);
 }
 
-pub(super) async fn filing_leaves_out_what_is_gone_or_filed_already(store: Shared) {
+pub(super) async fn filing_leaves_out_what_is_gone_or_filed_already(store: SharedStore) {
     let desk = filled(&store, "filing_leaves_out", 20).await;
     let before = desk.all().await;
     let begun = desk.begin("noted").await;
-    let signing = super::Signing::of("noted");
-    let filing = |at: usize| {
-        let signed = Sample::of_record(&before[at]).signed_as(signing);
-        Filing { id: before[at].id.clone(), seq: before[at].seq, signed }
-    };
+    let filings = before.iter().map(|record| {
+        let signed = Sample::of_record(record).signed_as(super::Signing::of("noted"));
+        Filing { id: record.id.clone(), seq: record.seq, signed }
+    });
+    let filings: Vec<Filing> = filings.collect();
     assert!(desk.remove("r00").await);
     let replaced = Sample { keys: vec![900, 901], ..sample(1) };
     assert!(matches!(desk.put_in_all(&replaced).await, Registered::Replaced(_)));
-    let other_seq = Filing { seq: before[3].seq.after(1_000_000), ..filing(3) };
-    let other_id = Filing { id: id("r05"), ..filing(4) };
-    let batch = vec![filing(0), filing(1), filing(2), other_seq, other_id];
+    let other_seq = Filing { seq: before[3].seq.after(1_000_000), ..filings[3].clone() };
+    let other_id = Filing { id: id("r05"), ..filings[4].clone() };
+    let batch = vec![filings[0].clone(), filings[1].clone(), filings[2].clone(), other_seq, other_id];
     assert_eq!(store.file(&desk.name, begun.id, batch).await.expect("a filing"), 1);
-    assert_eq!(store.file(&desk.name, begun.id, vec![filing(2)]).await.expect("a filing"), 0, "filed already");
+    assert_eq!(store.file(&desk.name, begun.id, vec![filings[2].clone()]).await.expect("a filing"), 0, "filed already");
     assert_eq!(store.file(&desk.name, begun.id, Vec::new()).await.expect("a filing"), 0);
     assert_eq!(desk.file_rest(&begun).await, 17);
     assert_eq!(desk.file_rest(&begun).await, 0, "the same again changes nothing");
     assert_eq!(desk.filed(begun.id).await, desk.should_be_filed("noted").await);
     assert_eq!(desk.filed(GenerationId(1)).await, desk.should_be_filed("p1").await);
     let next = begun.id.next();
-    assert!(is_missing(&store.file(&desk.name, next, vec![filing(2)]).await, &desk, next));
+    assert!(is_missing(&store.file(&desk.name, next, vec![filings[2].clone()]).await, &desk, next));
     assert!(
-        is_missing(&store.file(&desk.name, GenerationId(1), vec![filing(2)]).await, &desk, GenerationId(1)),
+        is_missing(&store.file(&desk.name, GenerationId(1), vec![filings[2].clone()]).await, &desk, GenerationId(1)),
         "the live one is not to be filed"
     );
     assert!(is_missing(&store.complete_generation(&desk.name, next).await, &desk, next));
@@ -132,7 +136,7 @@ pub(super) async fn filing_leaves_out_what_is_gone_or_filed_already(store: Share
     );
 }
 
-pub(super) async fn removals_and_replacements_reach_every_generation(store: Shared) {
+pub(super) async fn removals_and_replacements_reach_every_generation(store: SharedStore) {
     let desk = filled(&store, "removals_reach_every", 8).await;
     let second = desk.build("noted").await;
     let third = desk.begin("p3").await;
@@ -147,7 +151,7 @@ pub(super) async fn removals_and_replacements_reach_every_generation(store: Shar
     assert_eq!(desk.all().await.len(), 7);
 }
 
-pub(super) async fn an_update_is_one_only_if_no_generation_reads_another_text(store: Shared) {
+pub(super) async fn an_update_is_one_only_if_no_generation_reads_another_text(store: SharedStore) {
     let desk = filled(&store, "an_update_is_one", 4).await;
     let begun = desk.begin("noted").await;
     // The record is not filed yet in the second generation. The update files it, and filing the earlier content has no effect.
@@ -171,7 +175,7 @@ pub(super) async fn an_update_is_one_only_if_no_generation_reads_another_text(st
     assert_eq!(desk.filed(GenerationId(1)).await, desk.should_be_filed("p1").await);
 }
 
-pub(super) async fn a_dropped_generation_is_gone_and_its_number_is_not_given_again(store: Shared) {
+pub(super) async fn a_dropped_generation_is_gone_and_its_number_is_not_given_again(store: SharedStore) {
     let desk = filled(&store, "a_dropped_generation", 4).await;
     let refused = store.drop_generation(&desk.name, GenerationId(1)).await;
     assert!(matches!(refused, Err(StoreError::GenerationLive(GenerationId(1)))), "the live one stays: {refused:?}");
@@ -195,23 +199,22 @@ pub(super) async fn a_dropped_generation_is_gone_and_its_number_is_not_given_aga
     assert_eq!(desk.filed(third.id).await, desk.should_be_filed("noted").await);
 }
 
-pub(super) async fn statistics_come_back_as_they_went_in(store: Shared) {
+pub(super) async fn statistics_come_back_as_they_went_in(store: SharedStore) {
     let desk = filled(&store, "statistics_come_back", 1).await;
-    let store = &store;
-    let desk = &desk;
-    let look = |generation| async move { store.statistics(&desk.name, generation).await.expect("a look") };
-    assert_eq!(look(GenerationId(1)).await, None);
+    let name = &desk.name;
+    assert_eq!(store.statistics(name, GenerationId(1)).await.expect("a look"), None);
     let bytes: Vec<u8> = (0..3_000_000_u32).map(|at| (at % 251) as u8).collect();
     let spec = GenerationSpec { statistics: bytes.clone(), ..desk.generation_spec("noted") };
     let second = store.begin_generation(spec).await.expect("an announcement");
-    assert!(look(second.id).await.as_ref() == Some(&bytes), "3 MB");
+    assert!(store.statistics(name, second.id).await.expect("a look").as_ref() == Some(&bytes), "3 MB");
     desk.file_rest(&second).await;
     store.complete_generation(&desk.name, second.id).await.expect("a completion");
     desk.activate(second.id).await;
-    assert!(look(second.id).await == Some(bytes) && look(GenerationId(1)).await.is_none(), "they go live with it");
+    assert!(store.statistics(name, second.id).await.expect("a look") == Some(bytes), "they are kept by an activation");
+    assert_eq!(store.statistics(name, GenerationId(1)).await.expect("a look"), None);
 }
 
-pub(super) async fn a_new_profile_of_an_empty_collection_ends_all_other_generations(store: Shared) {
+pub(super) async fn a_new_profile_of_an_empty_collection_ends_all_other_generations(store: SharedStore) {
     let desk = filled(&store, "a_new_profile_ends_others", 1).await;
     let second = desk.build("noted").await;
     let refused = store.update_collection(desk.spec("p3")).await;
@@ -226,7 +229,7 @@ pub(super) async fn a_new_profile_of_an_empty_collection_ends_all_other_generati
     assert!(desk.filed(GenerationId(1)).await.is_empty() && desk.filed(second).await.is_empty());
 }
 
-pub(super) async fn a_collection_made_again_has_nothing_of_the_one_before(store: Shared) {
+pub(super) async fn a_collection_made_again_has_nothing_of_the_one_before(store: SharedStore) {
     let desk = filled(&store, "made_again_has_nothing", 3).await;
     let spec = GenerationSpec { statistics: vec![1], ..desk.generation_spec("noted") };
     let second = store.begin_generation(spec).await.expect("an announcement");
@@ -257,7 +260,7 @@ async fn all_pairs(desk: &Desk, generation: GenerationId) -> Vec<Pairs> {
     }
 }
 
-pub(super) async fn registrations_record_all_their_matches_as_pairs(store: Shared) {
+pub(super) async fn registrations_record_all_their_matches_as_pairs(store: SharedStore) {
     let desk = Desk::new(&store, "registrations_record_pairs").await;
     let mut seqs = Vec::new();
     let many = VERDICT_SIMILAR as u64 + 5;
@@ -283,7 +286,7 @@ pub(super) async fn registrations_record_all_their_matches_as_pairs(store: Share
     assert!(all_pairs(&desk, second.id).await.is_empty());
 }
 
-pub(super) async fn pairs_are_replaced_paged_and_go_with_their_record(store: Shared) {
+pub(super) async fn pairs_are_replaced_paged_and_go_with_their_record(store: SharedStore) {
     let desk = filled(&store, "pairs_are_replaced", 6).await;
     assert!(all_pairs(&desk, GenerationId(1)).await.is_empty());
     store.put_pairs(&desk.name, GenerationId(1), Vec::new()).await.expect("no pairs");
@@ -313,19 +316,21 @@ pub(super) async fn pairs_are_replaced_paged_and_go_with_their_record(store: Sha
     assert!(is_missing(&refused, &desk, second.next()));
 }
 
-pub(super) async fn settings_are_not_lost_to_a_generation_that_is_begun_meanwhile(store: Shared) {
+fn spec_with_zone(desk: &Desk, zone: &str) -> CollectionSpec {
+    let mut spec = desk.spec("p1");
+    spec.settings.time_zone = zone.into();
+    spec
+}
+
+pub(super) async fn settings_are_not_lost_to_a_generation_that_is_begun_meanwhile(store: SharedStore) {
     let desk = Desk::new(&store, "settings_are_not_lost").await;
     desk.put(&Sample::with_keys("a", [1, 2])).await;
-    let zone = |zone: &str| {
-        let mut spec = desk.spec("p1");
-        spec.settings.time_zone = zone.into();
-        spec
-    };
     for round in 0..30_u32 {
         let before = desk.state().await.settings.clone();
-        let given = zone(if round % 2 == 0 { "Asia/Urumqi" } else { "Asia/Shanghai" });
+        let given = spec_with_zone(&desk, if round % 2 == 0 { "Asia/Urumqi" } else { "Asia/Shanghai" });
         let changing = tokio::spawn({
-            let (store, given) = (Arc::clone(&store), given.clone());
+            let store = Arc::clone(&store);
+            let given = given.clone();
             async move { store.update_collection(given).await }
         });
         for _ in 0..round % 5 {
@@ -342,7 +347,8 @@ pub(super) async fn settings_are_not_lost_to_a_generation_that_is_begun_meanwhil
         }
         let building = desk.state().await.others.first().map(|building| building.id);
         if let Some(building) = building {
-            let mut kept = CollectionSpec { settings: desk.state().await.settings.clone(), ..zone("") };
+            let mut kept =
+                CollectionSpec { settings: desk.state().await.settings.clone(), ..spec_with_zone(&desk, "") };
             kept.settings.retention = Some(Retention { days: 400 + round });
             store.update_collection(kept).await.expect("how long records are kept can be changed");
             assert!(store.drop_generation(&desk.name, building).await.expect("a drop"));

@@ -16,7 +16,7 @@ use doppel_core::schemes::Signature;
 use doppel_core::text::Document;
 use doppel_core::verdict::{Facts, Match, VIA_EXACT, Verdict, VerdictKind};
 
-type Shared = Arc<dyn Store>;
+type SharedStore = Arc<dyn Store>;
 
 const KEY: [u8; 32] = [9; 32];
 
@@ -70,7 +70,7 @@ fn spec(desk: &Desk) -> CollectionSpec {
     CollectionSpec { settings, hash_key: Some(HashKey::new(KEY)), ..desk.spec("p1") }
 }
 
-async fn made(store: &Shared, name: &str) -> Desk {
+async fn made(store: &SharedStore, name: &str) -> Desk {
     let desk = Desk::existing(store, name);
     store.create_collection(spec(&desk)).await.expect("a new collection");
     desk
@@ -90,7 +90,7 @@ fn shown(record: &StoredRecord) -> (Seq, Option<ContentHashes>, String) {
     (record.seq, record.content.hashes().cloned(), format!("{:?} {:?}", record.digest, record.verdict))
 }
 
-pub(super) async fn what_stays_of_a_record_without_text_comes_back_as_it_went_in(store: Shared) {
+pub(super) async fn what_stays_of_a_record_without_text_comes_back_as_it_went_in(store: SharedStore) {
     let desk = made(&store, "what_stays_comes_back").await;
     let bare = ContentHashes { identity: Vec::new(), time: None, ..hashes(&Sample::with_keys("b", [7])) };
     let a = Sample::with_keys("a", [1, 2, 3]);
@@ -101,17 +101,18 @@ pub(super) async fn what_stays_of_a_record_without_text_comes_back_as_it_went_in
     let second = stored(store.register(second, Arc::new(KeptJudge(b))).await.expect("a registration"));
     assert_eq!((first.content.hashes(), second.content.hashes()), (Some(&hashes(&a)), Some(&bare)));
     let expected = [shown(&first), shown(&second)];
-    let list = |records: Vec<StoredRecord>| records.iter().map(shown).collect::<Vec<_>>();
-    assert_eq!(list(store.records(&desk.name, Seq(0), 10).await.expect("a page")), expected);
-    assert_eq!(list(store.records_at(&desk.name, &[first.seq, second.seq]).await.expect("records")), expected);
+    let records = store.records(&desk.name, Seq(0), 10).await.expect("a page");
+    assert_eq!(records.iter().map(shown).collect::<Vec<_>>(), expected);
+    let records = store.records_at(&desk.name, &[first.seq, second.seq]).await.expect("records");
+    assert_eq!(records.iter().map(shown).collect::<Vec<_>>(), expected);
     let read = [desk.get("a").await.expect("it is there"), desk.get("b").await.expect("it is there")];
-    assert_eq!(list(read.to_vec()), expected);
+    assert_eq!(read.each_ref().map(shown), expected);
     let changes = store.changes(&desk.name, Seq(0), 10).await.expect("changes").changes;
     let records = changes.into_iter().map(|change| match change.kind {
         ChangeKind::Created(record) => record,
         other => panic!("{other:?}"),
     });
-    assert_eq!(list(records.collect()), expected);
+    assert_eq!(records.map(|record| shown(&record)).collect::<Vec<_>>(), expected);
     assert_eq!(desk.state().await.hash_key, Some(HashKey::new(KEY)));
     let mut settings = spec(&desk).settings;
     settings.retention = Some(Retention { days: 30 });
@@ -120,7 +121,7 @@ pub(super) async fn what_stays_of_a_record_without_text_comes_back_as_it_went_in
     assert_eq!(updated.expect("an update").hash_key, Some(HashKey::new(KEY)), "a collection's key is its own");
 }
 
-pub(super) async fn records_without_text_are_told_apart_by_their_hashes(store: Shared) {
+pub(super) async fn records_without_text_are_told_apart_by_their_hashes(store: SharedStore) {
     let desk = made(&store, "told_apart_by_hashes").await;
     let sample = Sample::with_keys("a", [1, 2, 3]);
     let first = stored(put(&desk, &sample).await);
@@ -146,13 +147,12 @@ pub(super) async fn records_without_text_are_told_apart_by_their_hashes(store: S
     assert!(desk.get("c").await.is_none());
 }
 
-pub(super) async fn what_a_collection_keeps_is_decided_when_it_is_made(store: Shared) {
+pub(super) async fn what_a_collection_keeps_is_decided_when_it_is_made(store: SharedStore) {
     let bare = made(&store, "keeps_no_text").await;
     let whole = Desk::new(&store, "keeps_text").await;
     let sample = Sample::with_keys("a", [1, 2, 3]);
-    let judge = || Arc::new(KeptJudge(sample.clone()));
     for given in [bare.registration(&sample, Mode::Put), registration(&whole, &sample)] {
-        let refused = store.register(given, judge()).await;
+        let refused = store.register(given, Arc::new(KeptJudge(sample.clone()))).await;
         assert!(matches!(refused, Err(StoreError::StaleGeneration { .. })), "{refused:?}");
     }
     assert!(bare.get("a").await.is_none() && whole.get("a").await.is_none());

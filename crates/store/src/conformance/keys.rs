@@ -6,7 +6,7 @@ use crate::Store;
 use crate::keys::{KeyRing, MOST_KEYS, ManagedKey};
 use doppel_core::collection::CollectionName;
 
-type Shared = Arc<dyn Store>;
+type SharedStore = Arc<dyn Store>;
 
 fn key(name: &str) -> ManagedKey {
     ManagedKey {
@@ -21,15 +21,15 @@ fn key(name: &str) -> ManagedKey {
     }
 }
 
-async fn ring(store: &Shared) -> KeyRing {
+async fn ring(store: &SharedStore) -> KeyRing {
     store.key_ring().await.expect("the keys")
 }
 
-async fn put(store: &Shared, ring: KeyRing) -> Option<KeyRing> {
+async fn put(store: &SharedStore, ring: KeyRing) -> Option<KeyRing> {
     store.put_key_ring(ring).await.expect("an answer")
 }
 
-pub(super) async fn keys_come_back_as_they_went_in(store: Shared) {
+pub(super) async fn keys_come_back_as_they_went_in(store: SharedStore) {
     let first = ring(&store).await;
     assert!(first.keys.is_empty());
     let unlimited = ManagedKey { collections: None, expires_at: None, ..key("intake") };
@@ -45,7 +45,7 @@ pub(super) async fn keys_come_back_as_they_went_in(store: Shared) {
     assert_eq!(ring(&store).await, none);
 }
 
-pub(super) async fn who_names_another_version_of_the_keys_changes_nothing(store: Shared) {
+pub(super) async fn who_names_another_version_of_the_keys_changes_nothing(store: SharedStore) {
     let first = ring(&store).await;
     let second = put(&store, KeyRing { keys: vec![key("a")], ..first.clone() }).await.expect("stored");
     assert_eq!(put(&store, KeyRing { keys: vec![key("b")], ..first }).await, None, "someone else was faster");
@@ -54,7 +54,7 @@ pub(super) async fn who_names_another_version_of_the_keys_changes_nothing(store:
     assert_eq!(ring(&store).await, second);
 }
 
-pub(super) async fn of_changes_of_the_keys_at_once_exactly_one_is_made(store: Shared) {
+pub(super) async fn of_changes_of_the_keys_at_once_exactly_one_is_made(store: SharedStore) {
     for _ in 0..5 {
         let before = ring(&store).await;
         let callers = (0..8).map(|caller| {

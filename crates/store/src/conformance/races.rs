@@ -8,7 +8,7 @@ use super::{Desk, Sample, id, stored};
 use crate::{Registered, Seq, Store};
 use doppel_core::verdict::VerdictKind;
 
-type Shared = Arc<dyn Store>;
+type SharedStore = Arc<dyn Store>;
 
 /// Number of simultaneous callers.
 const CALLERS: usize = 16;
@@ -53,7 +53,7 @@ fn family(text: &str) -> &str {
     text.split('-').next().unwrap_or_default()
 }
 
-pub(super) async fn of_a_family_exactly_one_is_original(store: Shared) {
+pub(super) async fn of_a_family_exactly_one_is_original(store: SharedStore) {
     let desk = Desk::new(&store, "of_a_family_exactly_one").await;
     put_all(&desk, families(50, 8), false).await;
     let mut originals = HashMap::new();
@@ -73,14 +73,17 @@ pub(super) async fn of_a_family_exactly_one_is_original(store: Shared) {
     assert_eq!(originals.len(), 50);
 }
 
-pub(super) async fn cyclic_triples_name_only_earlier_records(store: Shared) {
+pub(super) async fn cyclic_triples_name_only_earlier_records(store: SharedStore) {
     let desk = Desk::new(&store, "cyclic_triples").await;
     // a and b share the keys 1 and 2, b and c 3 and 4, c and a 5 and 6, so that each pair matches by other keys.
     let keys = [[1, 2, 5, 6], [1, 2, 3, 4], [3, 4, 5, 6]];
-    let triple = |round: u64| (0..3).map(move |at| (round, at));
-    let sample =
-        |(round, at): (u64, usize)| Sample::with_keys(format!("t{round}-{at}"), keys[at].map(|key| key + round * 10));
-    put_all(&desk, (0..60).flat_map(triple).map(sample).collect(), false).await;
+    let mut samples = Vec::new();
+    for round in 0..60_u64 {
+        for (at, keys) in keys.iter().enumerate() {
+            samples.push(Sample::with_keys(format!("t{round}-{at}"), keys.map(|key| key + round * 10)));
+        }
+    }
+    put_all(&desk, samples, false).await;
     let all = desk.all().await;
     let seqs: HashMap<_, _> = all.iter().map(|record| (record.id.clone(), record.seq)).collect();
     let originals = all.iter().filter(|record| record.verdict.kind == VerdictKind::Original).count();
@@ -95,7 +98,7 @@ pub(super) async fn cyclic_triples_name_only_earlier_records(store: Shared) {
     }
 }
 
-pub(super) async fn skippers_of_a_family_leave_exactly_one(store: Shared) {
+pub(super) async fn skippers_of_a_family_leave_exactly_one(store: SharedStore) {
     let desk = Desk::new(&store, "skippers_of_a_family").await;
     let outcomes = put_all(&desk, families(50, 8), true).await;
     let kept: HashMap<String, String> =
@@ -117,7 +120,7 @@ pub(super) async fn skippers_of_a_family_leave_exactly_one(store: Shared) {
     }
 }
 
-pub(super) async fn the_same_id_from_many_callers_is_stored_once(store: Shared) {
+pub(super) async fn the_same_id_from_many_callers_is_stored_once(store: SharedStore) {
     let desk = Desk::new(&store, "the_same_id_from_many").await;
     for round in 0..10 {
         let sample = Sample::with_keys(format!("same{round}"), [round, round + 1000]);
@@ -143,7 +146,7 @@ pub(super) async fn the_same_id_from_many_callers_is_stored_once(store: Shared) 
     assert_eq!(desk.all().await.len(), 10);
 }
 
-pub(super) async fn removal_and_registration_leave_no_trace_of_the_removed(store: Shared) {
+pub(super) async fn removal_and_registration_leave_no_trace_of_the_removed(store: SharedStore) {
     let desk = Desk::new(&store, "removal_and_registration").await;
     for round in 0..40u64 {
         let keys = [round * 10, round * 10 + 1];
@@ -166,10 +169,9 @@ pub(super) async fn removal_and_registration_leave_no_trace_of_the_removed(store
     }
 }
 
-pub(super) async fn replacements_beside_lookups_are_always_found(store: Shared) {
+pub(super) async fn replacements_beside_lookups_are_always_found(store: SharedStore) {
     let desk = Desk::new(&store, "replacements_beside_lookups").await;
-    let text = |turn: u64| Sample::with_keys("a", [1, 2, 100 + turn]);
-    desk.put(&text(0)).await;
+    desk.put(&Sample::with_keys("a", [1, 2, 100])).await;
     let stop = Arc::new(AtomicBool::new(false));
     let looking = tokio::spawn({
         let desk = desk.clone();
@@ -183,14 +185,15 @@ pub(super) async fn replacements_beside_lookups_are_always_found(store: Shared) 
         }
     });
     for turn in 1..60 {
-        assert_eq!(stored(desk.put(&text(turn)).await).verdict.kind, VerdictKind::Original);
+        let sample = Sample::with_keys("a", [1, 2, 100 + turn]);
+        assert_eq!(stored(desk.put(&sample).await).verdict.kind, VerdictKind::Original);
     }
     stop.store(true, Ordering::Relaxed);
     looking.await.expect("every lookup found it");
     assert_eq!(desk.all().await.len(), 1);
 }
 
-pub(super) async fn a_caller_that_gives_up_leaves_a_whole_record_or_none(store: Shared) {
+pub(super) async fn a_caller_that_gives_up_leaves_a_whole_record_or_none(store: SharedStore) {
     let desk = Desk::new(&store, "a_caller_that_gives_up").await;
     for round in 0..40u64 {
         let sample = Sample::with_keys(format!("r{round}"), [round * 10, round * 10 + 1]);
@@ -212,7 +215,7 @@ pub(super) async fn a_caller_that_gives_up_leaves_a_whole_record_or_none(store: 
     assert_eq!(desk.all().await.len(), 40);
 }
 
-pub(super) async fn who_goes_on_from_the_last_seq_misses_no_record(store: Shared) {
+pub(super) async fn who_goes_on_from_the_last_seq_misses_no_record(store: SharedStore) {
     const RECORDS: u64 = 400;
     let desk = Desk::new(&store, "who_goes_on").await;
     let written = Arc::new(AtomicBool::new(false));

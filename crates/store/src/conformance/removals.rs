@@ -9,7 +9,7 @@ use crate::decisions::{Judgement, Ruled};
 use crate::{KeptDuplicate, Registered, RemovalCondition, Seq, Store, StoreError, StoredRecord};
 use doppel_core::collection::{Retention, Settings};
 
-type Shared = Arc<dyn Store>;
+type SharedStore = Arc<dyn Store>;
 
 /// Number of rounds with two simultaneous callers.
 const ROUNDS: u64 = 60;
@@ -44,7 +44,7 @@ async fn stagger(round: u64) {
     }
 }
 
-pub(super) async fn a_record_is_removed_only_in_the_version_that_was_seen(store: Shared) {
+pub(super) async fn a_record_is_removed_only_in_the_version_that_was_seen(store: SharedStore) {
     let desk = Desk::new(&store, "a_record_is_removed_only").await;
     let first = Sample::with_keys("a", [1, 2]);
     desk.put(&first).await;
@@ -66,32 +66,33 @@ pub(super) async fn a_record_is_removed_only_in_the_version_that_was_seen(store:
     assert!(matches!(refused, Err(StoreError::UnknownCollection(_))));
 }
 
-pub(super) async fn a_record_is_removed_only_under_the_retention_that_asks_for_it(store: Shared) {
+/// Sets the retention of the collection in days.
+async fn keep_for(desk: &Desk, days: Option<u32>) {
+    let mut spec = desk.spec("p1");
+    spec.settings = Settings { retention: days.map(|days| Retention { days }), ..spec.settings };
+    desk.store.update_collection(spec).await.expect("other settings");
+}
+
+pub(super) async fn a_record_is_removed_only_under_the_retention_that_asks_for_it(store: SharedStore) {
     let desk = Desk::new(&store, "removed_under_the_retention").await;
-    let keep_for = async |days: Option<u32>| {
-        let mut spec = desk.spec("p1");
-        spec.settings = Settings { retention: days.map(|days| Retention { days }), ..spec.settings };
-        store.update_collection(spec).await.expect("other settings")
-    };
-    keep_for(Some(30)).await;
+    keep_for(&desk, Some(30)).await;
     desk.put(&Sample::with_keys("a", [1, 2])).await;
     let condition = RemovalCondition { retention: Some(Retention { days: 30 }), ..desk.unchanged("a").await };
     for days in [Some(365), None] {
-        keep_for(days).await;
+        keep_for(&desk, days).await;
         assert!(!desk.remove_if("a", &condition).await, "{days:?} days");
     }
-    keep_for(Some(30)).await;
+    keep_for(&desk, Some(30)).await;
     assert!(desk.remove_if("a", &condition).await);
 }
 
-pub(super) async fn a_duplicate_is_removed_only_beside_the_record_that_stays(store: Shared) {
+pub(super) async fn a_duplicate_is_removed_only_beside_the_record_that_stays(store: SharedStore) {
     let desk = Desk::new(&store, "a_duplicate_is_removed").await;
-    let sample = |name: &str| Sample::with_keys(name, [1, 2]);
     for name in ["a", "b", "c", "elsewhere"] {
-        desk.put(&sample(name)).await;
+        desk.put(&Sample::with_keys(name, [1, 2])).await;
     }
     let superfluous = desk.superfluous("b", "a", &["a", "b", "c"]).await;
-    desk.put(&sample("a").noted("by phone")).await;
+    desk.put(&Sample::with_keys("a", [1, 2]).noted("by phone")).await;
     assert!(!desk.remove_if("b", &superfluous).await, "the record that stays is another version");
     let superfluous = desk.superfluous("b", "a", &["a", "b", "c"]).await;
     desk.decide("b", "c", Judgement::NotSame, "").await;
@@ -105,7 +106,7 @@ pub(super) async fn a_duplicate_is_removed_only_beside_the_record_that_stays(sto
     assert_eq!(desk.all().await.len(), 2);
 }
 
-pub(super) async fn an_acknowledged_update_is_never_lost_to_a_removal_under_a_condition(store: Shared) {
+pub(super) async fn an_acknowledged_update_is_never_lost_to_a_removal_under_a_condition(store: SharedStore) {
     let desk = Desk::new(&store, "an_acknowledged_update").await;
     let mut removed = 0;
     for round in 0..ROUNDS {
@@ -114,7 +115,8 @@ pub(super) async fn an_acknowledged_update_is_never_lost_to_a_removal_under_a_co
         desk.put(&sample).await;
         let seen = desk.unchanged(&name).await;
         let removal = tokio::spawn({
-            let (desk, name) = (desk.clone(), name.clone());
+            let desk = desk.clone();
+            let name = name.clone();
             async move { desk.remove_if(&name, &seen).await }
         });
         stagger(round).await;
@@ -133,7 +135,7 @@ pub(super) async fn an_acknowledged_update_is_never_lost_to_a_removal_under_a_co
 }
 
 pub(super) async fn a_duplicate_about_which_somebody_decides_meanwhile_stays_or_takes_the_decision_along(
-    store: Shared,
+    store: SharedStore,
 ) {
     let desk = Desk::new(&store, "somebody_decides_meanwhile").await;
     desk.put(&Sample::with_keys("kept", [1, 2])).await;
@@ -142,7 +144,8 @@ pub(super) async fn a_duplicate_about_which_somebody_decides_meanwhile_stays_or_
         desk.put(&Sample::with_keys(name.as_str(), [1, 2, 100 + round])).await;
         let superfluous = desk.superfluous(&name, "kept", &["kept", &name]).await;
         let removal = tokio::spawn({
-            let (desk, name) = (desk.clone(), name.clone());
+            let desk = desk.clone();
+            let name = name.clone();
             async move { desk.remove_if(&name, &superfluous).await }
         });
         stagger(round).await;
@@ -155,17 +158,19 @@ pub(super) async fn a_duplicate_about_which_somebody_decides_meanwhile_stays_or_
     }
 }
 
-pub(super) async fn a_duplicate_is_never_removed_after_the_record_that_stays(store: Shared) {
+pub(super) async fn a_duplicate_is_never_removed_after_the_record_that_stays(store: SharedStore) {
     let desk = Desk::new(&store, "never_removed_after").await;
     for round in 0..ROUNDS {
-        let (kept, other) = (format!("k{round}"), format!("o{round}"));
+        let kept = format!("k{round}");
+        let other = format!("o{round}");
         let keys = [round * 10, round * 10 + 1];
         desk.put(&Sample::with_keys(kept.as_str(), keys)).await;
         desk.put(&Sample::with_keys(other.as_str(), keys)).await;
         let superfluous = desk.superfluous(&other, &kept, &[&kept, &other]).await;
         let before = store.last_change(&desk.name).await.expect("a number");
         let removal = tokio::spawn({
-            let (desk, other) = (desk.clone(), other.clone());
+            let desk = desk.clone();
+            let other = other.clone();
             async move { desk.remove_if(&other, &superfluous).await }
         });
         stagger(round).await;

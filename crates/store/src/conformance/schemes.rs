@@ -18,7 +18,7 @@ use doppel_core::schemes::profile::{Profile, Signed};
 use doppel_core::schemes::statistics::Statistics;
 use doppel_core::verdict::{Facts, Match, Verdict};
 
-type Shared = Arc<dyn Store>;
+type SharedStore = Arc<dyn Store>;
 
 const TEXTS: &[&str] = &[
     "小区楼下的夜市每天营业到凌晨,噪音扰民。居民向物业投诉多次,物业一直没有处理。夜市的油烟也很大,老人孩子无法休息。",
@@ -58,7 +58,7 @@ impl Judge for SchemeJudge {
     }
 }
 
-async fn create(store: &Shared, name: &str, channel: Channel) -> (Desk, Settings) {
+async fn create(store: &SharedStore, name: &str, channel: Channel) -> (Desk, Settings) {
     let settings = Settings {
         fields: vec![Field::new("content", Role::Text)],
         channels: vec![channel],
@@ -117,7 +117,7 @@ async fn looked_up(desk: &Desk, settings: &Settings, signed: &Arc<Signed>, judge
     desk.store.find(query, judge, Until::Exhausted).await.expect("a lookup")
 }
 
-pub(super) async fn every_scheme_finds_what_its_keys_and_signatures_say(store: Shared) {
+pub(super) async fn every_scheme_finds_what_its_keys_and_signatures_say(store: SharedStore) {
     for channel in Channel::all_defaults() {
         let name = channel.scheme();
         let (desk, settings) = create(&store, &format!("scheme_{name}"), channel).await;
@@ -168,7 +168,7 @@ fn statistics(profile: &Profile) -> Arc<Statistics> {
     Arc::new(Statistics::from_parts(100, counted.iter().map(|(hash, _)| (hash, 10))))
 }
 
-pub(super) async fn a_hot_issue_is_found_by_its_earliest_records(store: Shared) {
+pub(super) async fn a_hot_issue_is_found_by_its_earliest_records(store: SharedStore) {
     for name in ["segments", "feature_code"] {
         let channel =
             Channel::all_defaults().into_iter().find(|channel| channel.scheme() == name).expect("it is there");

@@ -12,12 +12,12 @@ use doppel_core::index::Via;
 use doppel_core::verdict::{Match, Verdict};
 
 /// A judge that records the reported stages.
-struct Listener {
+struct StageListener {
     judge: Arc<dyn Judge>,
     told: Mutex<Vec<(Stage, Span)>>,
 }
 
-impl Listener {
+impl StageListener {
     fn of(sample: &Sample) -> Arc<Self> {
         Arc::new(Self { judge: SampleJudge::of(sample, false), told: Mutex::default() })
     }
@@ -31,7 +31,7 @@ impl Listener {
     }
 }
 
-impl Judge for Listener {
+impl Judge for StageListener {
     fn judge(&self, candidate: &Candidate<'_>) -> Option<Match> {
         self.judge.judge(candidate)
     }
@@ -60,19 +60,19 @@ impl Judge for Listener {
 pub(super) async fn the_stages_of_a_registration_and_of_a_lookup_are_told_one_after_the_other(store: Arc<dyn Store>) {
     let desk = Desk::new(&store, "stages").await;
     let sample = Sample::with_keys("a", [1, 2, 3, 4]);
-    let put = async |listener: Arc<Listener>| {
+    let put = async |listener: Arc<StageListener>| {
         desk.store.register(desk.registration(&sample, Mode::Put), listener).await.expect("a registration")
     };
-    let listener = Listener::of(&sample);
+    let listener = StageListener::of(&sample);
     assert!(matches!(put(Arc::clone(&listener)).await, Registered::Created(_)));
     assert_eq!(listener.stages(), [Stage::Wait, Stage::Propose, Stage::Verify, Stage::Commit]);
 
-    let listener = Listener::of(&sample);
+    let listener = StageListener::of(&sample);
     assert!(matches!(put(Arc::clone(&listener)).await, Registered::Unchanged(_)));
     assert!(listener.stages().is_empty(), "nothing was done");
 
-    let listener = Listener::of(&sample);
-    let judge: Arc<dyn Judge> = Arc::<Listener>::clone(&listener);
+    let listener = StageListener::of(&sample);
+    let judge: Arc<dyn Judge> = Arc::<StageListener>::clone(&listener);
     assert_eq!(
         desk.store.find(desk.query(&sample, None), judge, Until::Exhausted).await.expect("a lookup").matches.len(),
         1

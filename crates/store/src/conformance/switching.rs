@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Desk, Sample, SampleJudge, Signing, stored};
 use crate::content::Content;
-use crate::generations::Phase;
-use crate::{GenerationId, Mode, Registered, Registration, Seq, Store, StoreError, Until};
+use crate::generations::{PairSource, Phase};
+use crate::{GenerationId, Mode, Registered, Registration, Result, Seq, Store, StoreError, Until};
 use doppel_core::record::Row;
 use doppel_core::verdict::VerdictKind;
 
-type Shared = Arc<dyn Store>;
+type SharedStore = Arc<dyn Store>;
 
 /// Makes two families for which generations differ: the members of the first share odd keys, those of the second share even keys.
-async fn families(store: &Shared, name: &str) -> (Desk, Sample, Sample) {
+async fn families(store: &SharedStore, name: &str) -> (Desk, Sample, Sample) {
     let desk = Desk::new(store, name).await;
     for number in 0..3u64 {
         desk.put(&Sample::with_keys(format!("odd{number}"), [1, 3, 100 + number * 2])).await;
@@ -22,7 +22,7 @@ async fn families(store: &Shared, name: &str) -> (Desk, Sample, Sample) {
     (desk, Sample::with_keys("x", [1, 3]), Sample::with_keys("y", [2, 4]))
 }
 
-pub(super) async fn an_activated_generation_answers_and_the_one_before_waits(store: Shared) {
+pub(super) async fn an_activated_generation_answers_and_the_one_before_waits(store: SharedStore) {
     let (desk, odd, even) = families(&store, "an_activated_generation").await;
     let first = desk.state().await;
     let all_odd = ["odd0", "odd1", "odd2"];
@@ -57,7 +57,7 @@ pub(super) async fn an_activated_generation_answers_and_the_one_before_waits(sto
     assert_eq!((late.verdict.kind, late.verdict.similar.len()), (VerdictKind::NearDuplicate, 3));
 }
 
-pub(super) async fn going_back_gives_the_first_answers_and_those_since(store: Shared) {
+pub(super) async fn going_back_gives_the_first_answers_and_those_since(store: SharedStore) {
     let (desk, odd, even) = families(&store, "going_back").await;
     let second = desk.build("noted").await;
     desk.activate(second).await;
@@ -80,28 +80,24 @@ pub(super) async fn going_back_gives_the_first_answers_and_those_since(store: Sh
     assert_eq!(desk.find_live(&even).await, ["even0", "even8", "even9"]);
 }
 
+async fn drop_all(desk: &Desk, generations: Vec<GenerationId>) {
+    for generation in generations {
+        let dropped = desk.store.drop_generation(&desk.name, generation).await;
+        assert!(dropped.expect("a drop"), "generation {generation}");
+    }
+}
+
 pub(super) async fn any_number_of_reindexes_follow_each_other_and_the_newest_previous_generation_is_kept(
-    store: Shared,
+    store: SharedStore,
 ) {
     let (desk, odd, even) = families(&store, "many_reindexes").await;
-    let drop_all = |generations: Vec<GenerationId>| {
-        let (store, desk) = (&store, &desk);
-        async move {
-            for generation in generations {
-                assert!(
-                    store.drop_generation(&desk.name, generation).await.expect("a drop"),
-                    "generation {generation}"
-                );
-            }
-        }
-    };
     for round in 0..4 {
         let before = desk.state().await;
-        drop_all(before.dropped_for_room()).await;
+        drop_all(&desk, before.dropped_for_room()).await;
         let profile = if round % 2 == 0 { "noted" } else { "p1" };
         let live = desk.build(profile).await;
         desk.activate(live).await;
-        drop_all(desk.state().await.older_than(before.generation)).await;
+        drop_all(&desk, desk.state().await.older_than(before.generation)).await;
         let state = desk.state().await;
         let others: Vec<GenerationId> = state.others.iter().map(|other| other.id).collect();
         assert_eq!((state.generation, others), (live, vec![before.generation]), "round {round}");
@@ -110,7 +106,7 @@ pub(super) async fn any_number_of_reindexes_follow_each_other_and_the_newest_pre
     // Two generations that earlier versions kept, or that were built and never activated, make room as well.
     let newest = [desk.build("p3").await, desk.state().await.others[0].id];
     assert_eq!(desk.state().await.dropped_for_room(), [newest[1]]);
-    drop_all(vec![newest[1]]).await;
+    drop_all(&desk, vec![newest[1]]).await;
     desk.build("p1").await;
     let kept: Vec<GenerationId> = desk.state().await.others.iter().map(|other| other.id).collect();
     assert!(kept.contains(&newest[0]) && kept.len() == 2, "{kept:?}");
@@ -118,22 +114,27 @@ pub(super) async fn any_number_of_reindexes_follow_each_other_and_the_newest_pre
     assert!(!desk.find_live(&odd).await.is_empty() && !desk.find_live(&even).await.is_empty());
 }
 
-pub(super) async fn only_complete_generations_of_the_collection_go_live(store: Shared) {
+fn is_missing<T>(outcome: &Result<T>, wanted: GenerationId) -> bool {
+    matches!(outcome, Err(StoreError::UnknownGeneration { generation, .. }) if *generation == wanted)
+}
+
+pub(super) async fn only_complete_generations_of_the_collection_go_live(store: SharedStore) {
     let (desk, ..) = families(&store, "only_complete_generations").await;
     assert_eq!(desk.activate(GenerationId(1)).await.generation, GenerationId(1), "it is live already");
-    let is_missing = |outcome, wanted| matches!(outcome, Err(StoreError::UnknownGeneration { generation, .. }) if generation == wanted);
-    assert!(is_missing(store.activate_generation(&desk.name, GenerationId(2)).await, GenerationId(2)), "there is none");
+    let refused = store.activate_generation(&desk.name, GenerationId(2)).await;
+    assert!(is_missing(&refused, GenerationId(2)), "there is none");
     let begun = desk.begin("noted").await;
     let refused = store.activate_generation(&desk.name, begun.id).await;
     assert!(matches!(refused, Err(StoreError::GenerationBuilding(id)) if id == begun.id), "{refused:?}");
     assert!(store.drop_generation(&desk.name, begun.id).await.expect("a drop"));
-    assert!(is_missing(store.activate_generation(&desk.name, begun.id).await, begun.id), "it is gone");
+    let refused = store.activate_generation(&desk.name, begun.id).await;
+    assert!(is_missing(&refused, begun.id), "it is gone");
     let nowhere = Desk::existing(&store, "never-made");
     let outcome = store.activate_generation(&nowhere.name, GenerationId(1)).await;
     assert!(matches!(outcome, Err(StoreError::UnknownCollection(_))));
 }
 
-pub(super) async fn the_digest_is_that_of_the_live_generation(store: Shared) {
+pub(super) async fn the_digest_is_that_of_the_live_generation(store: SharedStore) {
     let desk = Desk::new(&store, "the_digest_is_that").await;
     let sample = Sample::with_keys("a", [2, 4]).noted("one");
     let first = stored(desk.put(&sample).await);
@@ -149,7 +150,7 @@ pub(super) async fn the_digest_is_that_of_the_live_generation(store: Shared) {
     assert!(matches!(desk.put_in_all(&sample.noted("two")).await, Registered::Replaced(_)));
 }
 
-pub(super) async fn an_update_under_another_generation_is_known_after_going_back(store: Shared) {
+pub(super) async fn an_update_under_another_generation_is_known_after_going_back(store: SharedStore) {
     let desk = Desk::new(&store, "an_update_is_known").await;
     let sample = Sample::with_keys("a", [1, 2, 3]);
     // A field that no generation reads.
@@ -203,7 +204,7 @@ async fn churn(desk: Desk, caller: u64, stop: Arc<AtomicBool>) {
     }
 }
 
-pub(super) async fn lookups_beside_an_activation_miss_nothing_and_mix_nothing(store: Shared) {
+pub(super) async fn lookups_beside_an_activation_miss_nothing_and_mix_nothing(store: SharedStore) {
     let (desk, odd, even) = families(&store, "lookups_beside_an_activation").await;
     let second = desk.build("noted").await;
     let stop = Arc::new(AtomicBool::new(false));
@@ -240,7 +241,7 @@ pub(super) async fn lookups_beside_an_activation_miss_nothing_and_mix_nothing(st
     }
 }
 
-pub(super) async fn registrations_beside_a_whole_reindex_are_all_filed(store: Shared) {
+pub(super) async fn registrations_beside_a_whole_reindex_are_all_filed(store: SharedStore) {
     let (desk, odd, _) = families(&store, "registrations_beside_a_reindex").await;
     for number in 0..40u64 {
         desk.put(&Sample::with_keys(format!("old{number}"), [4000 + number * 2 + 1, 5000 + number * 2 + 1])).await;
@@ -269,15 +270,18 @@ pub(super) async fn registrations_beside_a_whole_reindex_are_all_filed(store: Sh
     }
 }
 
-pub(super) async fn the_pairs_of_the_generation_before_stay_in_force_until_all_are_found(store: Shared) {
+async fn pair_sources(desk: &Desk) -> Vec<PairSource> {
+    desk.state().await.pair_sources.clone()
+}
+
+pub(super) async fn the_pairs_of_the_generation_before_stay_in_force_until_all_are_found(store: SharedStore) {
     let (desk, ..) = families(&store, "the_pairs_of_the_generation").await;
-    let sources = async || desk.state().await.pair_sources.clone();
     let second = desk.build("noted").await;
     let during = stored(desk.put_in_all(&Sample::with_keys("during", [1, 3, 5])).await);
-    assert!(sources().await.is_empty(), "the live generation has all pairs");
+    assert!(pair_sources(&desk).await.is_empty(), "the live generation has all pairs");
     desk.activate(second).await;
     let after = stored(desk.put_in_all(&Sample::with_keys("after", [1, 3, 7])).await);
-    let found = sources().await;
+    let found = pair_sources(&desk).await;
     let [first, live] = found[..] else { panic!("two generations: {found:?}") };
     assert_eq!((first.generation, first.from, live.generation), (GenerationId(1), Seq(0), second));
     assert!(during.seq < live.from && live.from <= after.seq, "{live:?}");
@@ -291,7 +295,7 @@ pub(super) async fn the_pairs_of_the_generation_before_stay_in_force_until_all_a
     assert!(matches!(refused, Err(StoreError::UnknownGeneration { .. })), "it is not live: {refused:?}");
     for _ in 0..2 {
         store.complete_pairs(&desk.name, second).await.expect("a completion");
-        assert!(sources().await.is_empty());
+        assert!(pair_sources(&desk).await.is_empty());
     }
     let nowhere = Desk::existing(&store, "never-made");
     let refused = store.complete_pairs(&nowhere.name, GenerationId(1)).await;

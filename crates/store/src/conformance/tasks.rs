@@ -6,7 +6,7 @@ use super::{Desk, Sample};
 use crate::tasks::{KEPT_TASKS, TaskPut, TaskState, TaskStatus};
 use crate::{CollectionNumber, Store};
 
-type Shared = Arc<dyn Store>;
+type SharedStore = Arc<dyn Store>;
 
 fn task(desk: &Desk, id: &str) -> TaskState {
     let request = serde_json::json!({"settings": {"radius": 3}});
@@ -18,18 +18,18 @@ fn finished(task: TaskState) -> TaskState {
     TaskState { status: TaskStatus::Succeeded, finished_at: Some("2026-01-02T00:00:00Z".into()), ..task }
 }
 
-async fn put(store: &Shared, task: TaskState) -> TaskState {
+async fn put(store: &SharedStore, task: TaskState) -> TaskState {
     match store.put_task(task).await.expect("an answer") {
         TaskPut::Stored(task) => task,
         other => panic!("nothing was stored: {other:?}"),
     }
 }
 
-async fn get(store: &Shared, id: &str) -> Option<TaskState> {
+async fn get(store: &SharedStore, id: &str) -> Option<TaskState> {
     store.task(id).await.expect("a look at a task")
 }
 
-pub(super) async fn a_task_comes_back_as_it_went_in(store: Shared) {
+pub(super) async fn a_task_comes_back_as_it_went_in(store: SharedStore) {
     let desk = Desk::existing(&store, "tasks_one");
     assert_eq!(get(&store, "a1").await, None);
     let first = put(&store, task(&desk, "a1")).await;
@@ -55,19 +55,23 @@ pub(super) async fn a_task_comes_back_as_it_went_in(store: Shared) {
     assert_eq!(store.tasks().await.expect("a list"), [later, last], "the newest first");
 }
 
-pub(super) async fn who_names_another_version_changes_nothing(store: Shared) {
+pub(super) async fn who_names_another_version_changes_nothing(store: SharedStore) {
     let desk = Desk::existing(&store, "tasks_versions");
-    let changed = |task: TaskState| async { store.put_task(task).await.expect("an answer") == TaskPut::Changed };
-    assert!(changed(TaskState { version: 1, ..task(&desk, "b1") }).await, "nothing is stored");
+    assert!(is_refused(&store, TaskState { version: 1, ..task(&desk, "b1") }).await, "nothing is stored");
     let first = put(&store, task(&desk, "b1")).await;
-    assert!(changed(task(&desk, "b1")).await, "it is there already");
+    assert!(is_refused(&store, task(&desk, "b1")).await, "it is there already");
     let second = put(&store, TaskState { done: 1, ..first.clone() }).await;
-    assert!(changed(TaskState { done: 2, ..first }).await, "someone else was faster");
+    assert!(is_refused(&store, TaskState { done: 2, ..first }).await, "another change was earlier");
     assert_eq!(get(&store, "b1").await, Some(second.clone()));
     put(&store, finished(second)).await;
 }
 
-pub(super) async fn a_collection_has_one_unfinished_task(store: Shared) {
+/// True if the store refuses the change because another version is stored.
+async fn is_refused(store: &SharedStore, task: TaskState) -> bool {
+    store.put_task(task).await.expect("an answer") == TaskPut::Changed
+}
+
+pub(super) async fn a_collection_has_one_unfinished_task(store: SharedStore) {
     let desk = Desk::existing(&store, "tasks_busy");
     let other = Desk::existing(&store, "tasks_busy_2");
     let first = put(&store, task(&desk, "c2")).await;
@@ -87,17 +91,17 @@ pub(super) async fn a_collection_has_one_unfinished_task(store: Shared) {
     put(&store, finished(elsewhere)).await;
 }
 
-pub(super) async fn of_many_holders_one_wins_and_of_many_tasks_one_begins(store: Shared) {
+pub(super) async fn of_many_holders_one_wins_and_of_many_tasks_one_begins(store: SharedStore) {
     let desk = Desk::existing(&store, "tasks_races");
-    let task_of = |round: u32, caller: u32| task(&desk, &format!("d{round}-{caller}"));
     for round in 0..5 {
-        let begun = puts(&store, (0..8).map(|caller| task_of(round, caller)).collect()).await;
+        let tasks = (0..8).map(|caller| task(&desk, &format!("d{round}-{caller}")));
+        let begun = puts(&store, tasks.collect()).await;
         let winner = only_stored(&begun);
         for outcome in begun.iter().filter(|outcome| !matches!(outcome, TaskPut::Stored(_))) {
             assert_eq!(*outcome, TaskPut::Busy(winner.id.clone()));
         }
-        let held = |caller| TaskState { holder: Some(format!("host-{caller}")), ..winner.clone() };
-        let taken = puts(&store, (0..8).map(held).collect()).await;
+        let held = (0..8).map(|caller| TaskState { holder: Some(format!("host-{caller}")), ..winner.clone() });
+        let taken = puts(&store, held.collect()).await;
         let holder = only_stored(&taken);
         assert_eq!(taken.iter().filter(|outcome| **outcome == TaskPut::Changed).count(), 7);
         assert_eq!(get(&store, &winner.id).await, Some(holder.clone()));
@@ -105,11 +109,11 @@ pub(super) async fn of_many_holders_one_wins_and_of_many_tasks_one_begins(store:
     }
 }
 
-async fn unfinished(store: &Shared) -> Vec<TaskState> {
+async fn unfinished(store: &SharedStore) -> Vec<TaskState> {
     store.unfinished_tasks().await.expect("a list")
 }
 
-async fn puts(store: &Shared, tasks: Vec<TaskState>) -> Vec<TaskPut> {
+async fn puts(store: &SharedStore, tasks: Vec<TaskState>) -> Vec<TaskPut> {
     let callers = tasks.into_iter().map(|task| {
         let store = Arc::clone(store);
         tokio::spawn(async move { store.put_task(task).await.expect("an answer") })
@@ -131,7 +135,7 @@ fn only_stored(outcomes: &[TaskPut]) -> TaskState {
     stored[0].clone()
 }
 
-pub(super) async fn tasks_outlive_their_collection(store: Shared) {
+pub(super) async fn tasks_outlive_their_collection(store: SharedStore) {
     let desk = Desk::new(&store, "tasks_outlive").await;
     desk.put(&Sample::with_keys("a", [1, 2])).await;
     let kept = put(&store, finished(task(&desk, "e1"))).await;
@@ -139,7 +143,7 @@ pub(super) async fn tasks_outlive_their_collection(store: Shared) {
     assert_eq!(get(&store, "e1").await, Some(kept));
 }
 
-pub(super) async fn the_oldest_finished_tasks_are_forgotten(store: Shared) {
+pub(super) async fn the_oldest_finished_tasks_are_forgotten(store: SharedStore) {
     let desk = Desk::existing(&store, "tasks_many");
     let open = Desk::existing(&store, "tasks_many_2");
     let waiting = put(&store, task(&open, "f0")).await;

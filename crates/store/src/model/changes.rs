@@ -2,14 +2,14 @@
 
 use async_trait::async_trait;
 
-use super::{Collection, ModelStore};
+use super::{ModelCollection, ModelStore};
 use crate::changes::{ChangePage, Changes, LoggedChange, LoggedKind};
 use crate::decisions::{Judgement, RecordPair};
 use crate::rules::feed;
 use crate::{Result, Seq};
 use doppel_core::collection::CollectionName;
 
-impl Collection {
+impl ModelCollection {
     pub(super) fn log_decision(&mut self, pair: &RecordPair, judgement: Judgement) {
         self.log(pair.a().clone(), LoggedKind::Decided { other: pair.b().clone(), judgement });
     }
@@ -33,7 +33,7 @@ impl Changes for ModelStore {
                 collection.logged.iter().filter(|change| change.number > after).take(limit).cloned().collect();
             let seqs = feed::updated(&logged);
             let updated = collection.records.iter().filter(|record| seqs.contains(&record.seq)).cloned();
-            Ok(feed::page((after, last, limit), records.collect(), logged, updated.collect()))
+            Ok(feed::page(after, last, limit, records.collect(), logged, updated.collect()))
         })
     }
 

@@ -4,14 +4,14 @@ use std::ops::Bound;
 
 use async_trait::async_trait;
 
-use super::{Collection, ModelStore};
+use super::{ModelCollection, ModelStore};
 use crate::Result;
 use crate::decisions::{Decision, Decisions, Judgement, RecordPair, Ruled, Ruling};
 use crate::rules::ruling::{Plan, plan};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 
-impl Collection {
+impl ModelCollection {
     /// A record of the pair that is not there.
     fn missing_of(&self, pair: &RecordPair) -> Option<RecordId> {
         [pair.a(), pair.b()].into_iter().find(|id| self.position(id).is_none()).cloned()

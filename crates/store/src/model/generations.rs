@@ -4,20 +4,20 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::{Collection, Generation, ModelStore};
+use super::{ModelCollection, ModelGeneration, ModelStore};
 use crate::generations::{Filing, GenerationSpec, GenerationState, Generations, Pairs};
 use crate::{CollectionState, GenerationId, Result, Seq};
 use doppel_core::collection::CollectionName;
 use doppel_core::index::Entry;
 
-impl Collection {
+impl ModelCollection {
     /// Returns a number that no generation of the collection has had.
     pub(super) fn next_generation(&self) -> GenerationId {
         self.generations.keys().max().map_or(GenerationId(1), |highest| highest.next())
     }
 
     /// Returns the standby generation `id`.
-    fn standby(&mut self, id: GenerationId) -> Result<&mut Generation> {
+    fn standby(&mut self, id: GenerationId) -> Result<&mut ModelGeneration> {
         self.state.standby(id)?;
         self.generations.get_mut(&id).ok_or_else(|| self.state.lacks(id))
     }
@@ -40,7 +40,7 @@ impl Generations for ModelStore {
         self.with(&spec.collection, |collection| {
             let (begun, state) = collection.state.begin(collection.next_generation(), &spec, collection.next_seq)?;
             let statistics = (!spec.statistics.is_empty()).then(|| spec.statistics.clone());
-            collection.generations.insert(begun.id, Generation { statistics, ..Generation::default() });
+            collection.generations.insert(begun.id, ModelGeneration { statistics, ..ModelGeneration::default() });
             collection.show(Some(state));
             Ok(begun)
         })
@@ -92,7 +92,7 @@ impl Generations for ModelStore {
             let there = collection.show(collection.state.without(generation)?);
             if there {
                 // The generation is emptied and not removed, so that its number is not used again.
-                collection.generations.insert(generation, Generation::default());
+                collection.generations.insert(generation, ModelGeneration::default());
             }
             Ok(there)
         })

@@ -42,20 +42,20 @@ use doppel_core::verdict::Match;
 /// A store in memory, for tests.
 #[derive(Default)]
 pub struct ModelStore {
-    collections: Mutex<BTreeMap<CollectionName, Collection>>,
+    collections: Mutex<BTreeMap<CollectionName, ModelCollection>>,
     /// Number of collections that were ever created.
     created: AtomicU32,
     tasks: Mutex<BTreeMap<String, TaskState>>,
     keys: Mutex<KeyRing>,
 }
 
-struct Collection {
+struct ModelCollection {
     state: Arc<CollectionState>,
     next_seq: Seq,
     /// In seq order.
     records: Vec<StoredRecord>,
     /// All generations that ever existed, including the live one. Dropped generations are empty.
-    generations: BTreeMap<GenerationId, Generation>,
+    generations: BTreeMap<GenerationId, ModelGeneration>,
     decisions: BTreeMap<RecordPair, Vec<Ruling>>,
     /// The logged changes in order.
     logged: Vec<LoggedChange>,
@@ -68,7 +68,7 @@ struct Collection {
 
 /// A generation, with the signed data of each record.
 #[derive(Default)]
-struct Generation {
+struct ModelGeneration {
     signed: BTreeMap<Seq, Arc<Signed>>,
     statistics: Option<Vec<u8>>,
     pairs: BTreeMap<Seq, Vec<Seq>>,
@@ -94,14 +94,14 @@ impl plan::Standing for Standing {
 }
 
 /// The data by which records are looked up.
-struct Wanted<'a> {
+struct LookupData<'a> {
     digest: Option<Digest>,
     ball: Option<Ball>,
     signed: Option<&'a Signed>,
     confirmed: &'a [RecordId],
 }
 
-impl Wanted<'_> {
+impl LookupData<'_> {
     /// Returns the sources that propose the record `id` with the signed data `other`; `None` if nothing proposes it.
     fn proposes(&self, id: &RecordId, other: &Signed) -> Option<Via> {
         let mut via = Via::default();
@@ -125,7 +125,7 @@ impl Wanted<'_> {
     }
 }
 
-impl Collection {
+impl ModelCollection {
     fn position(&self, id: &RecordId) -> Option<usize> {
         self.records.iter().position(|record| record.id == *id)
     }
@@ -148,15 +148,18 @@ impl Collection {
         true
     }
 
+    fn record(&self, id: &RecordId) -> Option<&StoredRecord> {
+        self.position(id).map(|at| &self.records[at])
+    }
+
     /// True if `condition` for removing the record `id` holds.
     fn allows(&self, id: &RecordId, condition: &RemovalCondition) -> bool {
-        let record = |id: &RecordId| self.position(id).map(|at| &self.records[at]);
         let about = self.decisions.iter().filter(|(pair, _)| pair.other(id).is_some());
         let about: Vec<Decision> =
             about.map(|(pair, rulings)| Decision { pair: pair.clone(), rulings: rulings.clone() }).collect();
         condition.allows(&self.state)
-            && record(id).is_some_and(|record| record.version() == condition.version)
-            && condition.kept.as_ref().is_none_or(|kept| kept.holds(record(&kept.id), id, &about))
+            && self.record(id).is_some_and(|record| record.version() == condition.version)
+            && condition.kept.as_ref().is_none_or(|kept| kept.holds(self.record(&kept.id), id, &about))
     }
 
     /// Returns the record `id` with its data in all generations.
@@ -170,7 +173,7 @@ impl Collection {
         Some(Standing { at, filed: filed.collect(), record })
     }
 
-    fn matches(&self, wanted: &Wanted<'_>, except: Option<&RecordId>, judge: &dyn Judge) -> Vec<Match> {
+    fn matches(&self, wanted: &LookupData<'_>, except: Option<&RecordId>, judge: &dyn Judge) -> Vec<Match> {
         let Some(live) = self.generations.get(&self.state.generation) else { return Vec::new() };
         let others = self.records.iter().filter(|record| Some(&record.id) != except);
         let filed = others.filter_map(|record| Some((record, live.signed.get(&record.seq)?)));
@@ -213,7 +216,7 @@ impl Collection {
 
     fn store(&mut self, registration: &Registration, old: Option<usize>, judge: &dyn Judge) -> Registered {
         let Registration { id, signed, others, confirmed, mode, .. } = registration;
-        let wanted = Wanted {
+        let wanted = LookupData {
             digest: Some(signed.digest),
             ball: Ball::of(signed, self.state.settings.simhash()),
             signed: Some(signed),
@@ -256,7 +259,7 @@ impl Collection {
 }
 
 impl ModelStore {
-    fn with<T>(&self, name: &CollectionName, work: impl FnOnce(&mut Collection) -> Result<T>) -> Result<T> {
+    fn with<T>(&self, name: &CollectionName, work: impl FnOnce(&mut ModelCollection) -> Result<T>) -> Result<T> {
         let mut collections = self.collections.lock();
         work(collections.get_mut(name).ok_or_else(|| StoreError::UnknownCollection(name.clone()))?)
     }
@@ -272,11 +275,11 @@ impl Store for ModelStore {
         let name = spec.name.clone();
         let number = CollectionNumber(self.created.fetch_add(1, Ordering::Relaxed) + 1);
         let state = Arc::new(CollectionState::first(number, spec));
-        let collection = Collection {
+        let collection = ModelCollection {
             state: Arc::clone(&state),
             next_seq: Seq(1),
             records: Vec::new(),
-            generations: BTreeMap::from([(GenerationId(1), Generation::default())]),
+            generations: BTreeMap::from([(GenerationId(1), ModelGeneration::default())]),
             decisions: BTreeMap::new(),
             logged: Vec::new(),
             forgotten: Seq(0),
@@ -293,7 +296,7 @@ impl Store for ModelStore {
             let has_records = !collection.records.is_empty();
             let (state, gone) = collection.state.with_settings(spec.clone(), next, has_records)?;
             // The generations are emptied and not removed, so that their numbers are not used again.
-            let emptied = gone.into_iter().chain([state.generation]).map(|id| (id, Generation::default()));
+            let emptied = gone.into_iter().chain([state.generation]).map(|id| (id, ModelGeneration::default()));
             if state.generation == next {
                 collection.generations.extend(emptied);
             }
@@ -323,9 +326,8 @@ impl Store for ModelStore {
         let began = Instant::now();
         let registered = self.with(&name, |collection| collection.register(&registration, judge.as_ref()))?;
         let verified = Span::since(began);
-        let at = |instant| Span { began: instant, ended: instant };
-        let begins = at(verified.began);
-        let ends = at(verified.ended);
+        let begins = Span { began: verified.began, ended: verified.began };
+        let ends = Span { began: verified.ended, ended: verified.ended };
         let stages: &[_] = match registered {
             Registered::Unchanged(_) => &[],
             Registered::Updated(_) => &[(Stage::Wait, begins), (Stage::Commit, ends)],
@@ -349,7 +351,7 @@ impl Store for ModelStore {
             let digest = query.digest;
             let ball = query.ball;
             let signed = query.signed.as_deref();
-            let wanted = Wanted { digest, ball, signed, confirmed: &query.confirmed };
+            let wanted = LookupData { digest, ball, signed, confirmed: &query.confirmed };
             let began = Instant::now();
             judge.took(Stage::Propose, Span { began, ended: began });
             let mut matches = collection.matches(&wanted, query.except.as_ref(), judge.as_ref());

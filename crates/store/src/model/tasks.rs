@@ -26,9 +26,10 @@ impl Tasks for ModelStore {
         if tasks.get(&task.id).map_or(0, |stored| stored.version) != task.version {
             return Ok(TaskPut::Changed);
         }
-        let open = |other: &&TaskState| other.collection == task.collection && !other.status.is_finished();
         if !task.status.is_finished()
-            && let Some(other) = tasks.values().filter(|other| other.id != task.id).find(open)
+            && let Some(other) = tasks
+                .values()
+                .find(|other| other.id != task.id && other.collection == task.collection && !other.status.is_finished())
         {
             return Ok(TaskPut::Busy(other.id.clone()));
         }

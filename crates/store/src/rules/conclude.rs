@@ -41,9 +41,9 @@ mod tests {
     use doppel_core::record::RecordId;
     use doppel_core::verdict::{Facts, VIA_EXACT, VerdictKind};
 
-    struct Rules;
+    struct TestJudge;
 
-    impl Judge for Rules {
+    impl Judge for TestJudge {
         fn judge(&self, _: &Candidate<'_>) -> Option<Match> {
             None
         }
@@ -77,15 +77,15 @@ mod tests {
         ];
         for (matches, kind, original, earlier) in table {
             let matches: Vec<Match> = matches.iter().map(|(seq, exact)| found(*seq, *exact)).collect();
-            let verdict = Rules.conclude(matches.clone(), true);
+            let verdict = TestJudge.conclude(matches.clone(), true);
             assert_eq!((verdict.kind, verdict.truncated), (kind, true));
             let id = original.map(|seq| format!("r{seq}"));
             assert_eq!(verdict.duplicate_of.as_ref().map(|id| id.as_str().to_owned()), id);
             let earlier = earlier.iter().copied().map(Seq).collect();
             let stored = Conclusion::Store { verdict: verdict.clone(), duplicate_of_seq: original.map(Seq), earlier };
-            assert_eq!(conclude(&Rules, Mode::Put, matches.clone(), true), stored);
+            assert_eq!(conclude(&TestJudge, Mode::Put, matches.clone(), true), stored);
             let skipped = if kind == Original { stored } else { Conclusion::Skip(verdict) };
-            assert_eq!(conclude(&Rules, Mode::SkipDuplicate, matches, true), skipped);
+            assert_eq!(conclude(&TestJudge, Mode::SkipDuplicate, matches, true), skipped);
         }
     }
 }

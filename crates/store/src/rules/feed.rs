@@ -35,15 +35,22 @@ pub fn updated(logged: &[LoggedChange]) -> Vec<Seq> {
 /// Makes the page after `after`. The input is the first `limit` records with a higher seq, the first `limit` logged changes with a higher number, and
 /// the records that these changes updated. The store must have read all of them at the same instant, when `last` was the last number. `limit` is at least 1.
 pub fn page(
-    (after, last, limit): (Seq, Seq, usize),
+    after: Seq,
+    last: Seq,
+    limit: usize,
     records: Vec<StoredRecord>,
     logged: Vec<LoggedChange>,
     updated: Vec<StoredRecord>,
 ) -> ChangePage {
     // If a list has `limit` items, the changes after its last item are not known.
-    let known = |is_cut: bool, end: Option<Seq>| if is_cut { end.unwrap_or(last) } else { last };
-    let of_records = known(records.len() >= limit, records.last().map(|record| record.seq));
-    let of_logged = known(logged.len() >= limit, logged.last().map(|change| change.number));
+    let mut of_records = last;
+    if records.len() >= limit {
+        of_records = records.last().map_or(last, |record| record.seq);
+    }
+    let mut of_logged = last;
+    if logged.len() >= limit {
+        of_logged = logged.last().map_or(last, |change| change.number);
+    }
     let mut next = of_records.min(of_logged).max(after);
     let updated: HashMap<Seq, StoredRecord> = updated.into_iter().map(|record| (record.seq, record)).collect();
     let mut stored: HashMap<Seq, ChangeKind> =
@@ -110,7 +117,7 @@ mod tests {
 
     /// Describes each change in one line.
     fn lines(page: &ChangePage) -> Vec<String> {
-        let line = |change: &Change| {
+        let lines = page.changes.iter().map(|change| {
             let kind = match &change.kind {
                 ChangeKind::Created(record) => format!("created at {}", record.seq),
                 ChangeKind::Replaced(record) => format!("replaced at {}", record.seq),
@@ -119,8 +126,8 @@ mod tests {
                 ChangeKind::Decided { other, .. } => format!("decided beside {}", other.as_str()),
             };
             format!("{} {} {kind}", change.number, change.id.as_str())
-        };
-        page.changes.iter().map(line).collect()
+        });
+        lines.collect()
     }
 
     fn history() -> (Vec<StoredRecord>, Vec<LoggedChange>) {
@@ -139,7 +146,7 @@ mod tests {
     fn records_and_logged_changes_form_one_ordered_list() {
         let (records, log) = history();
         assert_eq!(updated(&log), [Seq(1)]);
-        let page = page((Seq(0), Seq(9), 10), records, log, vec![record("a", 1)]);
+        let page = page(Seq(0), Seq(9), 10, records, log, vec![record("a", 1)]);
         let expected = [
             "1 a created at 1",
             "3 c removed",
@@ -149,13 +156,13 @@ mod tests {
             "8 a decided beside c",
         ];
         assert_eq!(lines(&page), expected);
-        assert_eq!((page.next, page.more), (Seq(9), false), "numbers that came to nothing are passed, too");
+        assert_eq!((page.next, page.more), (Seq(9), false), "unused numbers are skipped");
     }
 
     #[test]
     fn pages_of_any_size_give_the_same_list() {
         let (records, log) = history();
-        let whole = lines(&page((Seq(0), Seq(9), 10), records.clone(), log.clone(), vec![record("a", 1)]));
+        let whole = lines(&page(Seq(0), Seq(9), 10, records.clone(), log.clone(), vec![record("a", 1)]));
         for limit in 1..=7 {
             let mut found = Vec::new();
             let mut after = Seq(0);
@@ -163,7 +170,7 @@ mod tests {
             loop {
                 let records = records.iter().filter(|record| record.seq > after).take(limit).cloned().collect();
                 let log = log.iter().filter(|change| change.number > after).take(limit).cloned().collect();
-                let page = page((after, Seq(9), limit), records, log, vec![record("a", 1)]);
+                let page = page(after, Seq(9), limit, records, log, vec![record("a", 1)]);
                 assert!(page.changes.len() <= limit && (page.next > after || !page.more));
                 found.extend(lines(&page));
                 (after, pages) = (page.next, pages + 1);
@@ -179,9 +186,9 @@ mod tests {
     #[test]
     fn changes_of_removed_records_are_left_out() {
         let log = vec![logged("a", 2, LoggedKind::Replaced), logged("b", 3, LoggedKind::Updated { seq: Seq(1) })];
-        let page = page((Seq(0), Seq(5), 2), Vec::new(), log, Vec::new());
+        let page = page(Seq(0), Seq(5), 2, Vec::new(), log, Vec::new());
         assert!(page.changes.is_empty());
-        assert_eq!((page.next, page.more), (Seq(3), true), "the reader goes on all the same");
+        assert_eq!((page.next, page.more), (Seq(3), true), "the reader continues");
     }
 
     #[test]

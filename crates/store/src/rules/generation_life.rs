@@ -388,7 +388,8 @@ mod tests {
                 assert!(matches!(changed, Err(StoreError::KeepConflict { .. })));
             }
             assert!(state.with_settings(spec(&state.settings), GenerationId(5), true).is_ok());
-            let (collection, now) = (state.name.clone(), String::new());
+            let collection = state.name.clone();
+            let now = String::new();
             let begun = GenerationSpec {
                 collection,
                 settings: other,

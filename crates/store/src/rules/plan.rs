@@ -189,9 +189,10 @@ mod tests {
         }
     }
 
-    struct Stands(StoredRecord, Vec<(GenerationId, FiledText)>);
+    #[derive(Clone)]
+    struct StandingTexts(StoredRecord, Vec<(GenerationId, FiledText)>);
 
-    impl Standing for Stands {
+    impl Standing for StandingTexts {
         fn record(&self) -> &StoredRecord {
             &self.0
         }
@@ -211,19 +212,17 @@ mod tests {
     };
 
     /// Makes the existing record, with these texts filed in these generations.
-    fn standing(filed: &[(u32, &str)]) -> Option<Stands> {
-        let digest = |text: &str| signed(text).digest;
-        let by_key = |generation, text| match generation {
-            3 => FiledDigest::Key(digest(text).key()),
-            _ => FiledDigest::Whole(digest(text)),
-        };
-        let filed =
-            filed.iter().map(|(id, text)| (GenerationId(*id), FiledText { seq: SEQ, digest: by_key(*id, text) }));
+    fn standing(filed: &[(u32, &str)]) -> Option<StandingTexts> {
+        let filed = filed.iter().map(|(id, text)| {
+            let digest = signed(text).digest;
+            let digest = if *id == 3 { FiledDigest::Key(digest.key()) } else { FiledDigest::Whole(digest) };
+            (GenerationId(*id), FiledText { seq: SEQ, digest })
+        });
         let record = registration(ROW, ["old"; 3]).record(SEQ, Verdict::blank(), Some(Seq(2)));
-        Some(Stands(record, filed.collect()))
+        Some(StandingTexts(record, filed.collect()))
     }
 
-    fn planned(row: &str, texts: [&str; 3], standing: Option<Stands>) -> Plan<Seq> {
+    fn planned(row: &str, texts: [&str; 3], standing: Option<StandingTexts>) -> Plan<Seq> {
         match plan(&registration(row, texts), NOW, standing).unwrap() {
             Plan::Create => Plan::Create,
             Plan::Unchanged(standing) => Plan::Unchanged(standing.record().seq),
@@ -234,7 +233,7 @@ mod tests {
 
     #[test]
     fn the_plan_depends_on_the_filed_texts_and_then_on_the_content() {
-        type Case = (&'static str, [&'static str; 3], Option<Stands>, Plan<Seq>);
+        type Case = (&'static str, [&'static str; 3], Option<StandingTexts>, Plan<Seq>);
         let same = ["old"; 3];
         let whole = &[(1, "old"), (2, "old"), (3, "old")][..];
         let table: [Case; 10] = [
@@ -288,31 +287,31 @@ mod tests {
 
     #[test]
     fn a_registration_must_have_the_kind_of_content_that_the_collection_keeps() {
-        let hashed = |row: &str| {
-            let hashes = HashKey::new([1; 32]).hashes(&Row::parse(row.as_bytes()).unwrap(), &Document::default());
-            let content = Content::Hashes(Box::new(hashes));
-            Registration { content, ..registration(row, ["old"; 3]) }
-        };
         let bare = Moment { keep: Keep::Signatures, ..NOW };
-        let refused = |registration: &Registration, moment: Moment<'_>| {
-            matches!(plan::<Stands>(registration, moment, None), Err(StoreError::StaleGeneration { .. }))
-        };
         assert!(refused(&registration(ROW, ["old"; 3]), bare) && refused(&hashed(ROW), NOW));
         assert!(!refused(&hashed(ROW), bare));
-        let stands = || {
-            let mut stands = standing(&[(1, "old"), (2, "old"), (3, "old")]).unwrap();
-            stands.0.content = hashed(ROW).content;
-            Some(stands)
-        };
-        assert!(matches!(plan(&hashed(ROW), bare, stands()), Ok(Plan::Unchanged(_))));
-        assert!(matches!(plan(&hashed(OTHER_USER), bare, stands()), Ok(Plan::Update(..))));
+        let mut stands = standing(&[(1, "old"), (2, "old"), (3, "old")]).unwrap();
+        stands.0.content = hashed(ROW).content;
+        assert!(matches!(plan(&hashed(ROW), bare, Some(stands.clone())), Ok(Plan::Unchanged(_))));
+        assert!(matches!(plan(&hashed(OTHER_USER), bare, Some(stands.clone())), Ok(Plan::Update(..))));
         let once = Registration { write_once: true, ..hashed(OTHER_USER) };
-        assert!(matches!(plan(&once, bare, stands()), Err(StoreError::IdTaken(_))));
+        assert!(matches!(plan(&once, bare, Some(stands)), Err(StoreError::IdTaken(_))));
+    }
+
+    /// Makes a registration without text.
+    fn hashed(row: &str) -> Registration {
+        let hashes = HashKey::new([1; 32]).hashes(&Row::parse(row.as_bytes()).unwrap(), &Document::default());
+        let content = Content::Hashes(Box::new(hashes));
+        Registration { content, ..registration(row, ["old"; 3]) }
+    }
+
+    fn refused(registration: &Registration, moment: Moment<'_>) -> bool {
+        matches!(plan::<StandingTexts>(registration, moment, None), Err(StoreError::StaleGeneration { .. }))
     }
 
     #[test]
     fn an_update_changes_the_content_and_keeps_seq_and_verdict() {
-        let Stands(old, _) = standing(&[]).unwrap();
+        let StandingTexts(old, _) = standing(&[]).unwrap();
         let new = registration(OTHER_USER, ["old"; 3]).updated(old.clone());
         assert_eq!(
             (new.content.row().map(|row| &**row), new.stored_at.as_str(), new.digest_generation),
