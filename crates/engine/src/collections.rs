@@ -167,8 +167,8 @@ impl Engine {
         }
     }
 
-    /// The collection, compiled; created with preset `default` where it is not there and [`auto_create`](super::Options)
-    /// says so.
+    /// The collection, compiled; created with preset `default` and fields for the members of `row` where it is not there and
+    /// [`auto_create`](super::Options) says so.
     pub(super) async fn context_or_create(&self, name: &CollectionName, row: &Row) -> Result<Arc<Context>> {
         for _ in 0..=DROP_RETRIES {
             match self.context(name).await {
@@ -181,8 +181,8 @@ impl Engine {
             }
             // A row that the collection would refuse does not create it.
             let row = row.clone();
-            off_thread(move || context::read(&Profile::compile(&Settings::default(), None), &row)).await?;
-            let spec = self.spec(name, Settings::default()).await?;
+            let (settings, _) = off_thread(move || context::read_first(&row)).await?;
+            let spec = self.spec(name, settings).await?;
             match self.store.create_collection(spec).await {
                 Ok(state) => return self.contexts.of(&*self.store, &state).await,
                 // Another request created it first, and may drop it next.

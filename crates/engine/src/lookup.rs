@@ -4,11 +4,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::answers::{Check, Explanation, SimilarList};
-use crate::context::{Context, Subject};
+use crate::context::{Context, Subject, read_first};
 use crate::decisions::Rulings;
 use crate::judge::{FingerprintJudge, RecordJudge};
 use crate::tasks::Window;
-use crate::{Engine, Error, GENERATION_RETRIES, Result, Side, explain, in_turn};
+use crate::{Engine, Error, GENERATION_RETRIES, Result, Side, explain, in_turn, off_thread};
 use doppel_core::collection::{CollectionName, Radius, SimhashChannel};
 use doppel_core::index::Ball;
 use doppel_core::record::{RecordId, Row};
@@ -75,13 +75,20 @@ struct Question {
 }
 
 impl Engine {
-    /// "Is this a duplicate?" The best match, or with `first` the first found, where the search stops. Stores nothing.
+    /// "Is this a duplicate?" The best match, or with `first` the first found, where the search stops. Stores nothing. A collection that a
+    /// record would create has no duplicates.
     ///
     /// # Errors
-    /// [`Error::UnknownCollection`]; [`Error::Invalid`] where the row cannot be read; [`Error::Store`] with `StaleGeneration`
-    /// where generations change too fast.
+    /// [`Error::UnknownCollection`] where [`Options::auto_create`](crate::Options) is off; [`Error::Invalid`] where the row
+    /// cannot be read; [`Error::Store`] with `StaleGeneration` where generations change too fast.
     pub async fn check(&self, collection: &CollectionName, row: Row, first: bool) -> Result<Check> {
-        self.in_live(|| self.check_once(collection, row.clone(), first)).await
+        match self.in_live(|| self.check_once(collection, row.clone(), first)).await {
+            Err(Error::UnknownCollection(_)) if self.options.auto_create => {
+                let (_, document) = off_thread(move || read_first(&row)).await?;
+                Ok(Check { duplicate: false, found: None, statistics: 0, warnings: document.warnings })
+            }
+            answer => answer,
+        }
     }
 
     /// Asks again when another generation went live between signing and looking up.
@@ -102,7 +109,9 @@ impl Engine {
 
     async fn check_once(&self, collection: &CollectionName, row: Row, first: bool) -> Result<Check> {
         let except = row.id().cloned();
-        let Question { query, judge, statistics, warnings, .. } = self.question(collection, row, except).await?;
+        let context = self.context(collection).await?;
+        context.check_members(&row)?;
+        let Question { query, judge, statistics, warnings, .. } = self.question(context, row, except).await?;
         let until = if first { Until::FirstMatch } else { Until::Exhausted };
         let mut matches = self.store.find(query, Arc::new(judge), until).await?.matches;
         sort_best_first(&mut matches);
@@ -140,18 +149,17 @@ impl Engine {
         except: Option<RecordId>,
         wanted: &Wanted,
     ) -> Result<SimilarList> {
-        let question = self.question(collection, row, except).await?;
+        let question = self.question(self.context(collection).await?, row, except).await?;
         let Question { query, judge, fingerprint, statistics, warnings } = question;
         let judge = Arc::new(judge.showing_templates(wanted.templates));
         Ok(SimilarList { statistics, warnings, ..self.list(query, judge, fingerprint, wanted).await? })
     }
 
     /// Reads and signs `row`, and says what the store is asked for it.
-    async fn question(&self, collection: &CollectionName, row: Row, except: Option<RecordId>) -> Result<Question> {
-        let context = self.context(collection).await?;
+    async fn question(&self, context: Arc<Context>, row: Row, except: Option<RecordId>) -> Result<Question> {
         let mut subject = self.subject(&context, row).await?;
         let warnings = std::mem::take(&mut subject.document.warnings);
-        let rulings = self.rulings(collection, except.as_ref()).await?;
+        let rulings = self.rulings(&context.state.name, except.as_ref()).await?;
         let query = query_of(&context, &subject, except, &rulings);
         let (fingerprint, statistics) = (subject.signed.fingerprint(), context.statistics());
         let judge = self.judge(context, subject, rulings).await?;
@@ -229,7 +237,7 @@ impl Engine {
     ) -> Result<()> {
         let Some(identity) = identity else { return Ok(()) };
         let context = self.context(collection).await?;
-        let wanted = context.normalised(identity);
+        let wanted = context.identity(identity);
         let mut theirs = HashSet::new();
         let seqs = matches.iter().map(|found| found.seq).collect();
         self.each_at(collection, seqs, |record| {

@@ -94,7 +94,8 @@ impl Replay {
     /// # Errors
     /// [`Error::Invalid`] with all that is wrong.
     pub fn read(&self, row: &Row) -> Result<Document> {
-        self.matcher.context.read(row)
+        let context = &self.matcher.context;
+        context.check_members(row).and_then(|()| context.read(row))
     }
 
     /// Counts the words of `document`.

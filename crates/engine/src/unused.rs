@@ -11,9 +11,9 @@ const CODE: &str = "unused_member";
 const DETAIL: &str = "no field of the collection's settings names this: it is stored, and never compared; to have it used, name it \
                       in fields (before there are records, PUT the collection; later, POST /v1/admin/reindex)";
 
-/// A warning for each member of `row` but `id` that no field of `settings` names, role `ignore` included. Names only.
+/// A warning for each member of `row` but `id` that has no role under `settings`. Names only.
 pub(super) fn unused_members(settings: &Settings, row: &Row) -> Vec<Violation> {
-    let is_unused = |name: &&str| !settings.fields.iter().any(|field| field.name == *name);
+    let is_unused = |name: &&str| settings.role_of(name).is_none();
     let mut unused = row.names().filter(is_unused);
     let mut found: Vec<_> =
         unused.by_ref().take(MOST).map(|name| Violation::new(child("", name), CODE, DETAIL)).collect();
