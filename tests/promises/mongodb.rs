@@ -216,7 +216,8 @@ async fn of_families_put_to_two_instances_by_64_clients_exactly_one_is_original(
                     let id = format!("f{family}-{member}");
                     let path = format!("/v1/collections/families/records/{id}");
                     let answer = patient_put(server, &path, &row(family, member)).expect("an answer");
-                    assert_eq!(answer.status, 201, "{}", answer.text);
+                    // 200: an earlier attempt was answered 503 because its deadline passed, and was stored.
+                    assert!(matches!(answer.status, 200 | 201), "{}", answer.text);
                     answers.lock().expect("no panic").entry(family).or_default().push((id, answer.json()));
                 }
             });

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 #[test]
 fn a_directory_without_its_manifest_is_opened_and_the_log_says_so() {
-    const SAID: &str = "there was no manifest; it is made anew";
+    const SAID: &str = "there is no manifest; a new one is written";
     let folder = tempfile::tempdir().expect("a temporary folder");
     let data = folder.path().join("data");
     let server = TestServer::start_in(&data);
@@ -49,8 +49,8 @@ fn the_same_records_and_the_same_answers_after_a_restart() {
         assert_eq!(Some(answer), after.get(id), "record {id}");
     }
     let given_up = Instant::now() + Duration::from_secs(120);
-    while !server.log().contains("records are remembered again") {
-        assert!(Instant::now() < given_up, "what was remembered of records is not made again:\n{}", server.log());
+    while !server.log().contains("the sketches of records are made again") {
+        assert!(Instant::now() < given_up, "the sketches of records are not made again:\n{}", server.log());
         std::thread::sleep(Duration::from_millis(50));
     }
     assert_eq!(before, answers(&server, &verdicts), "with sketches of all records");

@@ -130,7 +130,7 @@ impl Ruled {
 pub trait Decisions {
     /// Adds a ruling about a pair of records, in one atomic step with the look at what it rests on: both records must be there, and the
     /// pair must have `seen` rulings where the caller says how many it has seen. A ruling that says what the last one says adds
-    /// nothing. `rules::ruling` is the rule. [`Store::remove`](super::Store::remove) deletes the rulings about a record; replacing a
+    /// nothing. `rules::ruling` is the rule. [`Store::remove`] deletes the rulings about a record; replacing a
     /// record does not.
     ///
     /// # Errors

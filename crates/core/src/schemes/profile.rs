@@ -394,7 +394,7 @@ pub struct WeightedFeature {
     pub weight: f64,
 }
 
-/// The digest of the exact stage: SHA-256 over the content fields; see [`exact`](super::exact).
+/// The digest of the exact stage: SHA-256 over the content fields; see [`exact`](mod@super::exact).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Digest(pub [u8; 32]);
 

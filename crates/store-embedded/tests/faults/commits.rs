@@ -279,7 +279,7 @@ async fn without_space_keys_can_be_revoked_but_not_created_or_updated() {
     assert_eq!(outdated.expect("an answer"), None, "another change was earlier");
     let revoked = put_keys(&store, version, vec![b.clone()]).await;
     let revoked = revoked.expect("the reserve is for revoking").expect("no other change");
-    assert_eq!(revoked.keys, [b.clone()]);
+    assert_eq!(revoked.keys, std::slice::from_ref(&b));
     fail::remove("store::disk_low");
     assert!(put_keys(&store, revoked.version, vec![b, c]).await.is_ok());
 }

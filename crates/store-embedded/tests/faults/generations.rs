@@ -226,15 +226,19 @@ async fn only_the_live_generation_is_in_memory_except_during_an_activation() {
         async move { desk.activate(second).await }
     });
     tokio::task::block_in_place(|| arrived.recv().expect("it reaches the failpoint"));
-    assert!(index_bytes(&desk).await > one * 3 / 2, "both indexes are in memory");
+    let both = index_bytes(&desk).await;
+    assert!(both > one * 3 / 2, "both indexes are in memory");
     assert_eq!(desk.find_live(&member(0)).await.len(), 4, "lookups work");
     fail::remove("generation::before_swap");
     drop(go);
     caller.await.expect("no panic");
-    assert!(index_bytes(&desk).await < one * 3 / 2);
+    // The index of the second generation may be larger than that of the first one.
+    let most = both - one * 3 / 4;
+    let live = index_bytes(&desk).await;
+    assert!(live < most, "{live} of {both}, of which the first generation had {one}");
     drop(desk);
     let desk = Desk::existing(&open(dir.path()), "desk");
-    assert!(index_bytes(&desk).await < one * 3 / 2);
+    assert!(index_bytes(&desk).await < most);
     assert_eq!(desk.state().await.generation, second);
 }
 

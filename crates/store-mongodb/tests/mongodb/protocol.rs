@@ -118,7 +118,7 @@ impl ModelState {
             let original = Self::stored(seen).chain(batch_mates).map(|record: ModelRecord| record.seq).min();
             match original {
                 Some(original) if scene.skips[usize::from(member)] => {
-                    answers.push((member, ModelAnswer::Skipped(original)))
+                    answers.push((member, ModelAnswer::Skipped(original)));
                 }
                 _ => {
                     let record = ModelRecord { member, seq, original };
