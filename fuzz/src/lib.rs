@@ -11,7 +11,7 @@ use doppel_sources::tables::{AsText, Stream, Table, Wanted};
 const MAX: usize = 1 << 16;
 
 fn wanted(format: Format) -> Wanted {
-    Wanted { format, text: AsText { encoding: None, separator: None }, sheet: None, max: MAX }
+    Wanted { format, text: AsText { encoding: None, separator: None }, max: MAX }
 }
 
 fn drain(stream: Stream) {

@@ -24,7 +24,6 @@ mod hostile_files;
 mod import;
 mod import_https;
 mod office_files;
-mod office_registers;
 mod sample;
 mod snapshot;
 

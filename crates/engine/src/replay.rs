@@ -91,8 +91,7 @@ impl Replay {
     /// # Errors
     /// [`Error::Invalid`] with all errors of the row.
     pub fn read(&self, row: &Row) -> Result<Document> {
-        let context = &self.matcher.context;
-        context.check_members(row).and_then(|()| context.read(row))
+        self.matcher.context.read(row)
     }
 
     /// Adds the words of `document` to `statistics`.

@@ -47,7 +47,7 @@ fn file(bytes: &[u8]) -> tempfile::NamedTempFile {
 
 fn open(path: &Path, extension: &str) -> Result<Stream, TableError> {
     let format = Format::of(Path::new(&format!("a.{extension}"))).expect("a format");
-    let wanted = Wanted { format, text: AsText { encoding: None, separator: None }, sheet: None, max: 1 << 20 };
+    let wanted = Wanted { format, text: AsText { encoding: None, separator: None }, max: 1 << 20 };
     Stream::open(path, wanted, &Arc::default())
 }
 

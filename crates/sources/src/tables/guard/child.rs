@@ -23,8 +23,7 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 
-use super::super::sheet::{self, SheetChoice, SheetRequest};
-use super::super::{Limits, TableError, TableRow, Workbook};
+use super::super::{Limits, TableError, TableRow, Workbook, sheet};
 
 /// The command that has the program read one workbook and end. It is no command for people.
 pub const COMMAND: &str = "read-workbook";
@@ -102,16 +101,16 @@ struct Request {
 #[derive(Debug, Serialize, Deserialize)]
 enum Work {
     Kind,
-    Sheets(Option<String>, Limits),
+    First(Limits),
     Rows(String, usize),
-    Each(SheetRequest),
+    Each(Workbook, Limits, usize),
 }
 
 /// A piece of an answer. In front of each stands its length in four bytes, the lowest first.
 #[derive(Debug, Serialize, Deserialize)]
 enum Frame {
     Kind(Workbook),
-    Sheets(SheetChoice),
+    Sheet(String),
     /// A row, and how many bytes of the file have been read.
     Row(TableRow, u64),
     End,
@@ -281,10 +280,9 @@ pub(super) fn kind(path: &Path) -> Result<Workbook, TableError> {
     }
 }
 
-pub(super) fn sheets(path: &Path, wanted: Option<&str>, limits: Limits) -> Result<SheetChoice, TableError> {
-    let work = Work::Sheets(wanted.map(str::to_owned), limits);
-    match Reading::begin(path, work, Budget::of(limits), 0)?.next()? {
-        Frame::Sheets(choice) => Ok(choice),
+pub(super) fn first(path: &Path, limits: Limits) -> Result<String, TableError> {
+    match Reading::begin(path, Work::First(limits), Budget::of(limits), 0)?.next()? {
+        Frame::Sheet(name) => Ok(name),
         _ => Err(unexpected()),
     }
 }
@@ -311,15 +309,15 @@ pub(super) fn rows(
 
 pub(super) fn each(
     path: &Path,
-    wanted: &SheetRequest,
+    (kind, limits, max): (Workbook, Limits, usize),
     count: &Arc<AtomicU64>,
     mut seen: impl FnMut(sheet::Event) -> ControlFlow<()>,
 ) -> Result<(), TableError> {
-    let mut reading = Reading::begin(path, Work::Each(wanted.clone()), Budget::of(wanted.limits), wanted.max)?;
+    let mut reading = Reading::begin(path, Work::Each(kind, limits, max), Budget::of(limits), max)?;
     let mut counted = 0;
     loop {
         let event = match reading.next()? {
-            Frame::Sheets(choice) => sheet::Event::Sheets(choice),
+            Frame::Sheet(name) => sheet::Event::Sheet(name),
             Frame::Row(row, read) => {
                 count.fetch_add(read.saturating_sub(counted), Ordering::Relaxed);
                 counted = counted.max(read);
@@ -356,20 +354,18 @@ fn serve() -> io::Result<()> {
     let path = &request.path;
     let done = match request.work {
         Work::Kind => sheet::kind(path).map(|kind| answer.send(&Frame::Kind(kind))),
-        Work::Sheets(wanted, limits) => {
-            sheet::sheets(path, wanted.as_deref(), limits).map(|choice| answer.send(&Frame::Sheets(choice)))
-        }
+        Work::First(limits) => sheet::first(path, limits).map(|name| answer.send(&Frame::Sheet(name))),
         Work::Rows(name, max) => {
             sheet::rows(path, &name, max, |row| answer.send(&Frame::Row(row, 0))).map(|()| ControlFlow::Continue(()))
         }
-        Work::Each(wanted) => {
+        Work::Each(kind, limits, max) => {
             let count = Arc::new(AtomicU64::new(0));
             let seen = |event| match event {
-                sheet::Event::Sheets(choice) => answer.send(&Frame::Sheets(choice)),
+                sheet::Event::Sheet(name) => answer.send(&Frame::Sheet(name)),
                 sheet::Event::Row(row) => answer.send(&Frame::Row(row, count.load(Ordering::Relaxed))),
                 sheet::Event::End => ControlFlow::Continue(()),
             };
-            sheet::each(path, &wanted, &count, seen).map(|()| ControlFlow::Continue(()))
+            sheet::each(path, (kind, limits, max), &count, seen).map(|()| ControlFlow::Continue(()))
         }
     };
     let _ = match done {
