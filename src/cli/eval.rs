@@ -6,8 +6,6 @@ mod related;
 mod table;
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -264,11 +262,6 @@ pub(super) fn read_settings(file: Option<&Path>, preset: Preset) -> anyhow::Resu
         let errors = body.errors.iter().map(|v| format!("\n  {}: {}", v.pointer, v.detail)).collect::<String>();
         anyhow!("{}: {}{errors}", file.display(), body.detail)
     })
-}
-
-pub(super) fn open(file: &Path) -> anyhow::Result<BufReader<File>> {
-    let opened = File::open(file).with_context(|| format!("cannot open {}", file.display()))?;
-    Ok(BufReader::new(opened))
 }
 
 fn measure_over(set: &Dataset, settings: &Settings, over: Over, outputs: &Outputs) -> anyhow::Result<Report> {

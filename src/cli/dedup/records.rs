@@ -33,8 +33,8 @@ use doppel_store::{Found, Seq};
 
 /// Records signed and judged together.
 const BATCH: u32 = 4096;
-/// So many pairs are written without being asked for, and so many of each record: more come from texts that repeat by the thousand, and
-/// the groups say the same in fewer bytes.
+/// Largest number of pairs that are written unless more are asked for, in all and for each record. More pairs come from texts that occur
+/// thousands of times; the groups contain the same information in fewer bytes.
 const MOST_PAIRS: u64 = 1_000_000;
 const MOST_PAIRS_A_RECORD: u64 = 20;
 /// The note of a pair of exact duplicates.

@@ -6,7 +6,9 @@ use super::Args;
 use crate::cli::output::Outputs;
 use crate::cli::table::{Column, numbers, table, words};
 use doppel_lab::eval::dataset::Dataset;
-use doppel_lab::eval::evidence::fitting::{ModelFigures, PerturbedFigures, leave_one_out, perturbed};
+use doppel_lab::eval::evidence::fitting::{
+    ModelFigures, PerturbedFigures, leave_one_out, leave_one_out_models, perturbed,
+};
 use doppel_lab::eval::evidence::{MeasuredSet, measure};
 use doppel_lab::eval::svg::{Line, chart};
 
@@ -33,8 +35,9 @@ pub(super) fn run(args: &Args, names: &[String], outputs: &Outputs) -> anyhow::R
     let sets = args.sets.iter().map(|folder| Dataset::read_folder(folder)).collect::<anyhow::Result<Vec<_>>>()?;
     let named: Vec<(&str, &Dataset)> = names.iter().map(String::as_str).zip(&sets).collect();
     let measured: Vec<MeasuredSet> = named.iter().map(|(name, set)| measure(name, set)).collect();
-    let figures = leave_one_out(&measured);
-    let perturbed = if args.perturb { perturbed(&named, &measured) } else { Vec::new() };
+    let models = leave_one_out_models(&measured);
+    let figures = leave_one_out(&measured, &models);
+    let perturbed = if args.perturb { perturbed(&named, &models) } else { Vec::new() };
     super::write_svg(args, outputs, || reliability(&figures))?;
     let answer = LeaveOneOut { sets: figures, perturbed };
     let text = match args.format {

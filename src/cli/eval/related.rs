@@ -6,12 +6,12 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use serde::Serialize;
 
-use super::{Args, Format, open};
+use super::{Args, Format};
 use crate::cli::answer;
 use crate::cli::output::Outputs;
 use crate::cli::transfer::{Whole, whole};
 use doppel_core::collection::Settings;
-use doppel_lab::eval::dataset::Dataset;
+use doppel_lab::eval::dataset::{Dataset, open};
 use doppel_lab::eval::decided::{self, Used};
 use doppel_lab::eval::related::{Fitted, Halves, Judgements, Quality, Report, evaluate};
 use doppel_search::related::Weights;

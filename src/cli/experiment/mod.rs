@@ -11,12 +11,12 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Context as _;
 
 use self::servers::Servers;
-use crate::cli::eval::{open, read_settings};
+use crate::cli::eval::read_settings;
 use crate::cli::output::Outputs;
 use crate::cli::{USAGE, progress, usage};
 use crate::shutdown;
 use doppel_core::collection::Preset;
-use doppel_lab::eval::dataset::Dataset;
+use doppel_lab::eval::dataset::{Dataset, open};
 use doppel_lab::eval::experiments::{Error, Progress, Report, Setup, cleaning, t2, t3, t4, tianwang};
 
 /// As after a signal.

@@ -8,8 +8,8 @@ use crate::similarity::{Alignment, Contrast, Overlap};
 /// The largest value of a feature.
 pub const MAX_VALUE: f64 = 4.0;
 
-/// Weight at which the features of shared weight and of the longest run are one half, in shingles that are rare in the collection. Two short enquiries
-/// share about as much; beyond it more shared text says little.
+/// Weight at which the features of shared weight and of the longest run are one half, in shingles that are rare in the collection. Two
+/// short enquiries share about as much; beyond it more shared text says little.
 const HALF_SHARED_WEIGHT: f64 = 8.0;
 
 /// Plain Jaccard similarity from which texts are nearly the same. What differs between them is then what tells two matters of one form

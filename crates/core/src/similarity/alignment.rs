@@ -32,7 +32,7 @@ pub struct Alignment {
     pub numbers: u8,
     /// Places with other words, each by the weight of its words: rare words name an object, common words are a turn of phrase. At most 4.
     pub words: f64,
-    /// Those of these places where the words are a name, or part of one, that only one of the texts has; at most 4.
+    /// Number of these places where the words are a name, or a part of a name, that only one of the texts has; at most 4.
     pub names: u8,
     /// Share of the changed tokens that stand in these places, 0 to 1. On a form it is near 1; a letter that was written again has
     /// other changes too.

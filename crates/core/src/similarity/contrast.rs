@@ -53,18 +53,6 @@ pub(super) const NUMBERS: [ObjectKind; 9] = [
     ObjectKind::VillageGroup,
 ];
 
-/// Kinds whose number identifies one thing in the country or the city.
-const IDENTIFIERS: [ObjectKind; 2] = [ObjectKind::Plate, ObjectKind::Line];
-/// Kinds of number that are levels of an address.
-const ADDRESS_NUMBERS: [ObjectKind; 6] = [
-    ObjectKind::HouseNumber,
-    ObjectKind::Building,
-    ObjectKind::Unit,
-    ObjectKind::Room,
-    ObjectKind::Phase,
-    ObjectKind::VillageGroup,
-];
-
 /// Where one of these stands, another of them makes the name of something else.
 const OPPOSITES: [&str; 9] =
     ["东西南北中", "上中下", "前中后", "左右", "内外", "大中小", "新老旧", "经纬", "甲乙丙丁戊己庚辛"];
@@ -306,27 +294,29 @@ impl NumberComparison {
 
 /// The contrast of two sides and of the numbers of both texts, which `numbers` compares for a kind. The differences are not named.
 pub(super) fn weigh_up(a: Side, b: Side, numbers: impl Fn(ObjectKind) -> NumberComparison) -> Contrast {
-    use NumberComparison::{Agree, Differ, Missing, Substituted};
+    use NumberComparison::{Agree, Differ, Substituted};
     let mut found = Contrast {
         names_agree: a.shared.max(b.shared).min(MOST_NAMES),
         names_differ: a.only.min(b.only).min(MOST_NAMES),
         other_names: a.only_count.min(b.only_count).min(MOST_OTHER_NAMES),
         districts_differ: a.other_district && b.other_district,
-        references_agree: matches!(numbers(ObjectKind::Number), Agree | Substituted),
         ..Contrast::default()
     };
-    for kind in IDENTIFIERS {
+    for kind in NUMBERS {
         let compared = numbers(kind);
-        found.identifiers_agree |= matches!(compared, Agree | Substituted);
-        found.identifiers_differ |= compared == Differ;
-        found.numbers_substituted += u8::from(compared == Substituted);
-    }
-    for kind in ADDRESS_NUMBERS {
-        match numbers(kind) {
-            Substituted => found.numbers_substituted += 1,
-            Differ => found.numbers_differ += 1,
-            Agree | Missing => {}
+        let agrees = matches!(compared, Agree | Substituted);
+        match kind {
+            ObjectKind::Number => {
+                found.references_agree = agrees;
+                continue;
+            }
+            ObjectKind::Plate | ObjectKind::Line => {
+                found.identifiers_agree |= agrees;
+                found.identifiers_differ |= compared == Differ;
+            }
+            _ => found.numbers_differ += u8::from(compared == Differ),
         }
+        found.numbers_substituted += u8::from(compared == Substituted);
     }
     for count in [&mut found.numbers_substituted, &mut found.numbers_differ] {
         *count = (*count).min(MOST_NUMBERS);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use doppel_lab::eval::dataset::Dataset;
-use doppel_lab::eval::evidence::fitting::{evaluate_model, fit_model, leave_one_out, table};
+use doppel_lab::eval::evidence::fitting::{evaluate_model, fit_model, leave_one_out, leave_one_out_models, table};
 use doppel_lab::eval::evidence::{MeasuredSet, measure};
 
 #[derive(Parser)]
@@ -49,7 +49,7 @@ fn fit_evidence(folders: &[PathBuf], out: Option<&Path>, date: &str, pairs: Opti
         write_pairs(&sets, file).with_context(|| format!("cannot write {}", file.display()))?;
     }
     let model = fit_model(sets.iter());
-    let left_out = table(&leave_one_out(&sets));
+    let left_out = table(&leave_one_out(&sets, &leave_one_out_models(&sets)));
     let fitted = table(&sets.iter().map(|set| evaluate_model(set, &model)).collect::<Vec<_>>());
     let mut stdout = std::io::stdout().lock();
     writeln!(

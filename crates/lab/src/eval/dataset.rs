@@ -216,7 +216,11 @@ impl Dataset {
     }
 }
 
-fn open(file: &Path) -> anyhow::Result<BufReader<File>> {
+/// Opens a file for reading.
+///
+/// # Errors
+/// A file that cannot be opened, by its name.
+pub fn open(file: &Path) -> anyhow::Result<BufReader<File>> {
     let opened = File::open(file).with_context(|| format!("cannot open {}", file.display()))?;
     Ok(BufReader::new(opened))
 }

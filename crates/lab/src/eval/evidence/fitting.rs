@@ -241,28 +241,29 @@ fn components(pairs: &[Pair]) -> Vec<HashSet<u32>> {
     components.into_values().collect()
 }
 
-/// The figures of each set by a model that is fitted to the other sets.
-pub fn leave_one_out(sets: &[MeasuredSet]) -> Vec<ModelFigures> {
-    sets.iter().enumerate().map(|(at, set)| evaluate_model(set, &fit_model(others(sets, at)))).collect()
+/// For each set, a model that is fitted to the other sets.
+pub fn leave_one_out_models(sets: &[MeasuredSet]) -> Vec<EvidenceModel> {
+    let others = |left: usize| sets.iter().enumerate().filter(move |(at, _)| *at != left).map(|(_, set)| set);
+    (0..sets.len()).map(|left| fit_model(others(left))).collect()
 }
 
-/// The figures of each set after a change of every record, by the models of [`leave_one_out`].
+/// The figures of each set by its model of [`leave_one_out_models`].
+pub fn leave_one_out(sets: &[MeasuredSet], models: &[EvidenceModel]) -> Vec<ModelFigures> {
+    sets.iter().zip(models).map(|(set, model)| evaluate_model(set, model)).collect()
+}
+
+/// The figures of each set after a change of every record, by its model of [`leave_one_out_models`].
 ///
 /// A harmless change should leave the figures as they are.
-pub fn perturbed(sets: &[(&str, &Dataset)], measured: &[MeasuredSet]) -> Vec<PerturbedFigures> {
+pub fn perturbed(sets: &[(&str, &Dataset)], models: &[EvidenceModel]) -> Vec<PerturbedFigures> {
     let mut all = Vec::new();
-    for (left, (name, set)) in sets.iter().enumerate() {
-        let model = fit_model(others(measured, left));
+    for ((name, set), model) in sets.iter().zip(models) {
         for change in Harmless::ALL {
             let changed = measure_real(name, &change.change_set(set));
-            all.push(PerturbedFigures { change: change.name(), figures: evaluate_model(&changed, &model) });
+            all.push(PerturbedFigures { change: change.name(), figures: evaluate_model(&changed, model) });
         }
     }
     all
-}
-
-fn others(sets: &[MeasuredSet], left: usize) -> impl Iterator<Item = &MeasuredSet> + Clone {
-    sets.iter().enumerate().filter(move |(at, _)| *at != left).map(|(_, set)| set)
 }
 
 /// A table of figures for people.
