@@ -11,7 +11,7 @@ use doppel_sources::tables::{AsText, Stream, Table, Wanted};
 const MAX: usize = 1 << 16;
 
 fn wanted(format: Format) -> Wanted {
-    Wanted { format, text: AsText { encoding: None, separator: None }, max: MAX }
+    Wanted { format, text: AsText { encoding: None, separator: None }, sheet: None, max: MAX }
 }
 
 fn drain(stream: Stream) {
@@ -39,7 +39,7 @@ pub fn workbook(extension: &str, bytes: &[u8]) {
 
 /// Reads text to its end.
 pub fn csv(bytes: &[u8]) {
-    if let Ok(stream) = Stream::of_text(Cursor::new(bytes.to_vec()), wanted(Format::Csv)) {
+    if let Ok(stream) = Stream::of_text(Cursor::new(bytes.to_vec()), &wanted(Format::Csv)) {
         drain(stream);
     }
 }

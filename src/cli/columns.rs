@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use serde::Serialize;
 
 use doppel_core::collection::{Field, Role};
+use doppel_core::columns::shown_role;
 
 /// Most names remembered: twice what one row may have. Rows that go on inventing names have no columns.
 const MOST: usize = 1024;
@@ -40,8 +41,9 @@ impl Columns {
     pub(super) fn uses(&self, fields: &[Field]) -> Uses {
         let mut uses = Uses::default();
         for name in &self.names {
-            match fields.iter().find(|field| field.name == *name) {
-                Some(field) => uses.used.push(Use { name: name.clone(), role: field.role }),
+            let field = fields.iter().find(|field| field.name == *name);
+            match field.map(|field| field.role).or_else(|| shown_role(name)) {
+                Some(role) => uses.used.push(Use { name: name.clone(), role }),
                 None => uses.unused.push(name.clone()),
             }
         }
@@ -76,7 +78,7 @@ impl Uses {
     /// Returns the warning, with its remedy, that some of these `names` are not used.
     pub(super) fn warning(&self, names: &[String]) -> Option<String> {
         let unused: Vec<&str> = self.unused.iter().filter(|name| names.contains(name)).map(String::as_str).collect();
-        let roles = "text, whole, identity, time, url, or ignore";
+        let roles = "text, whole, identity, time, url, category, status, unit, reply, or ignore";
         (!unused.is_empty()).then(|| {
             format!(
                 "columns not used: {}; stored as they came and never compared, since no field of the settings names them; to \

@@ -17,8 +17,7 @@ use super::usage;
 use crate::console::words::Words;
 use crate::findings::output::{self, Added, Form, MOST_ROWS, MOST_UNITS};
 use crate::findings::{Earlier, Refusal, added, headings};
-use doppel_sources::Unreadable;
-use doppel_sources::tables::{Cell, TableRow};
+use doppel_sources::tables::Cell;
 
 /// The name of the sheet in a new workbook.
 const SHEET: &str = "Sheet1";
@@ -84,7 +83,13 @@ impl Spool {
         let content = match (&line.content, refused) {
             (Ok(json), None) => Ok(json.as_ref().to_owned()),
             (Ok(_), Some(code)) => Err(self.sentence(&Refusal::Invalid(code.to_owned()))),
-            (Err(why), _) => Err(self.sentence(&refusal(why, &line.came))),
+            (Err(why), _) => {
+                let fault = match &line.came {
+                    Came::Row(row) => row.fault.as_ref(),
+                    _ => None,
+                };
+                Err(self.sentence(&Refusal::of_unreadable(why, fault)))
+            }
         };
         let entry = Entry { file: line.file, line: line.number, number, content, cells };
         self.log.push(&[&entry.encode()]).context("cannot keep a row on disk")
@@ -166,15 +171,6 @@ fn fit(form: &Form, rows: u64) -> anyhow::Result<()> {
         return Err(usage(format!("{rows} rows are more than a sheet has ({MOST_ROWS}); name a .csv file in --out")));
     }
     Ok(())
-}
-
-/// Makes the reason for the result table why a line is no record.
-fn refusal(why: &Unreadable, came: &Came) -> Refusal {
-    match came {
-        Came::Row(TableRow { fault: Some(fault), .. }) => Refusal::Row(fault.clone()),
-        _ if why.code == "empty_row" => Refusal::Empty,
-        _ => Refusal::Invalid(why.code.to_owned()),
-    }
 }
 
 /// The columns of all files.

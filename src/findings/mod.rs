@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 use doppel_core::record::RecordId;
 use doppel_core::verdict::{Match, Relation, VerdictKind};
 use doppel_core::violation::Violation;
+use doppel_sources::Unreadable;
 use doppel_sources::tables::RowFault;
 
 use crate::console::view::numbers::percent;
@@ -36,6 +37,15 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// The reason why a row of a table, with this fault if it has one, is no record.
+    pub fn of_unreadable(why: &Unreadable, fault: Option<&RowFault>) -> Self {
+        match fault {
+            Some(fault) => Self::Row(fault.clone()),
+            None if why.code == "empty_row" => Self::Empty,
+            None => Self::Invalid(why.code.to_owned()),
+        }
+    }
+
     /// The first thing that is wrong.
     pub fn of(violations: &[Violation]) -> Self {
         Self::Invalid(violations.first().map_or_else(String::new, |violation| violation.code.to_string()))

@@ -223,7 +223,6 @@ fn what_cannot_be_done_writes_nothing_and_says_why() {
     let cut = put(dir, "cut.xlsx", &book[..book.len() / 2]);
     let url = server.url();
     let table = [
-        (vec!["--to", url, "--collection", "nothing", "--out", &out, &file], 1, "nothing"),
         (vec!["--to", url, "--collection", "letters", "--out", "out.doc", &file], 2, ".csv or .xlsx"),
         (vec!["--to", url, "--collection", "letters", "--out", &file, &file], 2, "in use"),
         (vec!["--to", url, "--collection", "letters", "--out", &out, &cut], 2, "damaged or cut off"),

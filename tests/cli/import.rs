@@ -221,11 +221,11 @@ fn who_may_not_read_the_settings_hears_of_unused_columns_from_the_service() {
     let dir = tempfile::tempdir().unwrap();
     let (key, config) = new_key(dir.path(), "write");
     let server = TestServer::start_with(dir.path().join("data"), &["--config", &config], &[]);
-    let file = write(dir.path(), "calls.csv", "id,标题,来电人\n1,柳河路路灯长期不亮,甲\n2,青松苑电梯频繁故障,乙\n");
+    let file = write(dir.path(), "calls.csv", "id,内容,坐席\n1,柳河路路灯长期不亮,甲\n2,青松苑电梯频繁故障,乙\n");
     let said = ended(&import_with(&["--to", server.url(), &file], b"", &[("DOPPEL_KEY", &key)]), 0);
     assert!(said.contains("2 new") && !said.contains("columns not used"), "{said}");
     assert!(said.contains("may not read the settings"), "{said}");
-    assert!(said.contains(&format!("{file}:2: warning: unused_member at /来电人: no field")), "{said}");
+    assert!(said.contains(&format!("{file}:2: warning: unused_member at /坐席: no field")), "{said}");
 }
 
 #[test]

@@ -24,6 +24,7 @@ mod hostile_files;
 mod import;
 mod import_https;
 mod office_files;
+mod office_registers;
 mod sample;
 mod snapshot;
 

@@ -119,7 +119,7 @@ fn a_group_shows_its_members_its_people_and_the_links_that_hold_it() {
 fn a_group_of_many_is_shown_in_pages_and_not_called_one_matter_at_once() {
     let desk = Desk::with("many", &json!({}));
     for number in 0..120 {
-        desk.register(&format!("r{number:03}"), &json!({"content": LAMPS, "user": number.to_string()}));
+        desk.register(&format!("r{number:03}"), &json!({"content": LAMPS, "user": format!("甲{number}")}));
     }
     let mut clerk = Browser::new(&desk.server);
     let page = clerk.open("/console/many/groups/r007");

@@ -11,7 +11,7 @@ use rust_xlsxwriter::Workbook;
 use serde_json::json;
 
 use crate::browser::{Browser, Keyed, LAMPS};
-use crate::files::{FILES, action, begin, ended, give, send};
+use crate::files::{action, begin, ended, give, send};
 use crate::support::Desk;
 
 /// A line of a file of the kernel about a process.
@@ -29,9 +29,10 @@ fn children(parent: u32) -> Vec<u32> {
 
 #[test]
 fn hostile_workbooks_are_refused_and_the_service_lives() {
-    let desk = Desk::with("letters", &json!({}));
+    let desk = Desk::with("hostile-files", &json!({}));
+    let page = "/console/hostile-files/files";
     let mut clerk = Browser::new(&desk.server);
-    let action = action(&clerk.open(FILES));
+    let action = action(&clerk.open(page));
     let texts = usize::try_from(Limits::DESK.held / HELD_PER_TEXT).expect("a number") + 1;
     let many = ("too many empty texts", "xlsx", samples::empty_texts(texts));
     let hostile = samples::hostile().into_iter().map(|file| (file.name, file.extension, file.bytes));
@@ -39,7 +40,7 @@ fn hostile_workbooks_are_refused_and_the_service_lives() {
         let (status, head, body) = send(&desk.server, &clerk, &action, &format!("a.{extension}"), &bytes);
         assert_eq!(status, 422, "{name}: {head}\n{}", String::from_utf8_lossy(&body));
     }
-    assert_eq!(clerk.open(FILES).status, 200, "it still answers");
+    assert_eq!(clerk.open(page).status, 200, "it still answers");
     let peak = line(desk.server.pid(), "status", "VmHWM:").expect("Linux");
     let peak: u64 = peak.trim_end_matches(" kB").parse().expect("a number");
     assert!(peak < 1 << 20, "the service took {peak} kB");

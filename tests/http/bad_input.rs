@@ -170,13 +170,6 @@ fn ids_and_names_that_are_none() {
             (404, "unknown_collection", "/path/collection"),
         ),
         case(
-            "check in an unknown collection",
-            "POST",
-            "/v1/collections/none/check",
-            row,
-            (404, "unknown_collection", "/path/collection"),
-        ),
-        case(
             "similar in an unknown collection",
             "POST",
             "/v1/collections/none/similar",

@@ -140,12 +140,12 @@ fn a_deleted_collection_is_gone_and_its_name_is_free() {
         ("DELETE", "/records/a", Value::Null),
         ("GET", "/records/a/similar", Value::Null),
         ("GET", "/similar?fingerprint=0000000000000000", Value::Null),
-        ("POST", "/check", row(LAMPS)),
         ("POST", "/similar", row(LAMPS)),
         ("POST", "/explain", json!({"a": {"id": "a"}, "b": {"id": "a"}})),
     ] {
         expect_problem(&desk.send(method, path, &body), 404, "unknown_collection");
     }
+    assert_eq!(desk.ask("POST", "/check", &row(LAMPS))["duplicate"], false);
     assert_eq!(desk.register("b", &row(LAMPS))["verdict"], "original", "created anew, empty");
     let anew = desk.ask("GET", "", &Value::Null);
     assert_eq!((&anew["records"], &anew["settings"]["min_features"]), (&json!(1), &json!(4)));

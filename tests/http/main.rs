@@ -17,6 +17,7 @@ mod keys_reach;
 mod lifecycle;
 mod limits;
 mod lookup;
+mod members;
 mod openapi;
 mod protection;
 mod records;

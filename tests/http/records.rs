@@ -276,8 +276,8 @@ fn a_match_says_who_and_when() {
         assert_eq!(check["match"]["relation"], relation, "{user}");
     }
     let elsewhere = Desk::with("relation-utc", &json!({"time_zone": "America/New_York"}));
-    elsewhere.register("a", &from(json!(7), json!("2024-07-05 08:01:00")));
-    let found = elsewhere.register("b", &from(json!("7"), Value::Null));
+    elsewhere.register("a", &from(json!(17), json!("2024-07-05 08:01:00")));
+    let found = elsewhere.register("b", &from(json!("17"), Value::Null));
     assert_eq!(
         (&found["similar"][0]["time"], &found["similar"][0]["relation"]),
         (&json!("2024-07-05T12:01:00Z"), &json!("repeat"))
@@ -290,12 +290,12 @@ fn the_first_record_of_a_collection_is_answered_with_the_members_that_nothing_us
         let warnings = answer["warnings"].as_array().map_or(&[][..], Vec::as_slice).iter();
         warnings.map(|warning| (warning["pointer"].clone(), warning["code"].clone())).collect()
     };
-    let call = |n: u64| json!({"title": text(n), "来电人": "secret", "来电时间": "2026-03-02"});
+    let call = |n: u64| json!({"content": text(n), "来电人": "李娟", "坐席": "secret", "坐席工号": "12"});
     let told = |name: &str| (json!(name), json!("unused_member"));
     // Created by its first record; what asks or comes later is not told again.
     let desk = Desk::new("unused-members");
     let first = desk.register("a", &call(1));
-    assert_eq!(unused(&first), [told("/来电人"), told("/来电时间")]);
+    assert_eq!(unused(&first), [told("/坐席"), told("/坐席工号")]);
     assert!(!first["warnings"].to_string().contains("secret"), "{first}");
     assert_eq!(unused(&desk.put_again("a", &call(1), "unchanged")), []);
     assert_eq!(unused(&desk.register("b", &call(2))), []);

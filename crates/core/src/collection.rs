@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::columns::{self, ColumnKind};
 use crate::violation::Violation;
 
 pub use channels::*;
@@ -26,6 +27,9 @@ pub const MAX_CHANNELS: usize = 8;
 pub const MAX_LEXICON_ENTRIES: usize = 100_000;
 /// Longest lexicon entry in characters; longer "words" are sentences.
 pub const MAX_LEXICON_CHARS: usize = 64;
+
+/// Most values of identity fields that name nobody.
+pub const MAX_PLACEHOLDERS: usize = 1000;
 
 /// The name of a collection: `[a-z0-9][a-z0-9_-]{0,63}`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -83,6 +87,9 @@ impl<'de> Deserialize<'de> for CollectionName {
 ///   value that cannot be read (two digits of the year, the day first, seconds since 1970) stays in the row, gives no time,
 ///   and is answered with the warning `unreadable_time`.
 /// * `url`: a web address.
+/// * `category`, `status`, `unit`, `reply`: the category of the matter, how far it is handled, who handles it, what was answered. They are
+///   shown beside the record and never compared. A member whose name says one of these (办理状态, 承办单位, 答复内容 and the like) has the
+///   role without being named.
 /// * `ignore`: stored, otherwise ignored; the same as not being named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -98,8 +105,26 @@ pub enum Role {
     Time,
     /// A web address.
     Url,
+    /// The category of the matter, as the office has it: shown, never compared.
+    Category,
+    /// How far the matter is handled: shown, never compared.
+    Status,
+    /// The unit that handles the matter: shown, never compared.
+    Unit,
+    /// What the petitioner was answered: shown, never compared.
+    Reply,
     /// Stored, otherwise ignored; the same as not being named.
     Ignore,
+}
+
+impl Role {
+    /// The roles of what is shown beside a record, in the order in which it is shown.
+    pub const SHOWN: [Self; 4] = [Self::Category, Self::Status, Self::Unit, Self::Reply];
+
+    /// True if values of this role are in no comparison, and change no signature.
+    pub fn is_only_shown(self) -> bool {
+        self == Self::Ignore || Self::SHOWN.contains(&self)
+    }
 }
 
 /// A named field and its role.
@@ -320,6 +345,8 @@ pub struct Settings {
     pub min_features: u16,
     /// Groups of names of one web site; in addresses each counts as the first of its group.
     pub host_aliases: Vec<Vec<String>>,
+    /// Values of `identity` fields that name nobody, besides the built-in ones (匿名, 无, ***, 不愿透露, 某先生 and the like).
+    pub placeholders: Vec<String>,
     /// Zone of times without an offset (IANA name).
     pub time_zone: String,
     /// How long records are kept; for ever unless given. Belongs to the collection, not to a generation of its index: activating
@@ -358,15 +385,19 @@ const ALIASES: &[(Role, &[&str])] = &[
     (Role::Identity, &["user", "petitioner", "姓名", "留言用户", "信访人"]),
     (Role::Time, &["time", "date", "时间", "留言时间", "登记时间"]),
 ];
-/// Of [`ALIASES`], those that are titles: one whole feature each in the `paper` preset.
-const TITLES: &[&str] = &["title", "subject", "标题", "主题", "留言主题"];
+
+/// True if a field of this name is a title.
+fn is_title_name(name: &str) -> bool {
+    columns::kind_of(name) == Some(ColumnKind::Title)
+}
 
 impl Settings {
     /// The settings of `preset`, with the built-in field names.
     pub fn preset(preset: Preset) -> Self {
         let paper = preset == Preset::Paper;
         let named = ALIASES.iter().flat_map(|(role, names)| names.iter().map(|name| (*role, *name)));
-        let fields = named.map(|(role, name)| match TITLES.contains(&name) && paper {
+        let fields = named.map(|(role, name)| match paper && is_title_name(name) {
+            // A title is one whole feature.
             true => Field { weight: Some(2), ..Field::new(name, Role::Whole) },
             false if paper && role != Role::Text => Field { weight: Some(2), ..Field::new(name, role) },
             false => Field::new(name, role),
@@ -397,9 +428,19 @@ impl Settings {
             verify: (preset == Preset::Default).then(Verify::default),
             min_features: 4,
             host_aliases: Vec::new(),
+            placeholders: Vec::new(),
             time_zone: "Asia/Shanghai".into(),
             retention: None,
             keep: if preset == Preset::Signatures { Keep::Signatures } else { Keep::All },
+        }
+    }
+
+    /// The role of a member of a row: that of the field with its name, else, for what is only shown, the one that the name says.
+    pub fn role_of(&self, member: &str) -> Option<Role> {
+        let field = self.fields.iter().find(|field| field.name == member);
+        match field {
+            Some(field) => Some(field.role),
+            None => columns::shown_role(member),
         }
     }
 
@@ -407,8 +448,7 @@ impl Settings {
     /// name, the first of several `text` fields.
     pub fn titles(&self) -> Vec<bool> {
         let is_content = |field: &Field| matches!(field.role, Role::Text | Role::Whole);
-        let named: Vec<_> =
-            self.fields.iter().map(|field| is_content(field) && TITLES.contains(&field.name.as_str())).collect();
+        let named: Vec<_> = self.fields.iter().map(|field| is_content(field) && is_title_name(&field.name)).collect();
         let mut texts = (0..).zip(&self.fields).filter(|(_, field)| field.role == Role::Text).map(|(at, _)| at);
         match (texts.next(), texts.next()) {
             (Some(first), Some(_)) if !named.contains(&true) => (0..self.fields.len()).map(|at| at == first).collect(),
@@ -419,7 +459,18 @@ impl Settings {
     /// All that is wrong with these settings; empty when they can be used.
     pub fn validate(&self) -> Vec<Violation> {
         // Destructured so that a new setting does not compile until someone says what is valid.
-        let Self { fields, text, channels, verify, min_features: _, host_aliases, time_zone, retention, keep } = self;
+        let Self {
+            fields,
+            text,
+            channels,
+            verify,
+            min_features: _,
+            host_aliases,
+            placeholders,
+            time_zone,
+            retention,
+            keep,
+        } = self;
         let mut found = Vec::new();
         validate_fields(fields, &mut found);
         validate_text(text, &mut found);
@@ -430,6 +481,7 @@ impl Settings {
             share("/verify/unsure", *unsure, &mut found);
         }
         validate_hosts(host_aliases, &mut found);
+        validate_placeholders(placeholders, &mut found);
         if let Some(Retention { days }) = retention {
             within("/retention/days", *days, 1, MAX_RETENTION_DAYS, &mut found);
         }
@@ -447,11 +499,23 @@ impl Settings {
     }
 
     /// The part of the settings that changes a signature, in a canonical form. Two settings with equal sources (and equal
-    /// dictionaries) give every record the same signatures. `verify`, `time_zone`, `retention` and `keep` are left out on
-    /// purpose.
+    /// dictionaries) give every record the same signatures. `verify`, `placeholders`, `time_zone`, `retention` and `keep` are left out on
+    /// purpose, and so are fields that are only shown, if they stand behind all others.
     pub fn profile_source(&self) -> serde_json::Value {
-        let Self { fields, text, channels, verify: _, min_features, host_aliases, time_zone: _, retention: _, keep: _ } =
-            self;
+        let Self {
+            fields,
+            text,
+            channels,
+            verify: _,
+            min_features,
+            host_aliases,
+            placeholders: _,
+            time_zone: _,
+            retention: _,
+            keep: _,
+        } = self;
+        let is_shown = |field: &Field| Role::SHOWN.contains(&field.role);
+        let fields = &fields[..fields.iter().rposition(|field| !is_shown(field)).map_or(0, |last| last + 1)];
         let mut source =
             serde_json::json!({ "fields": fields, "text": text, "channels": channels, "min_features": min_features });
         // Left out while there is none, as before there could be any.
@@ -559,6 +623,19 @@ fn validate_channels(channels: &[Channel], fields: &[Field], found: &mut Vec<Vio
     }
     for (index, channel) in channels.iter().enumerate() {
         ranges::validate(channel, &format!("/channels/{index}"), fields, found);
+    }
+}
+
+fn validate_placeholders(placeholders: &[String], found: &mut Vec<Violation>) {
+    if placeholders.len() > MAX_PLACEHOLDERS {
+        let detail = format!("at most {MAX_PLACEHOLDERS} values");
+        found.push(Violation::new("/placeholders", "too_many_words", detail));
+    }
+    for (index, text) in placeholders.iter().enumerate() {
+        if text.trim().is_empty() || text.chars().count() > MAX_LEXICON_CHARS || text.contains('\0') {
+            let detail = format!("a value has 1 to {MAX_LEXICON_CHARS} characters");
+            found.push(Violation::new(format!("/placeholders/{index}"), "invalid_word", detail));
+        }
     }
 }
 

@@ -8,12 +8,14 @@
 //! * [`schemes`]: signatures of a text.
 //! * [`facts`]: the typed things that a text names, and how those of two texts compare.
 //! * [`text`]: normalising, words, names of things.
+//! * [`columns`]: the meaning of a column by its name.
 //! * [`verdict`], [`collection`], [`record`], [`numbers`], [`violation`]: what comes in, by what settings, what comes out, in what order,
 //!   what is wrong with it.
 
 #![warn(missing_docs)]
 
 pub mod collection;
+pub mod columns;
 pub mod evidence;
 pub mod facts;
 pub mod index;

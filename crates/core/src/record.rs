@@ -172,6 +172,18 @@ impl Row {
         self.values.iter().map(|(name, _)| name.as_str())
     }
 
+    /// The row with other names of its members; `new_name` returns `None` for a member that is left out. Values stay as they are written.
+    ///
+    /// # Errors
+    /// [`RowError::Invalid`] where two members get one name, or the member that becomes the id holds no id.
+    pub fn renamed(&self, new_name: impl Fn(&str) -> Option<String>) -> Result<Self, RowError> {
+        let Entries(entries) = serde_json::from_str(&self.json).map_err(malformed)?;
+        let kept = entries.iter().filter_map(|(name, value)| Some((new_name(name)?, value)));
+        let members: Vec<String> =
+            kept.map(|(name, value)| format!("{}:{}", serde_json::Value::from(name), value.get())).collect();
+        Self::parse(format!("{{{}}}", members.join(",")).as_bytes())
+    }
+
     /// Whether two rows carry the same content, whatever their key order and white space. The `id` field is not content.
     pub fn same_content(&self, other: &Self) -> bool {
         same_content(&self.json, &other.json)

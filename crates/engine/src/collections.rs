@@ -168,7 +168,8 @@ impl Engine {
         }
     }
 
-    /// Returns the compiled collection. Creates an unknown collection with preset `default` if [`auto_create`](super::Options) is set.
+    /// Returns the compiled collection. Creates an unknown collection with preset `default` and fields for the members of `row` if
+    /// [`auto_create`](super::Options) is set.
     pub(super) async fn context_or_create(&self, name: &CollectionName, row: &Row) -> Result<Arc<Context>> {
         for _ in 0..=DROP_RETRIES {
             match self.context(name).await {
@@ -181,8 +182,8 @@ impl Engine {
             }
             // A row that the collection would refuse does not create the collection.
             let row = row.clone();
-            off_thread(move || context::read(&Profile::compile(&Settings::default(), None), &row)).await?;
-            let spec = self.spec(name, Settings::default()).await?;
+            let (settings, _) = off_thread(move || context::read_first(&row)).await?;
+            let spec = self.spec(name, settings).await?;
             match self.store.create_collection(spec).await {
                 Ok(state) => return self.contexts.of(&*self.store, &state).await,
                 // Another request created the collection first, and may drop it next.

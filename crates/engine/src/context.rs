@@ -17,16 +17,16 @@ use crate::read_records::ReadRecords;
 use crate::stages::{CollectionLabels, StageHistograms};
 use crate::{Error, Result, off_thread};
 use doppel_core::collection::{Channel, CollectionName, Keep, Preset, SegmenterKind, Settings, TextSettings, Verify};
+use doppel_core::columns;
 use doppel_core::index::{Ball, Lookup};
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::frequencies::Frequencies;
 use doppel_core::schemes::profile::{Profile, Signed};
 use doppel_core::schemes::statistics::Statistics;
 use doppel_core::similarity::{Named, Sketches, Verifier};
-use doppel_core::text::Document;
-use doppel_core::text::normalise::Normaliser;
 use doppel_core::text::objects::NamedObject;
-use doppel_core::violation::Violation;
+use doppel_core::text::{Document, Reader};
+use doppel_core::violation::{Violation, child};
 use doppel_store::content::{Content, HashKey};
 use doppel_store::generations::Phase;
 use doppel_store::stages::Span;
@@ -93,6 +93,9 @@ pub(super) struct SigningTimes {
     pub(super) sign: Span,
 }
 
+/// The code of a refusal because a row has no text to compare.
+const NO_CONTENT: &str = "no_content";
+
 /// Largest size of a text in bytes that is processed on the threads that serve requests; it takes a fraction of a millisecond.
 const SHORT_TEXT_BYTES: usize = 16 << 10;
 
@@ -108,9 +111,34 @@ pub(super) fn read(profile: &Profile, row: &Row) -> Result<Document> {
     let document = profile.read(row).map_err(Error::Invalid)?;
     if document.is_empty() {
         let detail = "none of the collection's content fields has a value; see GET of the collection for their names";
-        return Err(Error::Invalid(vec![Violation::new("", "no_content", detail)]));
+        return Err(no_content("", detail));
     }
     Ok(document)
+}
+
+fn no_content(pointer: impl Into<String>, detail: impl Into<String>) -> Error {
+    Error::Invalid(vec![Violation::new(pointer, NO_CONTENT, detail)])
+}
+
+/// Reads the first record of a collection that does not exist yet, and returns the settings with which the record creates the collection.
+///
+/// # Errors
+/// [`Error::Invalid`] where no member of the row holds the text of a letter, or the row cannot be read.
+pub(super) fn read_first(row: &Row) -> Result<(Settings, Document)> {
+    let settings = columns::settings_for(row.names());
+    columns::check_content(row.names(), &settings).map_err(|missing| {
+        let members = missing.list();
+        let seen = if members.is_empty() { "it has no members".into() } else { format!("its members are {members}") };
+        no_content(
+            "",
+            format!(
+                "no member of the record is known to hold the text of a letter; {seen}; name the text content, or create the collection \
+                 with PUT and name in fields the member that holds the text"
+            ),
+        )
+    })?;
+    let document = read(&Profile::compile(&settings, None), row)?;
+    Ok((settings, document))
 }
 
 impl Context {
@@ -246,6 +274,17 @@ impl Context {
         }
     }
 
+    /// Refuses the row of a client if the text of the letter would not be compared because no field of the settings names its member.
+    pub(super) fn check_members(&self, row: &Row) -> Result<()> {
+        if let Some(member) = columns::overlooked_content(row.names(), &self.state.settings) {
+            let detail = "this seems to be the text of the letter, and no field of the collection's settings names the member, so that only \
+                          other members would be compared; name the member in fields, with role ignore if it is not to be compared (before \
+                          there are records, PUT the collection; later, POST /v1/admin/reindex)";
+            return Err(no_content(child("", member), detail));
+        }
+        Ok(())
+    }
+
     /// Reads `row`, of which at least one content field must have a value.
     pub(super) fn read(&self, row: &Row) -> Result<Document> {
         read(&self.profile, row)
@@ -290,9 +329,9 @@ impl Context {
         }
     }
 
-    /// Returns a value in normal form, as the values of the collection's records are read.
-    pub(super) fn normalised(&self, value: &str) -> String {
-        Normaliser::new(self.state.settings.text.simplify).normalise(value)
+    /// Returns a value of an identity field as the collection's records are read; empty if the value is a placeholder, which no record has.
+    pub(super) fn identity(&self, value: &str) -> String {
+        Reader::new(&self.state.settings).identity(value).unwrap_or_default()
     }
 
     /// Returns the content that is stored of a row that was read as `document`. O(bytes).
@@ -359,6 +398,7 @@ fn same_sketches(one: &Settings, other: &Settings) -> bool {
     let theirs = &other.text;
     one.fields == other.fields
         && one.time_zone == other.time_zone
+        && one.placeholders == other.placeholders
         && one.host_aliases == other.host_aliases
         && ours.simplify == theirs.simplify
         && verification_of_sketches(one) == verification_of_sketches(other)

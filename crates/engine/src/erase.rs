@@ -13,7 +13,7 @@ use crate::tasks::{Erase, ErasedRecords};
 use crate::{Engine, Error, Result};
 use doppel_core::collection::{CollectionName, MAX_RETENTION_DAYS, Retention, Role, Settings};
 use doppel_core::record::RecordId;
-use doppel_core::text::normalise::Normaliser;
+use doppel_core::text::Reader;
 use doppel_core::violation::Violation;
 use doppel_store::content::KeyedHash;
 use doppel_store::{CollectionNumber, RemovalCondition, Seq, StoredRecord};
@@ -73,9 +73,11 @@ impl Erase {
                     let detail = "no field of this collection has the role identity, so no record names a petitioner";
                     return Err(invalid("/identity", "no_identity_field", detail.into()));
                 }
-                let is_empty = Normaliser::new(settings.text.simplify).normalise(value).is_empty();
-                if is_empty || value.chars().count() > MAX_IDENTITY_CHARS {
-                    let detail = format!("give the petitioner's name or number, 1 to {MAX_IDENTITY_CHARS} characters");
+                let is_nobody = Reader::new(settings).identity(value).is_none();
+                if is_nobody || value.chars().count() > MAX_IDENTITY_CHARS {
+                    let detail = format!(
+                        "give the petitioner's name or number, 1 to {MAX_IDENTITY_CHARS} characters, and no word that names nobody"
+                    );
                     return Err(invalid("/identity", "invalid_value", detail));
                 }
             }
@@ -108,7 +110,7 @@ impl Erase {
     pub(crate) fn into_kept(self, context: &Context) -> Result<Self> {
         let which = match self.which {
             ErasedRecords::Identity(Some(value)) if !context.state.settings.keeps_text() => {
-                ErasedRecords::Identity(Some(context.hash_key()?.identity(&context.normalised(&value)).into()))
+                ErasedRecords::Identity(Some(context.hash_key()?.identity(&context.identity(&value)).into()))
             }
             which => which,
         };
@@ -163,7 +165,7 @@ impl Engine {
                 let read = KeyedHash::try_from(hash.clone()).map_err(|why| Error::Conflict(why.into()))?;
                 ErasureTest::ByHash(read)
             }
-            ErasedRecords::Identity(Some(value)) => ErasureTest::By(context.normalised(value)),
+            ErasedRecords::Identity(Some(value)) => ErasureTest::By(context.identity(value)),
             ErasedRecords::OlderThanDays(days) => {
                 let now =
                     Timestamp::from_microsecond((self.options.micros)().cast_signed()).map_err(|_| Error::Crashed)?;

@@ -364,7 +364,8 @@ impl RecordJudge {
         let key = self.context.hash_key().ok()?;
         let ours: Vec<_> = self.subject.document.identity_values().map(|value| key.identity(value)).collect();
         let known = !ours.is_empty() && !hashes.identity.is_empty();
-        known.then(|| if ours == hashes.identity { Relation::Repeat } else { Relation::Shared })
+        let is_same = ours.iter().any(|value| hashes.identity.contains(value));
+        known.then_some(if is_same { Relation::Repeat } else { Relation::Shared })
     }
 
     /// Returns a match without the fields that come from the candidate's content.
@@ -524,9 +525,8 @@ pub(super) fn rounded(share: f64) -> f64 {
 
 /// Compares the petitioners of two documents; `None` if one of them names no petitioner.
 fn relation(a: &Document, b: &Document) -> Option<Relation> {
-    let a = a.identity.as_ref()?;
-    let b = b.identity.as_ref()?;
-    Some(if a == b { Relation::Repeat } else { Relation::Shared })
+    let is_same = a.has_same_petitioner(b)?;
+    Some(if is_same { Relation::Repeat } else { Relation::Shared })
 }
 
 #[cfg(test)]

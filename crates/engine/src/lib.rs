@@ -374,6 +374,7 @@ impl Engine {
     ) -> Result<(Registered, Vec<Violation>)> {
         let id = &named.id;
         let collection = &context.state.name;
+        context.check_members(row)?;
         let mut subject = self.subject(&context, row.clone()).await?;
         let mut warnings = std::mem::take(&mut subject.document.warnings);
         let others = self.sign_for_standby(&context, id, row).await?;

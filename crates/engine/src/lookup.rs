@@ -4,12 +4,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::answers::{Check, Explanation, SimilarList};
-use crate::context::{Context, SignedRow};
+use crate::context::{Context, SignedRow, read_first};
 use crate::decisions::RecordRulings;
 use crate::explain::ExplainedRow;
 use crate::judge::{FingerprintJudge, RecordJudge};
 use crate::tasks::Window;
-use crate::{Engine, Error, GENERATION_RETRIES, Result, Side, explain, in_turn};
+use crate::{Engine, Error, GENERATION_RETRIES, Result, Side, explain, in_turn, off_thread};
 use doppel_core::collection::{CollectionName, Radius, SimhashChannel};
 use doppel_core::index::Ball;
 use doppel_core::record::{RecordId, Row};
@@ -77,13 +77,20 @@ struct LookupQuestion {
 }
 
 impl Engine {
-    /// Checks a row: returns the best match, or with `first` the first one, at which the search stops. Stores nothing.
+    /// Checks a row: returns the best match, or with `first` the first one, at which the search stops. Stores nothing. A collection that
+    /// a record would create has no duplicates.
     ///
     /// # Errors
-    /// [`Error::UnknownCollection`]; [`Error::Invalid`] if the row cannot be read; [`Error::Store`] with `StaleGeneration` if generations
+    /// [`Error::UnknownCollection`] if [`Options::auto_create`](crate::Options) is off; [`Error::Invalid`] if the row cannot be read; [`Error::Store`] with `StaleGeneration` if generations
     /// change too fast.
     pub async fn check(&self, collection: &CollectionName, row: Row, first: bool) -> Result<Check> {
-        self.in_live(|| self.check_once(collection, row.clone(), first)).await
+        match self.in_live(|| self.check_once(collection, row.clone(), first)).await {
+            Err(Error::UnknownCollection(_)) if self.options.auto_create => {
+                let (_, document) = off_thread(move || read_first(&row)).await?;
+                Ok(Check { duplicate: false, found: None, statistics: 0, warnings: document.warnings })
+            }
+            answer => answer,
+        }
     }
 
     /// Repeats a look-up during which another generation went live.
@@ -104,7 +111,9 @@ impl Engine {
 
     async fn check_once(&self, collection: &CollectionName, row: Row, first: bool) -> Result<Check> {
         let except = row.id().cloned();
-        let LookupQuestion { query, judge, statistics, warnings, .. } = self.question(collection, row, except).await?;
+        let context = self.context(collection).await?;
+        context.check_members(&row)?;
+        let LookupQuestion { query, judge, statistics, warnings, .. } = self.question(context, row, except).await?;
         let until = if first { Until::FirstMatch } else { Until::Exhausted };
         let mut matches = self.store.find(query, Arc::new(judge), until).await?.matches;
         sort_best_first(&mut matches);
@@ -152,23 +161,17 @@ impl Engine {
         except: Option<RecordId>,
         wanted: &SimilarSelection,
     ) -> Result<SimilarList> {
-        let question = self.question(collection, row, except).await?;
+        let question = self.question(self.context(collection).await?, row, except).await?;
         let LookupQuestion { query, judge, fingerprint, statistics, warnings } = question;
         let judge = Arc::new(judge.showing_templates(wanted.templates));
         Ok(SimilarList { statistics, warnings, ..self.list(query, judge, fingerprint, wanted).await? })
     }
 
     /// Reads and signs `row`, and makes the query to the store.
-    async fn question(
-        &self,
-        collection: &CollectionName,
-        row: Row,
-        except: Option<RecordId>,
-    ) -> Result<LookupQuestion> {
-        let context = self.context(collection).await?;
+    async fn question(&self, context: Arc<Context>, row: Row, except: Option<RecordId>) -> Result<LookupQuestion> {
         let mut subject = self.subject(&context, row).await?;
         let warnings = std::mem::take(&mut subject.document.warnings);
-        let rulings = self.rulings(collection, except.as_ref()).await?;
+        let rulings = self.rulings(&context.state.name, except.as_ref()).await?;
         let query = query_of(&context, &subject, except, &rulings);
         let fingerprint = subject.signed.fingerprint();
         let statistics = context.statistics();
@@ -249,7 +252,7 @@ impl Engine {
     ) -> Result<()> {
         let Some(identity) = identity else { return Ok(()) };
         let context = self.context(collection).await?;
-        let wanted = context.normalised(identity);
+        let wanted = context.identity(identity);
         let mut theirs = HashSet::new();
         let seqs = matches.iter().map(|found| found.seq).collect();
         self.each_at(collection, seqs, |record| {

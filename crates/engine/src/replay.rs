@@ -91,7 +91,8 @@ impl Replay {
     /// # Errors
     /// [`Error::Invalid`] with all errors of the row.
     pub fn read(&self, row: &Row) -> Result<Document> {
-        self.matcher.context.read(row)
+        let context = &self.matcher.context;
+        context.check_members(row).and_then(|()| context.read(row))
     }
 
     /// Adds the words of `document` to `statistics`.

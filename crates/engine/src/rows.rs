@@ -96,7 +96,11 @@ impl Engine {
     ) -> Result<()> {
         let mut matches: Vec<&mut Match> = matches.into_iter().collect();
         let ids: Vec<RecordId> = matches.iter().map(|found| found.id.clone()).collect();
-        let rows = self.rows(collection, &ids, columns).await?;
+        let rows = match self.rows(collection, &ids, columns).await {
+            // A check has nothing to show of a collection that does not exist yet.
+            Err(Error::UnknownCollection(_)) if ids.is_empty() => return Ok(()),
+            rows => rows?,
+        };
         for found in &mut matches {
             found.row = rows.get(&found.id).cloned();
         }

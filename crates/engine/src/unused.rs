@@ -11,10 +11,11 @@ const CODE: &str = "unused_member";
 const DETAIL: &str = "no field of the collection's settings has this name: the member is stored but never compared; to compare it, \
                       name it in fields (before there are records, PUT the collection; later, POST /v1/admin/reindex)";
 
-/// Returns a warning for each member of `row` that no field of `settings` names, except `id`. Fields with role `ignore` count as named. The
+/// Returns a warning for each member of `row` that has no role under `settings`, except `id`. Fields with role `ignore` count as named. The
 /// warnings contain names, not values.
 pub(super) fn unused_members(settings: &Settings, row: &Row) -> Vec<Violation> {
-    let mut unused = row.names().filter(|name| !settings.fields.iter().any(|field| field.name == *name));
+    let is_unused = |name: &&str| settings.role_of(name).is_none();
+    let mut unused = row.names().filter(is_unused);
     let mut found: Vec<_> =
         unused.by_ref().take(MOST).map(|name| Violation::new(child("", name), CODE, DETAIL)).collect();
     let more = unused.count();

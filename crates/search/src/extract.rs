@@ -143,9 +143,9 @@ impl Extractor {
         format!("{field}:{}", self.words.merged(value).as_deref().unwrap_or(value))
     }
 
-    /// Returns the hash of an identity that a question contains.
+    /// Returns the hash of an identity that a question contains; the hash of a placeholder is that of the empty text, which no record has.
     pub(crate) fn identity_hash(&self, text: &str) -> u64 {
-        hash_text(&self.normalise(text))
+        hash_text(&self.reader.identity(text).unwrap_or_default())
     }
 }
 
@@ -345,10 +345,14 @@ mod tests {
         let mut settings = Settings::preset(Preset::Default);
         settings.fields.push(serde_json::from_str(r#"{"name":"phone","role":"identity"}"#).unwrap());
         let extractor = Extractor::new(&settings);
-        let row = Row::parse(r#"{"content":"路灯","user":"张三","phone":"123"}"#.as_bytes()).unwrap();
+        let row = Row::parse(r#"{"content":"路灯","user":"张三","phone":"139-0000-1111"}"#.as_bytes()).unwrap();
         let extract = extractor.extract(&row).unwrap();
         assert_eq!(extract.petitioners.len(), 3);
-        assert!(["张三", "123"].iter().all(|value| extract.petitioners.contains(&extractor.identity_hash(value))));
+        assert!(
+            ["张三", "+86 13900001111"]
+                .iter()
+                .all(|value| extract.petitioners.contains(&extractor.identity_hash(value)))
+        );
     }
 
     #[test]

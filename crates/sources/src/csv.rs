@@ -135,7 +135,11 @@ mod tests {
             let mut expected = Vec::new();
             for (index, cell) in cells.iter().enumerate() {
                 let line = 1 + text.matches('\n').count() as u64;
-                let row = serde_json::json!({ "id": format!("r{index}"), "t": cell });
+                let mut row = serde_json::json!({ "id": format!("r{index}"), "t": cell });
+                if cell.trim().is_empty() {
+                    // White space alone is no value.
+                    row = serde_json::json!({ "id": format!("r{index}") });
+                }
                 expected.push((line, row.to_string()));
                 text += &format!("r{index},\"{}\"\n", cell.replace('"', "\"\""));
             }

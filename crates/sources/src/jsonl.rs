@@ -1,10 +1,102 @@
-//! JSON lines: one object a line. Blank lines count and are left out.
+//! JSON lines: one object a line. Blank lines count and are left out. Members of rows are mapped to the members of records as the columns
+//! of a table are.
 
-use std::io::{self, BufRead};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::io::{self, BufRead, Read};
 
 use super::lines::{Line, Lines};
-use super::{Item, too_large, unreadable};
+use super::tables::columns::Target;
+use super::{Item, Items, Unreadable, json_lines, too_large, unreadable};
 use doppel_core::record::Row;
+
+/// Rows that are read ahead to know the members.
+const ROWS_AHEAD: usize = 100;
+/// Bytes after which no more rows are read ahead.
+const BYTES_AHEAD: usize = 4 << 20;
+
+/// A file of JSON lines whose members are known from its first rows.
+pub struct JsonStream {
+    /// The names of the members of the first 100 rows, `id` included.
+    pub header: Vec<String>,
+    /// Items that were read ahead.
+    waiting: VecDeque<io::Result<Item>>,
+    items: Items,
+}
+
+impl JsonStream {
+    /// Reads the first rows of `input`; lines have at most `max` bytes.
+    ///
+    /// # Errors
+    /// When the beginning cannot be read.
+    pub fn open(input: impl Read + Send + 'static, max: usize) -> io::Result<Self> {
+        let mut items = json_lines(input, max)?;
+        let mut waiting = VecDeque::new();
+        let mut header = Vec::new();
+        let mut seen = HashSet::new();
+        let mut bytes = 0;
+        while waiting.len() < ROWS_AHEAD && bytes < BYTES_AHEAD {
+            let Some(item) = items.next() else { break };
+            if let Ok(Item { content: Ok(row), .. }) = &item {
+                bytes += row.json().len();
+                let id = row.id().map(|_| "id");
+                let new = id.into_iter().chain(row.names()).filter(|name| seen.insert((*name).to_owned()));
+                header.extend(new.map(str::to_owned));
+            }
+            waiting.push_back(item);
+        }
+        Ok(Self { header, waiting, items })
+    }
+}
+
+impl Iterator for JsonStream {
+    type Item = io::Result<Item>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.waiting.pop_front().or_else(|| self.items.next())
+    }
+}
+
+/// The mapping of the members of rows to the members of records.
+#[derive(Clone, Debug)]
+pub struct MemberMapping {
+    /// The new names; `None` for a member that is left out. Other members keep their names.
+    names: HashMap<String, Option<String>>,
+}
+
+impl MemberMapping {
+    /// The mapping of the members of `header` to `targets`.
+    pub fn new(header: &[String], targets: &[Target]) -> Self {
+        let mut names = HashMap::new();
+        for (member, target) in header.iter().zip(targets) {
+            let name = target.name(member).map(str::to_owned);
+            if name.as_ref() != Some(member) {
+                names.insert(member.clone(), name);
+            }
+        }
+        Self { names }
+    }
+
+    /// Returns the row with the members of a record.
+    ///
+    /// # Errors
+    /// The reason why the row is no record.
+    pub fn row(&self, row: Row) -> Result<Row, Unreadable> {
+        if self.names.is_empty() {
+            return Ok(row);
+        }
+        row.renamed(|name| self.new_name(name)).map_err(|error| unreadable(error, row.json().as_bytes()))
+    }
+
+    fn new_name(&self, name: &str) -> Option<String> {
+        self.names.get(name).cloned().unwrap_or_else(|| Some(name.to_owned()))
+    }
+
+    /// Returns the member of the file that became the member `name` of records, if it has another name.
+    pub fn column_of(&self, name: &str) -> Option<&str> {
+        let found = self.names.iter().find(|(_, new)| new.as_deref() == Some(name));
+        found.map(|(member, _)| member.as_str())
+    }
+}
 
 pub(super) struct JsonLines<R> {
     input: R,
@@ -54,6 +146,24 @@ impl<R: BufRead> Iterator for JsonLines<R> {
 mod tests {
     use crate::Format::Jsonl;
     use crate::tests::read;
+
+    use super::*;
+
+    #[test]
+    fn members_become_fields_and_their_values_stay_as_they_are_written() {
+        let text = "{\"工单编号\":12345678901234567890,\"市民诉求\":\"路灯\\u4e0d亮\",\"x\":1.50}\n{\n{\"other\":1}\n";
+        let mut stream = JsonStream::open(text.as_bytes(), 100).unwrap();
+        assert_eq!(stream.header, ["工单编号", "市民诉求", "x", "other"]);
+        let targets = [Target::Id, Target::Field("content".into()), Target::Unused, Target::Own];
+        let mapping = MemberMapping::new(&stream.header, &targets);
+        let first = stream.next().unwrap().unwrap().content.unwrap();
+        let json = mapping.row(first).unwrap().json().to_string();
+        assert_eq!(json, r#"{"id":12345678901234567890,"content":"路灯\u4e0d亮"}"#);
+        assert_eq!(stream.map(|item| item.unwrap().line).collect::<Vec<_>>(), [2, 3]);
+        assert_eq!(mapping.column_of("content"), Some("市民诉求"));
+        let twice = Row::parse(r#"{"市民诉求":"a","content":"b"}"#.as_bytes()).unwrap();
+        assert_eq!(mapping.row(twice).unwrap_err().code, "duplicate_key");
+    }
 
     fn item(line: u64, text: &str) -> (u64, String) {
         (line, text.to_owned())

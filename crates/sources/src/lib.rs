@@ -1,4 +1,4 @@
-//! Files of records: tables ([`tables`]) and JSON lines as a stream of rows, each with the line it starts on.
+//! Files of records: tables ([`tables`]), JSON lines and JSON arrays as a stream of rows, each with the line it starts on.
 //!
 //! A line that cannot be read is an item of its own and the rest go on; only an error of the file itself ends the stream.
 //! Memory is bounded by the longest line allowed, whatever the size of the file, but for workbooks; time is linear in its bytes. JSON
@@ -7,6 +7,7 @@
 
 mod csv;
 pub mod database;
+mod json_array;
 mod jsonl;
 pub mod lines;
 pub mod tables;
@@ -18,11 +19,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use doppel_core::record::{Row, RowError};
 
+pub use jsonl::{JsonStream, MemberMapping};
+
 /// How a file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Format {
-    /// One JSON object a line
+    /// One JSON object a line, or a JSON array of objects
     Jsonl,
     /// Values under a header row, separated by commas, semicolons or tabs
     Csv,
@@ -43,7 +46,7 @@ impl Format {
         match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
             "csv" => Some(Self::Csv),
             "tsv" => Some(Self::Tsv),
-            "jsonl" | "ndjson" => Some(Self::Jsonl),
+            "jsonl" | "ndjson" | "json" => Some(Self::Jsonl),
             "xlsx" | "xlsm" => Some(Self::Xlsx),
             "xls" => Some(Self::Xls),
             "ods" => Some(Self::Ods),
@@ -82,16 +85,32 @@ pub struct Unreadable {
 /// The items of one file, in its order.
 pub type Items = Box<dyn Iterator<Item = io::Result<Item>> + Send>;
 
+/// Most bytes of white space before an array.
+const MOST_SPACE: usize = 1024;
+
 /// What dumps of databases write for NULL in CSV.
 pub const NULLS: [&str; 2] = ["NULL", "\\N"];
 
-/// Reads JSON lines of at most `max` bytes.
+/// Reads JSON lines of at most `max` bytes, or a JSON array of objects of at most so many.
 ///
 /// # Errors
 /// When the beginning cannot be read.
 pub fn json_lines(input: impl Read + Send + 'static, max: usize) -> io::Result<Items> {
-    let input = BufReader::with_capacity(1 << 16, without_mark(input)?);
-    Ok(Box::new(jsonl::JsonLines::new(input, max)))
+    let mut input = without_mark(input)?;
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while input.read(&mut byte)? > 0 {
+        head.push(byte[0]);
+        if !byte[0].is_ascii_whitespace() || head.len() >= MOST_SPACE {
+            break;
+        }
+    }
+    let is_array = head.last() == Some(&b'[');
+    let input = BufReader::with_capacity(1 << 16, io::Cursor::new(head).chain(input));
+    match is_array {
+        true => Ok(Box::new(json_array::JsonArray::new(input, max))),
+        false => Ok(Box::new(jsonl::JsonLines::new(input, max))),
+    }
 }
 
 /// Counts bytes that are read.
@@ -183,7 +202,7 @@ mod tests {
             return json_lines(input, max).unwrap().map(Result::unwrap).collect();
         }
         let text = tables::AsText { encoding: Some(tables::Encoding::Utf8), separator: Some(b',') };
-        let mut table = tables::Stream::of_text(input, tables::Wanted { format, text, max }).unwrap();
+        let mut table = tables::Stream::of_text(input, &tables::Wanted { format, text, sheet: None, max }).unwrap();
         let targets = vec![tables::columns::Target::Own; table.header.len()];
         let mapping = tables::mapping::Mapping::new((&table.header, &targets), &table.kind, &[], nulls, max);
         let item = |row: tables::TableRow| Item { line: row.line, content: mapping.row(&row) };

@@ -7,7 +7,9 @@
 pub mod columns;
 mod encoding;
 pub mod guard;
+mod header;
 pub mod mapping;
+mod numbers;
 pub mod plan;
 mod sheet;
 mod stream;
@@ -22,7 +24,10 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use header::{Header, ROWS_READ};
+
 pub use encoding::Encoding;
+pub use sheet::{SheetChoice, SheetInfo};
 pub use stream::{Kind, Stream, Wanted};
 pub use text::AsText;
 
@@ -58,7 +63,7 @@ impl From<String> for Cell {
 }
 
 /// A row.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TableRow {
     /// Its number, from 1: in a workbook the one that stands beside it, in CSV one for each row that is not a blank line.
     pub number: u64,
@@ -66,6 +71,9 @@ pub struct TableRow {
     pub line: u64,
     /// Its cells, without the empty ones at its end in a workbook. Of a row that cannot be cut into cells the text as it stands.
     pub cells: Vec<Cell>,
+    /// The columns whose cells are merged with the cell above, and the value of the merged cells.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub merged: Vec<(usize, Cell)>,
     /// Why it cannot be used.
     pub fault: Option<RowFault>,
 }
@@ -94,6 +102,17 @@ pub enum RowFault {
         /// The header has so many.
         expected: usize,
     },
+    /// It names the columns once more; it is no data.
+    RepeatedHeader,
+    /// It has totals; it is no data.
+    Totals,
+}
+
+impl RowFault {
+    /// True if the row is no data, so that nothing is lost without it.
+    pub fn is_left_out(&self) -> bool {
+        matches!(self, Self::RepeatedHeader | Self::Totals)
+    }
 }
 
 /// How much a workbook may unpack to.
@@ -184,6 +203,9 @@ pub enum TableError {
         "values of text in GB18030 are separated by comma, semicolon or tab; no other delimiter can be told from text there"
     )]
     Separator,
+    /// The workbook has no sheet of the name that was given; the names of its sheets.
+    #[error("has no sheet of this name; its sheets are {0}")]
+    NoSheet(String),
     /// It is no workbook, but was said to be one.
     #[error("is no workbook, although it is called one; if it is text, give --format csv, else save it as .xlsx")]
     NoWorkbook,
@@ -210,10 +232,14 @@ pub enum TableError {
 pub struct Table {
     /// How it is written.
     pub layout: Layout,
-    /// What names the columns: the first row with two cells or more that say something, or with one where there is none such.
+    /// The sheets of a workbook; of text there are none.
+    pub sheets: SheetChoice,
+    /// The names of the columns.
     pub header: Vec<String>,
-    /// The number of that row; those above it are no data.
+    /// The number of the row that names the columns, of two rows the second; the rows above it are no data.
     pub header_row: u64,
+    /// Finds the rows below that are no data.
+    found: Header,
     /// Bytes of the longest row that is held.
     max: usize,
 }
@@ -227,25 +253,24 @@ impl Table {
     pub fn open(path: &Path, max: usize) -> Result<Self, TableError> {
         let mut head = [0; 8];
         let read = read_up_to(&mut File::open(path)?, &mut head)?;
+        let mut sheets = SheetChoice::default();
         let layout = match &head[..read] {
-            [b'P', b'K', 3 | 5, ..] => Layout::Xlsx { sheet: guard::first(path, Limits::DESK)? },
+            [b'P', b'K', 3 | 5, ..] => {
+                sheets = guard::sheets(path, None, Limits::DESK)?;
+                Layout::Xlsx { sheet: sheets.name().to_owned() }
+            }
             [0xd0, 0xcf, 0x11, 0xe0, ..] => return Err(TableError::OldWorkbook),
             _ => text::layout(path)?,
         };
-        let mut table = Self { layout, header: Vec::new(), header_row: 0, max };
-        let mut above: Vec<TableRow> = Vec::new();
+        let mut table = Self { layout, sheets, header: Vec::new(), header_row: 0, found: Header::default(), max };
+        let mut first: Vec<TableRow> = Vec::new();
         table.each_of(path, |row| {
-            let is_header = said(&row) > 1 && row.fault.is_none();
-            above.push(row);
-            if is_header || above.len() > MOST_ABOVE { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            first.push(row);
+            if first.len() < ROWS_READ { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
-        let header = header_of(&above)?;
-        let header = above.swap_remove(header);
-        if header.cells.len() > MOST_COLUMNS {
-            return Err(TableError::TooManyColumns);
-        }
-        table.header_row = header.number;
-        table.header = header.cells.into_iter().map(|cell| cell.text.trim().to_owned()).collect();
+        table.found = Header::find(&first)?;
+        table.header_row = first[table.found.last].number;
+        table.header.clone_from(&table.found.names);
         Ok(table)
     }
 
@@ -255,8 +280,11 @@ impl Table {
     /// See [`TableError`].
     pub fn rows(&self, path: &Path, mut seen: impl FnMut(TableRow) -> ControlFlow<()>) -> Result<(), TableError> {
         self.each_of(path, |mut row| {
-            if row.number > self.header_row && matches!(self.layout, Layout::Csv { .. }) {
-                row.count_cells(self.header.len());
+            if row.number > self.header_row {
+                self.found.mark(&mut row);
+                if matches!(self.layout, Layout::Csv { .. }) {
+                    row.count_cells(self.header.len());
+                }
             }
             seen(row)
         })
@@ -271,6 +299,12 @@ impl Table {
 }
 
 impl TableRow {
+    /// The cell that has the value of a column: the row's own, or the one above with which it is merged.
+    fn value(&self, column: usize) -> Option<&Cell> {
+        let own = self.cells.get(column).filter(|cell| !cell.text.is_empty());
+        own.or_else(|| self.merged.iter().find(|(merged, _)| *merged == column).map(|(_, cell)| cell))
+    }
+
     /// A row of CSV has as many cells as the header; those without a column are no matter as long as they say nothing.
     fn count_cells(&mut self, expected: usize) {
         let found = self.cells.len();
@@ -279,23 +313,6 @@ impl TableRow {
             self.fault = Some(RowFault::WrongCount { found, expected });
         }
     }
-}
-
-/// Which of the first rows names the columns.
-fn header_of(rows: &[TableRow]) -> Result<usize, TableError> {
-    let first = |least: usize| rows.iter().position(|row| row.fault.is_none() && said(row) >= least);
-    let found = first(2).or_else(|| first(1));
-    // What stands above is left out, and a row that is too long to be held may be the one that names the columns.
-    let is_too_long = |row: &TableRow| matches!(row.fault, Some(RowFault::TooLong { .. }));
-    if rows[..found.unwrap_or(rows.len())].iter().any(is_too_long) {
-        return Err(TableError::TooManyColumns);
-    }
-    found.ok_or(TableError::NoHeader)
-}
-
-/// How many cells of a row say something.
-fn said(row: &TableRow) -> usize {
-    row.cells.iter().filter(|cell| !cell.text.trim().is_empty()).count()
 }
 
 /// Reads until `to` is full or there is no more; how many bytes.

@@ -47,7 +47,7 @@ fn file(bytes: &[u8]) -> tempfile::NamedTempFile {
 
 fn open(path: &Path, extension: &str) -> Result<Stream, TableError> {
     let format = Format::of(Path::new(&format!("a.{extension}"))).expect("a format");
-    let wanted = Wanted { format, text: AsText { encoding: None, separator: None }, max: 1 << 20 };
+    let wanted = Wanted { format, text: AsText { encoding: None, separator: None }, sheet: None, max: 1 << 20 };
     Stream::open(path, wanted, &Arc::default())
 }
 
@@ -135,9 +135,12 @@ fn numbers_keep_all_of_their_digits() {
     );
     let rows =
         read(file(&samples::xlsx_of(&samples::shared("2", &["甲", "乙"]), &sheet)).path(), "xlsx").expect("rows");
-    let read: Vec<Option<f64>> = rows[1].cells.iter().map(|cell| cell.number).collect();
-    let expected: Vec<Option<f64>> = numbers.iter().map(|number| number.parse().ok()).collect();
+    let [exact @ .., long] = rows[1].cells.as_slice() else { panic!("four cells") };
+    let read: Vec<Option<f64>> = exact.iter().map(|cell| cell.number).collect();
+    let expected: Vec<Option<f64>> = numbers[..3].iter().map(|number| number.parse().ok()).collect();
     assert_eq!(read, expected);
+    // A floating-point number does not keep the digits of the last one; they are kept as text.
+    assert_eq!((long.text.as_str(), long.number), (numbers[3], None));
 }
 
 fn a_reading_that_is_given_up_leaves_no_process() {

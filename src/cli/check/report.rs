@@ -170,7 +170,10 @@ impl Report {
         let written = out.map(|path| format!("written   {}\n", path.display())).unwrap_or_default();
         let (rows, seconds, rejected) = (self.rows(), self.began.elapsed().as_secs_f64(), self.rejected());
         let warned: String = self.warned.lines().map(|line| format!("warned    {line}\n")).collect();
-        format!("read      {rows} rows in {seconds:.1} s\n{used}{unused}{done}{warned}rejected  {rejected}\n{written}")
+        let left_out = self.rejects.left_out_line();
+        format!(
+            "read      {rows} rows in {seconds:.1} s\n{used}{unused}{done}{warned}{left_out}rejected  {rejected}\n{written}"
+        )
     }
 
     /// The same as one object of JSON.

@@ -1,6 +1,7 @@
 //! Ids for rows that have none, the same ones each time.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use sha2::{Digest, Sha256};
 
@@ -35,6 +36,24 @@ impl ContentIds {
     }
 }
 
+/// The ids of one file, so that no row takes the place of an earlier row. Some 20 bytes are kept of each row.
+#[derive(Debug, Default)]
+pub(super) struct GivenIds(HashMap<u64, u32>);
+
+impl GivenIds {
+    /// Notes a row; false if an earlier row had the same id and other content.
+    pub(super) fn note(&mut self, id: &str, json: &str) -> bool {
+        let content = short_hash(json) as u32;
+        *self.0.entry(short_hash(id)).or_insert(content) == content
+    }
+}
+
+fn short_hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}
+
 /// `json`, an object without an id, with one.
 pub(super) fn insert_id(json: &str, id: &str) -> String {
     let id = serde_json::Value::from(id);
@@ -53,7 +72,14 @@ pub(super) fn insert_id(json: &str, id: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{ContentIds, insert_id};
+    use super::{ContentIds, GivenIds, insert_id};
+
+    #[test]
+    fn a_row_with_the_id_of_another_row_is_noticed() {
+        let mut ids = GivenIds::default();
+        assert!(ids.note("a", "{1}") && ids.note("b", "{2}") && ids.note("a", "{1}"));
+        assert!(!ids.note("a", "{2}") && ids.note("a", "{1}"));
+    }
 
     #[test]
     fn an_id_is_put_before_the_fields_as_they_came() {

@@ -14,18 +14,17 @@ use tokio::sync::mpsc;
 use super::ColumnArgs;
 use super::database::Reader;
 use super::deliver::STOPPED;
-use super::ids::{ContentIds, MakeIds, insert_id};
+use super::ids::{ContentIds, GivenIds, MakeIds, insert_id};
 use super::tables::{self, open_table};
 use crate::cli::columns::Columns;
 use crate::cli::usage;
 use crate::shutdown::{Phase, Shutdown};
 use doppel_core::collection::Settings;
 use doppel_core::record::{RecordId, Row};
-use doppel_sources as sources;
 use doppel_sources::tables::mapping::Mapping;
-use doppel_sources::tables::plan::Choice;
-use doppel_sources::tables::{AsText, Kind, Stream, TableError, TableRow, Wanted};
-use doppel_sources::{Counted, Format, Item, Unreadable};
+use doppel_sources::tables::plan::{Choice, Plan};
+use doppel_sources::tables::{AsText, Kind, SheetInfo, Stream, TableError, TableRow, Wanted};
+use doppel_sources::{Counted, Format, Item, JsonStream, MemberMapping, Unreadable};
 
 /// Most lines of a batch: some hundred milliseconds of work, after which a signal to stop is heard.
 const BATCH_LINES: usize = 2000;
@@ -35,6 +34,9 @@ const BATCH_BYTES: usize = 4 << 20;
 const AHEAD: usize = 2;
 /// Bytes left in an id for "-" and the line number.
 const ROOM_FOR_NUMBER: usize = 24;
+
+/// How all sheets of a workbook are asked for.
+const ALL_SHEETS: &str = "all";
 
 /// How to read the files.
 pub(in crate::cli) struct Input {
@@ -65,14 +67,28 @@ pub(in crate::cli) struct Source {
     format: Format,
     stem: String,
     bytes: Option<u64>,
-    /// What becomes of the columns of a table.
-    mapping: Option<Mapping>,
-    /// A table that comes through a pipe, which can be read only once.
-    begun: Option<Stream>,
+    /// The sheet of a workbook that is read, if it is named.
+    sheet: Option<String>,
+    /// The mapping of columns or members to the members of records.
+    mapping: Option<SourceMapping>,
+    /// A file that comes through a pipe, which can be read only once.
+    begun: Option<OpenedSource>,
     /// What reads it, where it is no file.
     database: Option<Reader>,
     /// What stands at the top of a table.
     pub(in crate::cli) head: Option<Head>,
+}
+
+/// The mapping of the columns of a table or of the members of JSON lines.
+enum SourceMapping {
+    Table(Mapping),
+    Json(MemberMapping),
+}
+
+/// A file whose columns or members are known.
+enum OpenedSource {
+    Table(Box<Stream>),
+    Json(JsonStream),
 }
 
 /// What stands at the top of a table.
@@ -111,8 +127,8 @@ pub(in crate::cli) enum Came {
     Nothing,
 }
 
-/// The items of one file, each with the row of the table that it was made of.
-type Items = Box<dyn Iterator<Item = std::io::Result<(Item, Option<TableRow>)>> + Send>;
+/// The items of one file, each with the line or row of which it was made, where that is wanted.
+type Items = Box<dyn Iterator<Item = std::io::Result<(Item, Came)>> + Send>;
 
 /// Lines that are sent together.
 #[derive(Debug, Default)]
@@ -139,8 +155,10 @@ impl Input {
         if names.iter().filter(|name| *name == "-").count() > 1 {
             return Err(usage("standard input (\"-\") is named twice"));
         }
+        let files =
+            names.iter().map(|name| Source::new(name, format)?.of_sheets(columns.sheet.as_deref(), max_line_bytes));
         Ok(Self {
-            files: names.iter().map(|name| Source::new(name, format)).collect::<anyhow::Result<_>>()?,
+            files: files.collect::<anyhow::Result<Vec<_>>>()?.into_iter().flatten().collect(),
             max_line_bytes,
             skip_lines: 0,
             make_ids: columns.make_ids,
@@ -153,7 +171,7 @@ impl Input {
         })
     }
 
-    /// Looks at every file before anything is sent: a typing error in the last must not be found after an hour. Columns of tables are
+    /// Looks at every file before anything is sent: a typing error in the last must not be found after an hour. Columns and members are
     /// guessed by their names for a collection with these settings; without settings they keep their names. What they become is said.
     pub(in crate::cli) fn plan(&mut self, settings: Option<&Settings>, say: impl Fn(&str)) -> anyhow::Result<()> {
         let mut named = 0;
@@ -166,23 +184,43 @@ impl Input {
                 named |= plan.chosen;
                 continue;
             }
-            let source = &self.files[at];
-            if !source.is_table() {
-                continue;
-            }
-            let table = self.table(source, &Arc::default())?;
-            let makes_ids = self.make_ids.is_some() || !self.needs_ids;
-            let plan = tables::plan(&table, &self.choice, settings, makes_ids);
-            let plan = plan.map_err(|detail| usage(format!("{} {detail}", source.name)))?;
-            tables::lines(&plan, &table).iter().for_each(|line| say(&format!("{}: {line}", source.name)));
+            let (opened, mapping, plan) = self.plan_file(&self.files[at], settings, &say)?;
             named |= plan.chosen;
-            let mapping = tables::mapping(&plan, &table, &self.nulls, self.max_line_bytes);
-            let head = Head::of(&table);
-            let begun = source.bytes.is_none().then_some(table);
             let source = &mut self.files[at];
-            (source.mapping, source.begun, source.head) = (Some(mapping), begun, Some(head));
+            if let OpenedSource::Table(table) = &opened {
+                source.head = Some(Head::of(table));
+            }
+            source.mapping = Some(mapping);
+            source.begun = source.bytes.is_none().then_some(opened);
         }
         tables::check_columns(&self.choice, named).map_err(usage)
+    }
+
+    /// Opens a file, decides what its columns or members become, and says it.
+    fn plan_file(
+        &self,
+        source: &Source,
+        settings: Option<&Settings>,
+        say: &impl Fn(&str),
+    ) -> anyhow::Result<(OpenedSource, SourceMapping, Plan)> {
+        if source.is_table() {
+            let table = self.table(source, &Arc::default())?;
+            let makes_ids = self.make_ids.is_some() || !self.needs_ids;
+            let plan =
+                tables::plan(&table, &self.choice, settings, makes_ids).map_err(|detail| source.wrong(&detail))?;
+            source.say_all(&tables::lines(&plan, &table), say);
+            let mapping = tables::mapping(&plan, &table, &self.nulls, self.max_line_bytes);
+            return Ok((OpenedSource::Table(Box::new(table)), SourceMapping::Table(mapping), plan));
+        }
+        let stream = self.json(source, &Arc::default())?;
+        // A file without rows has no members.
+        let settings = settings.filter(|_| !stream.header.is_empty());
+        let plan = Plan::new(&stream.header, &self.choice, settings).map_err(|detail| source.wrong(&detail))?;
+        if plan.renames(&stream.header) {
+            source.say_all(&plan.lines(&stream.header), say);
+        }
+        let mapping = MemberMapping::new(&stream.header, &plan.targets);
+        Ok((OpenedSource::Json(stream), SourceMapping::Json(mapping), plan))
     }
 
     /// [`Input::plan`] on a thread of its own, so that a signal is heard while standard input says nothing.
@@ -206,16 +244,8 @@ impl Input {
         planned.map(|()| input)
     }
 
-    /// Whether any of the files is a table.
-    pub(in crate::cli) fn has_table(&self) -> bool {
-        self.files.iter().any(Source::is_table)
-    }
-
     /// Looks for every file, and for what was said of them that cannot be.
     pub(in crate::cli) fn check_names(&self) -> anyhow::Result<()> {
-        if !self.choice.is_empty() && !self.has_table() {
-            return Err(usage("--map and --id-field are for tables; members of JSON lines keep their names"));
-        }
         let mut stems = HashMap::new();
         for source in &self.files {
             if source.database.is_some() {
@@ -253,7 +283,10 @@ impl Input {
             let column = |member: &&str| {
                 let column = match &source.database {
                     Some(reader) => reader.column_of(member)?,
-                    None => source.mapping.as_ref()?.column_of(member)?,
+                    None => match source.mapping.as_ref()? {
+                        SourceMapping::Table(mapping) => mapping.column_of(member)?,
+                        SourceMapping::Json(mapping) => mapping.column_of(member)?,
+                    },
                 };
                 Some(((*member).to_owned(), column.to_owned()))
             };
@@ -275,39 +308,60 @@ impl Input {
     }
 
     fn table(&self, source: &Source, count: &Arc<AtomicU64>) -> anyhow::Result<Stream> {
-        let wanted = Wanted { format: source.format, text: self.text, max: self.max_line_bytes };
+        let sheet = source.sheet.clone();
+        let wanted = Wanted { format: source.format, text: self.text, sheet, max: self.max_line_bytes };
         let opened = match source.path.as_deref().filter(|_| source.bytes.is_some()) {
             Some(path) => Stream::open(path, wanted, count),
-            None => Stream::of_text(self.open_file(source)?, wanted),
+            None => Stream::of_text(self.open_file(source)?, &wanted),
         };
         open_table(&source.name, opened)
     }
 
+    fn json(&self, source: &Source, count: &Arc<AtomicU64>) -> anyhow::Result<JsonStream> {
+        let input = Counted::new(self.open_file(source)?, count);
+        JsonStream::open(input, self.max_line_bytes).with_context(|| format!("cannot read {}", source.name))
+    }
+
     fn open(&self, source: &mut Source, count: &Arc<AtomicU64>) -> anyhow::Result<Items> {
         if let Some(reader) = source.database.take() {
-            return Ok(Box::new(reader.start().map(|item| item.map(|item| (item, None)))));
+            let keep = self.keep_rows;
+            return Ok(Box::new(reader.start().map(move |item| item.map(|item| came(keep, item)))));
         }
-        if !source.is_table() {
-            let input = Counted::new(self.open_file(source)?, count);
-            let name = &source.name;
-            let items = sources::json_lines(input, self.max_line_bytes);
-            let items = items.with_context(|| format!("cannot read {name}"))?;
-            return Ok(Box::new(items.map(|item| item.map(|item| (item, None)))));
+        let mapping = source.mapping.take().context("a file was read before its columns were known")?;
+        let opened = match source.begun.take() {
+            Some(opened) => opened,
+            None if source.is_table() => OpenedSource::Table(Box::new(self.table(source, count)?)),
+            None => OpenedSource::Json(self.json(source, count)?),
+        };
+        match (opened, mapping) {
+            (OpenedSource::Table(table), SourceMapping::Table(mapping)) => Ok(self.table_items(*table, mapping)),
+            (OpenedSource::Json(stream), SourceMapping::Json(mapping)) => Ok(self.json_items(stream, mapping)),
+            _ => anyhow::bail!("{} is no longer the file that it was", source.name),
         }
-        let (begun, mapping) = (source.begun.take(), source.mapping.take());
-        let mut table = begun.map_or_else(|| self.table(source, count), Ok)?;
-        let mapping = mapping.context("a table was read before its columns were known")?;
+    }
+
+    fn json_items(&self, stream: JsonStream, mapping: MemberMapping) -> Items {
+        let keep = self.keep_rows;
+        Box::new(stream.map(move |item| {
+            item.map(|item| {
+                let (Item { line, content }, came) = came(keep, item);
+                (Item { line, content: content.and_then(|row| mapping.row(row)) }, came)
+            })
+        }))
+    }
+
+    fn table_items(&self, mut table: Stream, mapping: Mapping) -> Items {
         let keep = self.keep_rows;
         let item = move |row: TableRow| {
             let item = Item { line: row.line, content: mapping.row(&row) };
-            (item, keep.then_some(row))
+            (item, if keep { Came::Row(row) } else { Came::Nothing })
         };
         let next = move || match table.next_row() {
             Ok(row) => row.map(Ok),
             Err(TableError::Io(error)) => Some(Err(error)),
             Err(error) => Some(Err(std::io::Error::other(error))),
         };
-        Ok(Box::new(std::iter::from_fn(next).map(move |row| row.map(&item))))
+        Box::new(std::iter::from_fn(next).map(move |row| row.map(&item)))
     }
 
     /// Starts reading. The last message is an error, if one ended the reading.
@@ -327,15 +381,21 @@ impl Input {
         let mut columns = Columns::default();
         let count = Arc::new(AtomicU64::new(0));
         let mut ids = ContentIds::default();
+        let mut given = GivenIds::default();
+        let mut path = None;
         let mut files = std::mem::take(&mut self.files);
         let stems: Vec<String> = files.iter().map(|source| source.stem.clone()).collect();
         let result = files.iter_mut().enumerate().try_for_each(|(file, source)| {
             let skip = if file == 0 { self.skip_lines } else { 0 };
+            if source.path.is_none() || source.path != path {
+                given = GivenIds::default();
+                path.clone_from(&source.path);
+            }
             for item in self.open(source, &count)? {
-                let (mut item, row) = item.with_context(|| format!("cannot read {} on", source.name))?;
+                let (mut item, came) = item.with_context(|| format!("cannot read {} on", source.name))?;
                 let number = item.line;
-                let came = self.came(&item, row);
                 item.content = item.content.and_then(|row| self.with_id(row, (&stems[file], number), &mut ids));
+                item.content = item.content.and_then(|row| self.with_own_id(row, &mut given));
                 if number <= skip {
                     continue;
                 }
@@ -360,20 +420,25 @@ impl Input {
         result
     }
 
-    fn came(&self, item: &Item, row: Option<TableRow>) -> Came {
-        match (row, &item.content) {
-            _ if !self.keep_rows => Came::Nothing,
-            (Some(row), _) => Came::Row(row),
-            (None, Ok(row)) => Came::Json(row.json().clone()),
-            (None, Err(Unreadable { text, .. })) => text.clone().map_or(Came::Nothing, Came::Text),
-        }
-    }
-
     fn line(&self, file: usize, item: Item, came: Came) -> Line {
         let Item { line: number, content } = item;
         let content = content.map(|row| row.json().clone());
         let content = content.map_err(|why| Unreadable { text: why.text.filter(|_| self.keep_text), ..why });
         Line { file, number, content, came }
+    }
+
+    /// Refuses a row that would take the place of an earlier row of the file.
+    fn with_own_id(&self, row: Row, given: &mut GivenIds) -> Result<Row, Unreadable> {
+        let is_new = row.id().is_none_or(|id| !self.needs_ids || given.note(id.as_str(), row.json()));
+        if is_new {
+            return Ok(row);
+        }
+        Err(Unreadable {
+            code: "repeated_id",
+            pointer: "/id".into(),
+            detail: "an earlier row of the file has the same id and other content, and stays; correct the id".into(),
+            text: Some(row.json().to_string()),
+        })
     }
 
     /// The row with an id: sending it again then does no harm.
@@ -406,6 +471,16 @@ impl Input {
     }
 }
 
+/// An item with the line of which it was made, if lines are kept.
+fn came(keep: bool, item: Item) -> (Item, Came) {
+    let came = match &item.content {
+        _ if !keep => Came::Nothing,
+        Ok(row) => Came::Json(row.json().clone()),
+        Err(Unreadable { text, .. }) => text.clone().map_or(Came::Nothing, Came::Text),
+    };
+    (item, came)
+}
+
 impl Source {
     /// The file called `name`; `-` is standard input.
     pub(in crate::cli) fn new(name: &str, format: Option<Format>) -> anyhow::Result<Self> {
@@ -423,11 +498,37 @@ impl Source {
             format,
             stem: stem.unwrap_or_else(|| "stdin".to_owned()),
             bytes,
+            sheet: None,
             mapping: None,
             begun: None,
             database: None,
             head: None,
         })
+    }
+
+    /// The file as one source for each sheet that is wanted: the sheet of this name, or with `all` every sheet that is shown and not empty.
+    fn of_sheets(self, wanted: Option<&str>, max: usize) -> anyhow::Result<Vec<Self>> {
+        let path = self.path.clone().filter(|path| self.format.is_workbook() && path.is_file());
+        let (Some(wanted), Some(path)) = (wanted, path) else { return Ok(vec![self]) };
+        if wanted != ALL_SHEETS {
+            return Ok(vec![Self { sheet: Some(wanted.to_owned()), ..self }]);
+        }
+        let request = Wanted { format: self.format, text: AsText::default(), sheet: None, max };
+        let sheets = open_table(&self.name, Stream::open(&path, request, &Arc::default()))?.sheets.sheets;
+        let shown = sheets.into_iter().filter(SheetInfo::is_shown);
+        let source = |sheet: SheetInfo| Self {
+            path: self.path.clone(),
+            name: format!("{} [{}]", self.name, sheet.name),
+            format: self.format,
+            stem: format!("{}-{}", self.stem, sheet.name),
+            bytes: self.bytes,
+            sheet: Some(sheet.name),
+            mapping: None,
+            begun: None,
+            database: None,
+            head: None,
+        };
+        Ok(shown.map(source).collect())
     }
 
     /// What `reader` reads.
@@ -438,6 +539,7 @@ impl Source {
             format: Format::Csv,
             stem: String::new(),
             bytes: None,
+            sheet: None,
             mapping: None,
             begun: None,
             database: Some(reader),
@@ -447,6 +549,15 @@ impl Source {
 
     fn is_table(&self) -> bool {
         self.format != Format::Jsonl
+    }
+
+    /// Wrong usage, said of this file.
+    fn wrong(&self, detail: &str) -> anyhow::Error {
+        usage(format!("{} {detail}", self.name))
+    }
+
+    fn say_all(&self, lines: &[String], say: &impl Fn(&str)) {
+        lines.iter().for_each(|line| say(&format!("{}: {line}", self.name)));
     }
 
     fn check_stem(&self) -> anyhow::Result<()> {

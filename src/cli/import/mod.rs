@@ -42,17 +42,22 @@ use doppel_sources::{Format, NULLS};
 const EXAMPLES: &str = "\
 Input:
   JSON lines  one JSON object a line: {\"id\":\"p-1\",\"title\":\"…\",\"content\":\"…\"}
-  CSV, TSV    a header row names the fields; UTF-8, GB18030 (GBK) or UTF-16, values separated by commas, semicolons or tabs: both
+  JSON        an array of such objects
+  CSV, TSV    a header row names the fields; UTF-8, GB18030 (GBK) or UTF-16, values separated by commas, semicolons, tabs or | : both
               are found and said, or given with --encoding and --delimiter; quoted values may hold line ends; every value is taken
               as text, an empty cell as no value, and so is NULL or \\N (or what --null says)
               A quote that nothing closes shows by lines that look like rows: several on end with as many commas as the
               header (more than 4, in files of few columns up to 24). So does a table pasted into a letter, if its lines have
               as many commas: the letter is rejected and the lines are read as rows; give such a file as JSON lines
-  XLSX, XLS,  the first sheet that says something; XLSX (and XLSM) is read as a stream, but for the texts that its cells share (at most
-  ODS         1 GiB); XLS and ODS are held as a whole, and may have 64 MiB at most
-  Columns of tables are taken for the fields of the collection by their names: 诉求标题, 诉求内容, 来电人, 登记时间 and the like, as the desk
-  does; what they are taken for is said before anything is sent. --map says otherwise, --no-guess lets them keep their names. Titles
-  above the header are left out, and that is said. In the column of the time the days of a spreadsheet (45356) are dates.
+  XLSX, XLS,  the first sheet with records, hidden ones left out (--sheet says otherwise; the others are named); XLSX (and XLSM) is read
+  ODS         as a stream, but for the texts that its cells share (at most 1 GiB); XLS and ODS are held as a whole, and may have 64 MiB
+              at most; a cell that is merged over several rows counts for each of them; a cell with an error (#N/A) is empty
+  Columns and members are taken for the fields of the collection by their names: 诉求标题, 诉求内容, 来电人, 登记时间 and the like, as the
+  desk does; what they are taken for is said before anything is sent. --map says otherwise, --no-guess lets them keep their names. A file
+  without a column for the text of the letters is refused. Titles above the header are left out, and that is said; rows that repeat the
+  header and rows of totals (合计) are left out and counted. In the column of the time the days of a spreadsheet (45356) are dates.
+  Ids are kept digit by digit (=\"00123\" is 00123, a cell formatted 000000 keeps its zeros); a row is rejected if the file has not all
+  digits of its id (3.30106E+17), or if an earlier row of the file has the same id and other content.
   Every row needs an id (field \"id\"), so that importing twice does not store twice; without one, give --make-ids.
   A line that cannot be read or is refused is reported, and the rest go on. A record whose time cannot be read is stored
   without it, and counted as warned.
@@ -155,12 +160,15 @@ pub(in crate::cli) struct ColumnArgs {
     /// What separates values: "," ";" "|" or tab [default: found, and said]
     #[arg(long, value_name = "CHAR", value_parser = delimiter)]
     delimiter: Option<u8>,
-    /// Take the column COLUMN of a table as FIELD of the collection, or leave it out ("COLUMN="); may be given several times
+    /// Take the column COLUMN (its name, or its number from 1) as FIELD of the collection, or leave it out ("COLUMN="); may be given several times
     #[arg(long, value_name = "COLUMN=FIELD", value_parser = tables::pair)]
     map: Vec<(String, String)>,
     /// The column of a table that is the id
     #[arg(long, value_name = "COLUMN")]
     id_field: Option<String>,
+    /// The sheet of a workbook to read, or "all" for all that are not hidden [default: the first with records; the others are named]
+    #[arg(long, value_name = "NAME|all")]
+    sheet: Option<String>,
     /// Let columns keep their names, whatever these usually stand for
     #[arg(long)]
     no_guess: bool,
@@ -265,11 +273,8 @@ async fn plan_and_deliver(
     delivery: &mut Delivery<'_>,
     report: &mut Report,
 ) -> anyhow::Result<End> {
-    let settings = match input.has_table() || args.dry_run {
-        true => delivery.settings(|text| report.say(text)).await?,
-        false => None,
-    };
-    if settings.is_none() && input.has_table() {
+    let settings = delivery.settings(|text| report.say(text)).await?;
+    if settings.is_none() {
         report.say(
             "the key may not read the settings of the collection: columns keep their names, or those that --map gives",
         );

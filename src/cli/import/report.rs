@@ -22,6 +22,9 @@ use doppel_engine::answers::Outcome;
 /// Refused lines shown when no file takes them.
 const SHOWN: u64 = 10;
 
+/// The codes of rows that are no data.
+const LEFT_OUT: [&str; 2] = ["repeated_header", "totals"];
+
 /// The code of the service's own warning about columns.
 const UNUSED_MEMBER: &str = "unused_member";
 
@@ -46,6 +49,8 @@ pub(in crate::cli) struct Rejects {
     resumed: bool,
     /// How many there were.
     pub(in crate::cli) count: u64,
+    /// Rows that are no data, by code; they are no refused lines.
+    pub(in crate::cli) left_out: BTreeMap<String, u64>,
 }
 
 impl Rejects {
@@ -60,7 +65,7 @@ impl Rejects {
         if let Some(file) = file.as_mut().filter(|_| resumed) {
             file.put_what_is_there()?;
         }
-        Ok(Self { file, at: None, with_text, resumed, count: 0 })
+        Ok(Self { file, at: None, with_text, resumed, count: 0, left_out: BTreeMap::new() })
     }
 
     /// Writes a refused line of the file called `name`; without a rejects file the first few are said.
@@ -70,8 +75,12 @@ impl Rejects {
         why: Refused<'_>,
         say: impl Fn(&str),
     ) -> anyhow::Result<()> {
-        self.count += 1;
         let Refused { code, pointer, detail, text } = why;
+        if LEFT_OUT.contains(&code) {
+            *self.left_out.entry(code.to_owned()).or_default() += 1;
+            return Ok(());
+        }
+        self.count += 1;
         let Some(out) = &mut self.file else {
             if self.count <= SHOWN {
                 let at = if pointer.is_empty() { String::new() } else { format!(" at {pointer}") };
@@ -109,6 +118,16 @@ impl Rejects {
                 self.at = Some(file.keep_apart()?);
                 Ok(self.at.as_deref())
             }
+        }
+    }
+
+    /// The line of the sum about rows that are no data; empty if there were none.
+    pub(in crate::cli) fn left_out_line(&self) -> String {
+        let counted: Vec<String> = self.left_out.iter().map(|(code, count)| format!("{count} {code}")).collect();
+        if counted.is_empty() {
+            String::new()
+        } else {
+            format!("left out  {} (rows that are no data)\n", counted.join(", "))
         }
     }
 
@@ -328,9 +347,10 @@ impl Report {
         };
         let rate = if dry { String::new() } else { format!(", {:.0} records/s", self.rate()) };
         format!(
-            "read      {} lines in {:.1} s{rate}\n{used}{unused}{done}{warned}rejected  {rejected}{into}\n",
+            "read      {} lines in {:.1} s{rate}\n{used}{unused}{done}{warned}{}rejected  {rejected}{into}\n",
             self.lines,
             self.began.elapsed().as_secs_f64(),
+            self.rejects.left_out_line(),
         )
     }
 
@@ -346,6 +366,7 @@ impl Report {
             outcomes: all(&OUTCOMES.map(outcome_name), &self.outcomes),
             columns: self.uses.as_ref(),
             warned: &self.warned,
+            left_out: &self.rejects.left_out,
             rejected: self.rejects.count,
             rejects: self.rejects.at.as_deref().filter(|_| self.rejects.count > 0),
         };
@@ -387,6 +408,7 @@ struct JsonSummary<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     columns: Option<&'a Uses>,
     warned: &'a Warned,
+    left_out: &'a BTreeMap<String, u64>,
     rejected: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     rejects: Option<&'a Path>,

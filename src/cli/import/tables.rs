@@ -4,7 +4,7 @@ use crate::cli::usage;
 use doppel_core::collection::{Role, Settings};
 use doppel_sources::tables::mapping::Mapping;
 use doppel_sources::tables::plan::{Choice, Plan};
-use doppel_sources::tables::{Kind, Layout, Stream, TableError, Workbook};
+use doppel_sources::tables::{Kind, Layout, SheetInfo, Stream, TableError, Workbook};
 
 /// Whether every column that something was said of is in one of the tables, of which `named` says which were found.
 pub(super) fn check_columns(choice: &Choice, named: u64) -> Result<(), String> {
@@ -35,7 +35,7 @@ pub(super) fn plan(
     settings: Option<&Settings>,
     makes_ids: bool,
 ) -> Result<Plan, String> {
-    check_header(&table.header, &table.kind)?;
+    check_names(&table.header, &table.kind)?;
     let plan = Plan::new(&table.header, choice, settings)?;
     with_id(&plan, &table.header, makes_ids).map(|()| plan)
 }
@@ -69,24 +69,37 @@ pub(super) fn lines(plan: &Plan, table: &Stream) -> Vec<String> {
             format!("read as a workbook, sheet {sheet}; {held}")
         }
     };
+    let first = table.header_lines.start();
+    let last = table.header_lines.end();
+    let named = if first == last { format!("line {last} names") } else { format!("lines {first} and {last} name") };
     if table.above > 0 {
-        how += &format!("; line {} names the columns, the {} above it are left out", table.header_line, table.above);
+        how += &format!("; {named} the columns, the {} above are left out", table.above);
+    } else if first != last {
+        how += &format!("; {named} the columns");
     }
-    std::iter::once(how).chain(plan.lines(&table.header)).collect()
+    std::iter::once(how).chain(sheet_line(table)).chain(plan.lines(&table.header)).collect()
 }
 
-fn check_header(header: &[String], kind: &Kind) -> Result<(), String> {
-    for (number, name) in (1..).zip(header) {
-        // In a workbook there often is a column of remarks, or of nothing.
-        if name.is_empty() && matches!(kind, Kind::Text(_)) {
-            return Err(format!("has no name for column {number} in its header; name or remove the column"));
-        }
-        let earlier = header[..number - 1].iter().position(|other| other == name && !name.is_empty());
-        if let Some(earlier) = earlier {
-            return Err(format!("has two columns named {name:?} ({} and {number}); rename one", earlier + 1));
-        }
+fn describe_sheet(sheet: &SheetInfo) -> String {
+    match (sheet.is_hidden, sheet.has_records()) {
+        (true, _) => format!("{} (hidden)", sheet.name),
+        (false, true) => format!("{} (with records)", sheet.name),
+        (false, false) => sheet.name.clone(),
     }
-    Ok(())
+}
+
+/// The sheets that are not read, for people.
+fn sheet_line(table: &Stream) -> Option<String> {
+    let others: Vec<String> = table.sheets.others().map(describe_sheet).collect();
+    let hint = "give --sheet NAME for another one, or --sheet all for all that are not hidden";
+    (!others.is_empty()).then(|| format!("sheets not read: {}; {hint}", others.join(", ")))
+}
+
+fn check_names(header: &[String], kind: &Kind) -> Result<(), String> {
+    // In a workbook there often is a column of remarks, or of nothing.
+    let unnamed = header.iter().position(String::is_empty).filter(|_| matches!(kind, Kind::Text(_)));
+    unnamed
+        .map_or(Ok(()), |at| Err(format!("has no name for column {} in its header; name or remove the column", at + 1)))
 }
 
 /// Says of a file why it cannot be read.

@@ -2,13 +2,12 @@
 
 use std::collections::HashSet;
 
-use serde_json::{Map, Value};
-
 use doppel_core::collection::{Role, Settings};
-use doppel_core::record::{Row, RowError};
+use doppel_core::record::Row;
 use doppel_sources::NULLS;
-use doppel_sources::tables::TableRow;
-use doppel_sources::tables::columns::Target;
+use doppel_sources::tables::columns::{Target, check_columns};
+use doppel_sources::tables::mapping::Mapping;
+use doppel_sources::tables::{Kind, Table, TableRow};
 
 use crate::findings::Refusal;
 
@@ -20,7 +19,8 @@ pub struct Plan {
     /// Whether rows are registered, not only checked.
     pub registers: bool,
     /// The names of the columns.
-    pub header: Vec<String>,
+    header: Vec<String>,
+    mapping: Mapping,
 }
 
 /// Why columns cannot be taken so.
@@ -33,6 +33,16 @@ pub enum WrongPlan {
 }
 
 impl Plan {
+    /// A plan for the columns of `table` as records of a collection with these settings.
+    pub fn new(table: &Table, targets: Vec<Target>, registers: bool, settings: &Settings) -> Self {
+        let times = settings.fields.iter().filter(|field| field.role == Role::Time).map(|field| field.name.as_str());
+        let times: Vec<&str> = times.collect();
+        let nulls = NULLS.map(str::to_owned);
+        let kind = Kind::Text(table.layout.clone());
+        let mapping = Mapping::new((&table.header, &targets), &kind, &times, &nulls, usize::MAX);
+        Self { targets, registers, header: table.header.clone(), mapping }
+    }
+
     /// Whether the columns can be taken so for a collection with these settings.
     ///
     /// # Errors
@@ -40,61 +50,36 @@ impl Plan {
     pub fn check(&self, settings: &Settings) -> Result<(), WrongPlan> {
         let mut seen = HashSet::new();
         for (target, header) in self.targets.iter().zip(&self.header) {
-            let name = match target {
-                Target::Id => "id",
-                Target::Field(name) => name,
-                Target::Own => header,
-                Target::Unused => continue,
-            };
+            let Some(name) = target.name(header) else { continue };
             if !seen.insert(name) {
                 return Err(WrongPlan::Twice(name.to_owned()));
             }
         }
-        let is_content = |role| matches!(role, Role::Text | Role::Whole | Role::Url);
-        let has_text = settings.fields.iter().any(|field| is_content(field.role) && seen.contains(field.name.as_str()));
-        if has_text { Ok(()) } else { Err(WrongPlan::NoText) }
+        check_columns(&self.header, &self.targets, settings).map_err(|_| WrongPlan::NoText)
     }
 
-    /// The row of a record that a row of the table gives. An empty cell is no value.
+    /// The row of a record that a row of the table gives.
     ///
     /// # Errors
     /// Why there is none.
     pub fn row(&self, row: &TableRow) -> Result<Row, Refusal> {
-        if let Some(fault) = &row.fault {
-            return Err(Refusal::Row(fault.clone()));
-        }
-        let mut record = Map::new();
-        for ((target, header), cell) in self.targets.iter().zip(&self.header).zip(&row.cells) {
-            let name = match target {
-                Target::Id => "id",
-                Target::Field(name) => name,
-                Target::Own => header,
-                Target::Unused => continue,
-            };
-            let text = if *target == Target::Id { cell.text.trim() } else { &cell.text };
-            if !text.trim().is_empty() && !NULLS.contains(&text) {
-                record.insert(name.to_owned(), Value::from(text));
-            }
-        }
-        if record.is_empty() {
-            return Err(Refusal::Empty);
-        }
-        Row::parse(Value::Object(record).to_string().as_bytes()).map_err(|error| match error {
-            RowError::Malformed { .. } => Refusal::Invalid("malformed".into()),
-            RowError::Invalid(violation) => Refusal::Invalid(violation.code.into()),
-        })
+        self.mapping.row(row).map_err(|why| Refusal::of_unreadable(&why, row.fault.as_ref()))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
     use super::*;
     use doppel_core::collection::Preset;
     use doppel_sources::tables::Cell;
 
     fn plan(targets: &[Target]) -> Plan {
-        let header = ["编号", "内容", "办理单位"].map(String::from).to_vec();
-        Plan { targets: targets.to_vec(), registers: true, header }
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all("编号,内容,办理单位\n".as_bytes()).unwrap();
+        let table = Table::open(file.path(), 1000).unwrap();
+        Plan::new(&table, targets.to_vec(), true, &Settings::default())
     }
 
     #[test]
@@ -102,11 +87,12 @@ mod tests {
         let plan = plan(&[Target::Id, Target::Field("content".into()), Target::Own]);
         let row = |cells: &[&str]| {
             let cells = cells.iter().map(|text| Cell::from((*text).to_owned())).collect();
-            plan.row(&TableRow { number: 2, line: 2, cells, fault: None }).map(|row| row.json().to_string())
+            plan.row(&TableRow { number: 2, line: 2, cells, ..TableRow::default() }).map(|row| row.json().to_string())
         };
         assert_eq!(row(&[" 7 ", "路灯", "城管局"]).unwrap(), r#"{"id":"7","content":"路灯","办理单位":"城管局"}"#);
         assert_eq!(row(&["", "路灯", "NULL"]).unwrap(), r#"{"content":"路灯"}"#);
         assert_eq!(row(&["", " "]), Err(Refusal::Empty));
+        assert_eq!(row(&["3.30106E+17", "路灯"]), Err(Refusal::Invalid("inexact_id".into())));
         assert_eq!(row(&["_7", "路灯"]), Err(Refusal::Invalid("invalid_id".into())));
     }
 

@@ -33,7 +33,7 @@ use doppel_engine::answers::{Outcome, Registration};
 use doppel_engine::idempotency::{IdempotencyKey, RegistrationId};
 use doppel_engine::replay::{Replay, SignedRecord};
 use doppel_engine::{Error, IfDuplicate, Position, Series};
-use doppel_sources::tables::{TableError, TableRow};
+use doppel_sources::tables::{RowFault, TableError, TableRow};
 use doppel_store::StoreError;
 
 /// Rows under way at once: enough to share the store's syncs, few beside those of people who wait.
@@ -47,7 +47,7 @@ const CALLER: &str = "a file of the desk";
 
 /// What became of a row.
 enum Outcomes {
-    /// It stands above the data.
+    /// It is no data: it stands above the data, or has the names of the columns once more, or totals.
     Above,
     /// It names the columns.
     Header,
@@ -196,6 +196,9 @@ impl Pump {
         if row.number <= header {
             let what = if row.number == header { Outcomes::Header } else { Outcomes::Above };
             return ready(Ok((row, what)));
+        }
+        if row.fault.as_ref().is_some_and(RowFault::is_left_out) {
+            return ready(Ok((row, Outcomes::Above)));
         }
         let record = match self.plan.row(&row).and_then(|record| self.once(record, row.number)) {
             Ok(record) => record,

@@ -190,9 +190,11 @@ pub(super) fn unreadable(error: TableError) -> Problem {
         TableError::TooLarge(_) | TableError::TooLargeWhole => return too_large(),
         TableError::OverLimit { .. } | TableError::TooMuchMemory(_) | TableError::TooSlow(_) => "file_over_limit",
         TableError::Busy => return too_many("as many workbooks are read as may be"),
-        TableError::Unknown | TableError::Separator | TableError::NoWorkbook | TableError::IsWorkbook => {
-            "file_unknown_kind"
-        }
+        TableError::Unknown
+        | TableError::Separator
+        | TableError::NoSheet(_)
+        | TableError::NoWorkbook
+        | TableError::IsWorkbook => "file_unknown_kind",
         TableError::Damaged => "file_damaged",
         TableError::Io(error) => return Problem::internal(format!("a file of the desk: {error}")),
     };

@@ -214,7 +214,10 @@ fn file_page(visitor: &Visitor, job: &Job, columns: Option<ColumnsView>) -> File
             let separator = if *separator == b'\t' { "Tab".to_owned() } else { char::from(*separator).to_string() };
             (words.read_as_text)(&count(job.rows), encoding.name(), &separator)
         }
-        Layout::Xlsx { sheet } => (words.read_as_sheet)(&count(job.rows), sheet),
+        Layout::Xlsx { sheet } => {
+            let others: Vec<String> = job.table.sheets.others().map(|sheet| sheet.name.clone()).collect();
+            (words.read_as_sheet)(&count(job.rows), sheet, &others)
+        }
     };
     FilePage {
         frame: Frame::of(visitor, &job.collection, Section::Files, job.name.clone()),
@@ -369,10 +372,9 @@ pub async fn start(
         return Err(Problem::new(StatusCode::FORBIDDEN, "missing_scope", detail));
     }
     let settings = app.engine.collection(&collection).await?.settings;
-    let header = job.table.header.clone();
     let said = |at: usize| form.raw(&format!("column.{at}")).unwrap_or_default();
-    let targets: Vec<Target> = (0..header.len()).map(|at| target(said(at), &settings)).collect();
-    let plan = Plan { targets, registers, header };
+    let targets: Vec<Target> = (0..job.table.header.len()).map(|at| target(said(at), &settings)).collect();
+    let plan = Plan::new(&job.table, targets, registers, &settings);
     if let Err(wrong) = plan.check(&settings) {
         let fields = fields(&app, &collection, &settings, &job).await?;
         let wrong = Some((visitor.words().files.wrong_plan)(&wrong));

@@ -48,7 +48,7 @@ pub struct FilesWords {
     /// How the file is written: so many rows, as a text of an encoding.
     pub read_as_text: fn(&str, &str, &str) -> String,
     /// The same of a sheet of a workbook.
-    pub read_as_sheet: fn(&str, &str) -> String,
+    pub read_as_sheet: fn(&str, &str, &[String]) -> String,
     /// The heading over the columns.
     pub columns: &'static str,
     /// What to do there.
@@ -146,7 +146,14 @@ pub(super) const ZH: FilesWords = FilesWords {
     is_stopped: "已停止",
     is_failed: "未能完成",
     read_as_text: |rows, encoding, separator| format!("共 {rows} 行。CSV 文件，编码 {encoding}，分隔符 {separator}。"),
-    read_as_sheet: |rows, sheet| format!("共 {rows} 行。读取工作表“{sheet}”，其他工作表不读取。"),
+    read_as_sheet: |rows, sheet, others| {
+        let others = if others.is_empty() {
+            String::new()
+        } else {
+            format!("不读取其他工作表：{}。", others.join("、"))
+        };
+        format!("共 {rows} 行。读取工作表“{sheet}”。{others}")
+    },
     columns: "每一列是什么",
     columns_hint: "已按列名推断，请核对前几行内容后再开始。",
     column: "列名",
@@ -163,7 +170,7 @@ pub(super) const ZH: FilesWords = FilesWords {
     start: "开始",
     wrong_plan: |wrong| match wrong {
         WrongPlan::Twice(name) => format!("有两列都作为“{name}”。请只选其中一列。"),
-        WrongPlan::NoText => "没有一列作为标题或内容，无从比对。请选择内容所在的列。".into(),
+        WrongPlan::NoText => "没有一列作为内容，无从比对。请选择内容所在的列。".into(),
     },
     progress: |done, rows| format!("已处理 {done} 行，共 {rows} 行"),
     stop: "停止",
@@ -212,7 +219,10 @@ pub(super) const EN: FilesWords = FilesWords {
     is_stopped: "stopped",
     is_failed: "could not be finished",
     read_as_text: |rows, encoding, separator| format!("{rows} rows. CSV in {encoding}, separated by {separator}."),
-    read_as_sheet: |rows, sheet| format!("{rows} rows. The sheet “{sheet}” is read; other sheets are not."),
+    read_as_sheet: |rows, sheet, others| {
+        let others = if others.is_empty() { String::new() } else { format!(" Not read: {}.", others.join(", ")) };
+        format!("{rows} rows. The sheet “{sheet}” is read.{others}")
+    },
     columns: "Which column is what",
     columns_hint: "Guessed by the names. Compare with the first rows before you start.",
     column: "Column",
@@ -319,10 +329,15 @@ fn refusal_zh(refusal: &Refusal) -> String {
         Refusal::Row(RowFault::WrongCount { found, expected }) => {
             format!("有 {found} 个单元格，表头有 {expected} 列。请检查分隔符和引号。")
         }
+        Refusal::Row(RowFault::RepeatedHeader) => "重复的表头，不是数据。".into(),
+        Refusal::Row(RowFault::Totals) => "合计行，不是数据。".into(),
         Refusal::Empty => "所选各列都是空的。".into(),
         Refusal::Invalid(code) if code == "no_content" => "标题和内容都是空的，无从比对。".into(),
         Refusal::Invalid(code) if code == "invalid_id" => {
             "编号不能用：须为 1 至 256 字节，不含控制字符，不以下划线开头。".into()
+        }
+        Refusal::Invalid(code) if code == "inexact_id" => {
+            "编号是取整后的数字（如 3.30106E+17），文件里已没有全部位数。请在原系统中把编号按文本导出。".into()
         }
         Refusal::Invalid(code) if code == "no_id" => "没有编号。请补上编号，或者让程序编号。".into(),
         Refusal::Invalid(code) if code == "repeated_id" => "编号与前面的一行相同。请改正编号。".into(),
@@ -345,12 +360,18 @@ fn refusal_en(refusal: &Refusal) -> String {
         Refusal::Row(RowFault::WrongCount { found, expected }) => {
             format!("{found} cells where the header has {expected}. Check separators and quotes.")
         }
+        Refusal::Row(RowFault::RepeatedHeader) => "The names of the columns once more; no data.".into(),
+        Refusal::Row(RowFault::Totals) => "Totals; no data.".into(),
         Refusal::Empty => "The chosen columns are all empty.".into(),
         Refusal::Invalid(code) if code == "no_content" => {
             "Title and content are empty: nothing can be compared.".into()
         }
         Refusal::Invalid(code) if code == "invalid_id" => {
             "The number cannot be used: 1 to 256 bytes, no control characters, no underscore at its beginning.".into()
+        }
+        Refusal::Invalid(code) if code == "inexact_id" => {
+            "The number is rounded (such as 3.30106E+17): the file does not have all of its digits. Export it as text."
+                .into()
         }
         Refusal::Invalid(code) if code == "no_id" => "It has no number. Add one, or have numbers made.".into(),
         Refusal::Invalid(code) if code == "repeated_id" => {

@@ -44,7 +44,8 @@ const MOST_EXCLUDED: usize = 256;
 
 /// Ask whether a row is a duplicate
 ///
-/// Returns the best match and stores nothing. With `first=true` the search stops at the first match and is faster.
+/// Returns the best match and stores nothing. With `first=true` the search stops at the first match and is faster. A collection that does
+/// not exist yet has no duplicates, unless the configuration of the service forbids to create collections by records (404).
 #[utoipa::path(post, path = "/v1/collections/{collection}/check", operation_id = "checkRow", tag = "search",
     params(("collection" = CollectionName, Path), CheckParams, RowParams),
     request_body(content = Object, description = "the row: a flat JSON object of the record's fields"),

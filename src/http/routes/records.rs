@@ -55,7 +55,9 @@ impl Parameters for RegisterParams {
 /// Register a record under an id
 ///
 /// The request can be repeated safely: the same row is answered with 200 and the stored verdict. A different row replaces the record.
-/// A collection that does not exist is created with the preset `default`, unless the configuration of the service says otherwise.
+/// A collection that does not exist is created with the preset `default` and a field for each member whose name is usual, unless the
+/// configuration of the service says otherwise. If no member is known to hold a text, the record is refused (422 `no_content`) and the
+/// collection is not created.
 #[utoipa::path(put, path = "/v1/collections/{collection}/records/{id}", operation_id = "putRecord", tag = "records",
     params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "record id, percent-encoded"), RegisterParams),
     request_body(content = Object, description = "the row: a flat JSON object of the record's fields"),

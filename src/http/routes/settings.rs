@@ -38,6 +38,8 @@ pub struct SettingsInput {
     min_features: Option<u16>,
     /// Lists of the host names of a web site. In addresses, each name of a list is replaced with the first name.
     host_aliases: Option<Vec<Vec<String>>>,
+    /// Values of `identity` fields that name nobody, in addition to the built-in ones (匿名, 无, ***, 不愿透露, 某先生 and the like).
+    placeholders: Option<Vec<String>>,
     /// The time zone of times without an offset (IANA name).
     time_zone: Option<String>,
     /// The time for which records are kept; `null`, the default, means forever. A reindex does not change it.

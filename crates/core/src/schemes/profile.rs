@@ -46,7 +46,7 @@ const ADDRESS_RULES: &str = "addresses 2";
 /// The removal of contacts and noise.
 const NOISE_RULES: &str = "noise 1";
 /// The copy key.
-const COPY_RULES: &str = "copies 1";
+const COPY_RULES: &str = "copies 2";
 /// The rules by which keys prefer rare text: weights, classes, number of keys.
 const RARITY_RULES: &str = "rarity 2";
 /// The replacement of synonyms in `whole` values.

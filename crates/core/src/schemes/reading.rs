@@ -83,7 +83,7 @@ impl<'a> Reading<'a> {
                     let term = field.merged.as_deref().unwrap_or(&field.text);
                     add(term, term.chars().count() as u32, true);
                 }
-                (Role::Url | Role::Ignore, _) => {}
+                (Role::Url | Role::Ignore | Role::Category | Role::Status | Role::Unit | Role::Reply, _) => {}
             }
         }
         Self { document, cutter: words, tokens, words: OnceCell::new() }

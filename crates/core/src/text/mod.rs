@@ -6,6 +6,7 @@
 
 pub mod convert;
 pub mod html;
+mod identity;
 pub mod lexicon;
 pub mod normalise;
 pub mod objects;
@@ -22,6 +23,7 @@ use sha2::{Digest, Sha256};
 use crate::collection::{SegmenterKind, StopList, StopWords, TextSettings};
 use crate::violation::Violation;
 
+pub use identity::identity_form;
 pub use reader::{Reader, read_mapped};
 
 /// Version of this module's own rules (normal form, what a word and what a unit is). Raise it with every change that gives
@@ -129,6 +131,13 @@ impl Document {
     /// Whether one of the petitioner's values is `identity`, which is normalised.
     pub fn is_by(&self, identity: &str) -> bool {
         !identity.is_empty() && self.identity_values().any(|value| value == identity)
+    }
+
+    /// Whether both are of the same petitioner: one value is equal. `None` where either names nobody.
+    pub fn has_same_petitioner(&self, other: &Self) -> Option<bool> {
+        let theirs: Vec<&str> = other.identity_values().collect();
+        (self.identity.is_some() && other.identity.is_some())
+            .then(|| self.identity_values().any(|value| theirs.contains(&value)))
     }
 
     /// Whether both name the same address in the same field of role `url`.

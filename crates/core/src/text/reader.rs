@@ -5,6 +5,7 @@ use std::ops::Range;
 use jiff::tz::TimeZone;
 
 use super::html::{visible_text, visible_text_mapped};
+use super::identity::identity_form;
 use super::normalise::Normaliser;
 use super::shingles::counts;
 use super::url::Addresses;
@@ -30,6 +31,8 @@ pub struct Reader {
     normaliser: Normaliser,
     addresses: Addresses,
     zone: TimeZone,
+    /// Values of identity fields that name nobody, besides the built-in ones.
+    placeholders: Vec<String>,
     with_lines: bool,
     /// Finds contacts and noise; `None` where the settings keep them.
     facts: Option<&'static FactReader>,
@@ -38,14 +41,21 @@ pub struct Reader {
 impl Reader {
     /// A reader for validated `settings`; a time zone that does not exist would be read as UTC.
     pub fn new(settings: &Settings) -> Self {
+        let normaliser = Normaliser::new(settings.text.simplify);
         Self {
             fields: settings.fields.clone(),
-            normaliser: Normaliser::new(settings.text.simplify),
+            normaliser,
             addresses: Addresses::new(&settings.host_aliases),
             zone: TimeZone::get(&settings.time_zone).unwrap_or(TimeZone::UTC),
+            placeholders: settings.placeholders.iter().map(|text| normaliser.normalise(text)).collect(),
             with_lines: settings.channels.iter().any(Channel::reads_lines),
             facts: settings.text.remove_noise.then(FactReader::without_places),
         }
+    }
+
+    /// The form in which a value of an identity field is compared; `None` for one that names nobody.
+    pub fn identity(&self, value: &str) -> Option<String> {
+        identity_form(&self.normaliser.normalise(value), &self.placeholders)
     }
 
     /// The normal form used for text.
@@ -68,7 +78,7 @@ impl Reader {
             let Field { name, role, weight: _, format } = field;
             let text = match row.value(name) {
                 None | Some(Value::Null) => continue,
-                Some(_) if *role == Role::Ignore => continue,
+                Some(_) if role.is_only_shown() => continue,
                 Some(Value::Text(text) | Value::Literal(text)) => text,
                 Some(Value::Nested) => {
                     let detail = "an array or object cannot be compared; give text, or take the field's role away";
@@ -110,12 +120,12 @@ impl Reader {
                     document.fields.push(self.without_noise(read(text, line_ends)));
                 }
                 Role::Text | Role::Whole | Role::Url => document.fields.push(read(text, line_ends)),
-                Role::Identity => identity.push(text),
+                Role::Identity => identity.extend(identity_form(&text, &self.placeholders)),
                 Role::Time => match time::parse(&text, &self.zone) {
                     Some(instant) => document.time = document.time.or(Some(instant)),
                     None => document.warnings.push(Violation::new(child("", name), time::UNREADABLE, time::ACCEPTED)),
                 },
-                Role::Ignore => {}
+                Role::Ignore | Role::Category | Role::Status | Role::Unit | Role::Reply => {}
             }
         }
         document.identity = (!identity.is_empty()).then(|| identity.join(&SEPARATOR.to_string()));
@@ -286,6 +296,13 @@ mod tests {
         assert_eq!((columns, document.fields.len()), (vec!["李a", "2019-03-05"], 2));
         assert_eq!((document.identity.as_deref(), document.time.is_some()), (Some("李a"), true));
         assert_eq!(document.joined(), "夜市\n噪音");
+    }
+
+    #[test]
+    fn a_petitioner_who_gives_no_name_is_nobody() {
+        let document = read(r#"{"内容":"夜市噪音","name":"匿名","phone":"+86 139-0000-1234"}"#).unwrap();
+        assert_eq!(document.identity.as_deref(), Some("13900001234"));
+        assert_eq!(read(r#"{"内容":"夜市噪音","name":"某女士","phone":"***"}"#).unwrap().identity, None);
     }
 
     #[test]

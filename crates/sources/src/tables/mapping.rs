@@ -1,5 +1,7 @@
 //! Rows of a table as rows of records.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use super::columns::Target;
@@ -13,6 +15,77 @@ const SERIALS: std::ops::RangeInclusive<f64> = 20_000.0..=80_000.0;
 /// The day 25,569 of a spreadsheet is 1970-01-01.
 const DAYS_TO_1970: f64 = 25_569.0;
 const SECONDS_OF_DAY: f64 = 86_400.0;
+
+/// Texts that Excel shows in a cell whose formula failed.
+const ERRORS: [&str; 8] = ["#N/A", "#REF!", "#VALUE!", "#DIV/0!", "#NAME?", "#NUM!", "#NULL!", "#SPILL!"];
+
+/// The part of a cell in a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CellPart {
+    /// The id.
+    Id,
+    /// A time; the days of a spreadsheet are dates there.
+    Time,
+    /// A value of any other field.
+    Other,
+}
+
+/// A number of which the file does not have all digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InexactNumber;
+
+impl InexactNumber {
+    /// The code of the refusal of a row whose id is such a number.
+    pub const CODE: &str = "inexact_id";
+}
+
+/// Returns the value of a cell for a record; `None` for a cell without one: an empty cell, an error of a formula, and the texts of `nulls`.
+/// The signs that keep a number as text are left out: an apostrophe before it, and `="…"` around it.
+///
+/// # Errors
+/// [`InexactNumber`] for an id of which digits are missing. Two such ids may look equal.
+pub fn value_of<'c>(cell: &'c Cell, part: CellPart, nulls: &[String]) -> Result<Option<Cow<'c, str>>, InexactNumber> {
+    let text = if part == CellPart::Id { cell.text.trim() } else { &cell.text };
+    if text.trim().is_empty() || nulls.iter().any(|null| null == text) || ERRORS.contains(&text.trim()) {
+        return Ok(None);
+    }
+    if part == CellPart::Time
+        && let Some(date) = date_of_serial(cell)
+    {
+        return Ok(Some(date.into()));
+    }
+    let text = without_text_marks(text, part);
+    if part == CellPart::Id && is_rounded(&text) {
+        return Err(InexactNumber);
+    }
+    Ok(Some(text))
+}
+
+/// `="00123"` and `'00123` are the text `00123`.
+fn without_text_marks(text: &str, part: CellPart) -> Cow<'_, str> {
+    let trimmed = text.trim();
+    if let Some(inner) = trimmed.strip_prefix("=\"").and_then(|rest| rest.strip_suffix('"')) {
+        let inner = if part == CellPart::Id { inner.trim() } else { inner };
+        // A quote within the text is written twice.
+        return if inner.contains('"') { inner.replace("\"\"", "\"").into() } else { inner.into() };
+    }
+    let marked = trimmed.strip_prefix('\'').filter(|rest| part == CellPart::Id || is_digits(rest));
+    marked.unwrap_or(text).into()
+}
+
+fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// True for a number as a spreadsheet shows it when it has too many digits for its column: `3.30106E+17`.
+fn is_rounded(text: &str) -> bool {
+    let Some((digits, exponent)) = text.split_once(['E', 'e']) else { return false };
+    let has_digits = match digits.split_once('.') {
+        Some((whole, part)) => whole.len() == 1 && is_digits(whole) && is_digits(part),
+        None => digits.len() == 1 && is_digits(digits),
+    };
+    has_digits && exponent.strip_prefix('+').is_some_and(is_digits)
+}
 
 /// What becomes of the columns of one table.
 #[derive(Clone, Debug)]
@@ -31,8 +104,7 @@ struct Column {
     header: String,
     /// What it is called in a record, as a JSON string.
     name: Option<String>,
-    is_id: bool,
-    is_time: bool,
+    part: CellPart,
 }
 
 impl Mapping {
@@ -49,8 +121,11 @@ impl Mapping {
             Column {
                 header: header.clone(),
                 name: name.map(|name| Value::from(name).to_string()),
-                is_id: *target == Target::Id,
-                is_time: name.is_some_and(|name| times.contains(&name)),
+                part: match name {
+                    _ if *target == Target::Id => CellPart::Id,
+                    Some(name) if times.contains(&name) => CellPart::Time,
+                    _ => CellPart::Other,
+                },
             }
         };
         let (encoding, separator) = match kind {
@@ -71,17 +146,22 @@ impl Mapping {
             return Err(self.faulty(row, fault));
         }
         let mut json = String::new();
-        for (column, cell) in self.columns.iter().zip(&row.cells) {
+        for (at, column) in self.columns.iter().enumerate() {
             let Some(name) = &column.name else { continue };
-            let text = if column.is_id { cell.text.trim() } else { &cell.text };
-            if text.is_empty() || self.nulls.iter().any(|null| null == text) {
-                continue;
-            }
-            let date = if column.is_time { date_of_serial(cell) } else { None };
+            let Some(cell) = row.value(at) else { continue };
+            let value = value_of(cell, column.part, &self.nulls).map_err(|InexactNumber| {
+                let detail = format!(
+                    "the value of column {:?} is a rounded number such as 3.30106E+17: the file does not have all digits of the id; save the \
+                     column as text where its digits are known",
+                    column.header
+                );
+                self.bad(row, InexactNumber::CODE, detail)
+            })?;
+            let Some(value) = value else { continue };
             json.push(if json.is_empty() { '{' } else { ',' });
             json.push_str(name);
             json.push(':');
-            json.push_str(&Value::from(date.as_deref().unwrap_or(text)).to_string());
+            json.push_str(&Value::from(value).to_string());
         }
         if json.is_empty() {
             return Err(self.bad(row, "empty_row", "every value is empty; remove the line".into()));
@@ -116,6 +196,8 @@ impl Mapping {
                 );
                 self.bad(row, "wrong_number_of_values", detail)
             }
+            RowFault::RepeatedHeader => self.bad(row, "repeated_header", "the row names the columns once more".into()),
+            RowFault::Totals => self.bad(row, "totals", "the row has totals".into()),
         }
     }
 
@@ -177,6 +259,43 @@ fn civil(days: i64) -> (i64, u32, i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_id_keeps_its_digits_or_is_refused() {
+        let id = |text: &str| {
+            let cell = Cell::from(text.to_owned());
+            value_of(&cell, CellPart::Id, &[]).map(|value| value.map(Cow::into_owned))
+        };
+        for (text, expected) in [
+            ("=\"00123\"", "00123"),
+            ("'110105200001012345", "110105200001012345"),
+            ("110105200001012345\t", "110105200001012345"),
+            ("000123", "000123"),
+            ("A-'7", "A-'7"),
+            ("12E5", "12E5"),
+            ("2024-E+1", "2024-E+1"),
+        ] {
+            assert_eq!(id(text), Ok(Some(expected.to_owned())), "{text}");
+        }
+        for text in ["3.30106E+17", "3.301061990010113E+17", "1E+18", "2.5e+16"] {
+            assert_eq!(id(text), Err(InexactNumber), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_cell_without_a_value_has_none() {
+        let value = |text: &str| {
+            let cell = Cell::from(text.to_owned());
+            value_of(&cell, CellPart::Other, &["NULL".into()]).unwrap().map(Cow::into_owned)
+        };
+        for text in ["", "  ", "NULL", "#N/A", "#REF!"] {
+            assert_eq!(value(text), None, "{text}");
+        }
+        assert_eq!(value("'13900001111").as_deref(), Some("13900001111"));
+        assert_eq!(value("'引文'的开头").as_deref(), Some("'引文'的开头"));
+        assert_eq!(value("=\"说\"\"好\"\"\"").as_deref(), Some("说\"好\""));
+        assert_eq!(value(" 路灯 ").as_deref(), Some(" 路灯 "));
+    }
 
     #[test]
     fn days_of_a_spreadsheet_are_dates_and_other_numbers_are_not() {

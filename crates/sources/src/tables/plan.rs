@@ -1,8 +1,8 @@
 //! Which column of a table is what: as was said, else guessed by its name, else what it is called.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
-use super::columns::{Target, guess};
+use super::columns::{Target, check_columns, guess};
 use doppel_core::collection::{Role, Settings};
 
 /// What was said of columns.
@@ -19,11 +19,6 @@ impl Choice {
     pub fn new(map: &[(String, String)], id_field: Option<&str>, no_guess: bool) -> Self {
         let id = id_field.map(|column| (column.to_owned(), "id".to_owned()));
         Self { map: map.iter().cloned().chain(id).collect(), no_guess }
-    }
-
-    /// Whether nothing was said of any column.
-    pub fn is_empty(&self) -> bool {
-        self.map.is_empty()
     }
 }
 
@@ -50,11 +45,8 @@ impl Plan {
         let fields = settings.map(|settings| settings.fields.as_slice()).unwrap_or_default();
         let roles: Vec<(String, Role)> = fields.iter().map(|field| (field.name.clone(), field.role)).collect();
         let names: Vec<String> = fields.iter().map(|field| field.name.clone()).collect();
-        let mut targets = match settings.filter(|_| !choice.no_guess) {
-            Some(settings) => guess(header, settings, &names),
-            None => header.iter().map(|name| own(name)).collect(),
-        };
         let mut chosen = 0;
+        let mut said: Vec<Option<Target>> = vec![None; header.len()];
         for (number, (column, field)) in choice.map.iter().enumerate() {
             if settings.is_some() && !field.is_empty() && field != "id" && !names.contains(field) {
                 let names = names.join(", ");
@@ -62,38 +54,72 @@ impl Plan {
                     "cannot be read with --map {column}={field}: the collection has no field {field:?}; it has {names}, and id"
                 ));
             }
-            let Some(at) = header.iter().position(|name| name == column) else { continue };
+            let Some(at) = place(header, column)? else { continue };
             chosen |= 1 << number;
-            let target = match field.as_str() {
+            said[at] = Some(match field.as_str() {
                 "" => Target::Unused,
                 "id" => Target::Id,
                 field => Target::Field(field.to_owned()),
-            };
+            });
+        }
+        // Only columns of which nothing was said are guessed.
+        let free: Vec<String> = header
+            .iter()
+            .zip(&said)
+            .map(|(name, said)| if said.is_none() { name.clone() } else { String::new() })
+            .collect();
+        check_names(&free)?;
+        let guessed = match settings.filter(|_| !choice.no_guess) {
+            Some(settings) => guess(&free, settings, &names),
+            None => free.iter().map(|name| own(name)).collect(),
+        };
+        let mut targets = Vec::with_capacity(header.len());
+        for ((said_here, guessed), name) in said.iter().zip(guessed).zip(header) {
             // What was said comes before what was guessed: another column goes back to its own name.
-            for (other, name) in targets.iter_mut().zip(header).filter(|(other, _)| **other == target) {
-                *other = own(name);
-            }
-            targets[at] = target;
+            let is_taken = guessed != Target::Unused && said.iter().flatten().any(|said| *said == guessed);
+            targets.push(match said_here {
+                Some(said) => said.clone(),
+                None if is_taken => own(name),
+                None => guessed,
+            });
         }
         let plan = Self { targets, roles, chosen };
-        plan.check_twice(header).map(|()| plan)
+        plan.check_twice(header)?;
+        if let Some(settings) = settings {
+            check_columns(header, &plan.targets, settings).map_err(|missing| {
+                format!(
+                    "has no column that is known to hold the text of a letter; its columns are {}; name the column with --map COLUMN=FIELD, \
+                     or name it in the fields of the collection with role text",
+                    missing.list()
+                )
+            })?;
+        }
+        Ok(plan)
     }
 
     fn check_twice(&self, header: &[String]) -> Result<(), String> {
-        let mut seen = HashSet::new();
-        let names = self.targets.iter().zip(header).filter_map(|(target, column)| target.name(column));
-        match names.into_iter().find(|name| !seen.insert(*name)) {
-            None => Ok(()),
-            Some(name) => Err(format!(
-                "has two columns that would be {name:?}; leave one out with --map COLUMN= or name another field"
-            )),
+        let mut seen: HashMap<&str, usize> = HashMap::new();
+        for (at, (target, column)) in self.targets.iter().zip(header).enumerate() {
+            let Some(name) = target.name(column) else { continue };
+            let Some(earlier) = seen.insert(name, at) else { continue };
+            return Err(format!(
+                "has two columns that would be {name:?} ({} and {}); leave one out with --map COLUMN= or name another field",
+                earlier + 1,
+                at + 1
+            ));
         }
+        Ok(())
     }
 
     /// The column that is the id.
     pub fn id<'a>(&self, header: &'a [String]) -> Option<&'a str> {
         let at = self.targets.iter().position(|target| *target == Target::Id)?;
         header.get(at).map(String::as_str)
+    }
+
+    /// True if a column gets another name than its own, or is left out.
+    pub fn renames(&self, header: &[String]) -> bool {
+        self.targets.iter().zip(header).any(|(target, column)| target.name(column) != Some(column))
     }
 
     /// The first choice of a column that is not there.
@@ -131,6 +157,37 @@ impl Plan {
     }
 }
 
+/// Checks that no two columns have one name.
+fn check_names(header: &[String]) -> Result<(), String> {
+    let mut seen: HashMap<&str, usize> = HashMap::new();
+    for (at, name) in header.iter().enumerate().filter(|(_, name)| !name.is_empty()) {
+        if let Some(earlier) = seen.insert(name, at) {
+            return Err(same_name(name, earlier, at));
+        }
+    }
+    Ok(())
+}
+
+fn same_name(name: &str, first: usize, second: usize) -> String {
+    let [first, second] = [first + 1, second + 1];
+    format!(
+        "has two columns named {name:?} ({first} and {second}); rename one, or tell them apart by their numbers: --map {second}=FIELD, or \
+         --map {second}= to leave the column out"
+    )
+}
+
+/// The column of this name, or of this number from 1 where no column has the name.
+fn place(header: &[String], column: &str) -> Result<Option<usize>, String> {
+    let mut named = (0..).zip(header).filter(|(_, name)| *name == column).map(|(at, _)| at);
+    match (named.next(), named.next()) {
+        (Some(first), Some(second)) => Err(same_name(column, first, second)),
+        (Some(at), None) => Ok(Some(at)),
+        (None, _) => {
+            Ok(column.parse::<usize>().ok().and_then(|number| number.checked_sub(1)).filter(|at| *at < header.len()))
+        }
+    }
+}
+
 fn role_name(role: Role) -> String {
     serde_json::to_value(role).ok().and_then(|role| role.as_str().map(str::to_owned)).unwrap_or_default()
 }
@@ -140,5 +197,40 @@ fn own(name: &str) -> Target {
         "" => Target::Unused,
         "id" => Target::Id,
         _ => Target::Own,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(header: &[&str], map: &[(&str, &str)]) -> Result<Vec<String>, String> {
+        let header: Vec<String> = header.iter().map(|name| (*name).to_owned()).collect();
+        let map: Vec<(String, String)> = map.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
+        let plan = Plan::new(&header, &Choice::new(&map, None, false), Some(&Settings::default()))?;
+        Ok(plan.targets.iter().zip(&header).map(|(target, name)| target.name(name).unwrap_or("").to_owned()).collect())
+    }
+
+    #[test]
+    fn columns_of_one_name_are_told_apart_by_their_numbers() {
+        let header = ["编号", "投诉内容", "投诉内容"];
+        let error = plan(&header, &[]).unwrap_err();
+        assert!(error.contains("(2 and 3)") && error.contains("--map 3=FIELD"), "{error}");
+        assert_eq!(plan(&header, &[("3", "content")]).unwrap(), ["id", "投诉内容", "content"]);
+        assert_eq!(plan(&header, &[("2", "")]).unwrap(), ["id", "", "content"]);
+        assert!(plan(&header, &[("投诉内容", "content")]).is_err(), "the name says not which one");
+        assert_eq!(
+            plan(&["2", "事"], &[("2", "id"), ("事", "content")]).unwrap(),
+            ["id", "content"],
+            "a name comes first"
+        );
+    }
+
+    #[test]
+    fn a_table_without_a_text_is_refused_with_its_columns() {
+        let error = plan(&["编号", "标题", "材料"], &[]).unwrap_err();
+        assert!(error.contains("编号, 标题, 材料") && error.contains("--map COLUMN=FIELD"), "{error}");
+        assert_eq!(plan(&["编号", "标题", "材料"], &[("材料", "content")]).unwrap(), ["id", "标题", "content"]);
+        assert!(plan(&["编号", "标题"], &[]).is_ok());
     }
 }

@@ -1,5 +1,6 @@
-//! The first sheet of a workbook that has anything in it, cell by cell.
+//! The sheets of a workbook, and the one with the records, cell by cell.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufReader};
 use std::ops::ControlFlow;
@@ -7,10 +8,21 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use calamine::{Data, ExcelDateTime, Ods, OdsError, Reader, SheetType, Xls, XlsError, Xlsx, XlsxError};
+use calamine::{
+    Data, DataRef, Dimensions, ExcelDateTime, Ods, OdsError, Range, Reader, SheetType, SheetVisible, Style, Xls,
+    XlsError, Xlsx, XlsxError,
+};
+use serde::{Deserialize, Serialize};
 
-use super::{Cell, Limits, MOST_COLUMNS, MOST_WHOLE, RowFault, TableError, TableRow, Workbook, guard};
+use super::numbers::{LongNumbers, ZeroFormat, is_long, number_text};
+use super::{
+    Cell, Header, Limits, MOST_COLUMNS, MOST_WHOLE, ROWS_READ, RowFault, TableError, TableRow, Workbook, guard,
+};
 use crate::Counted;
+use doppel_core::columns::{self, ColumnKind};
+
+/// Most bytes of a row that is only looked at.
+const MOST_PEEKED: usize = 1 << 20;
 
 type Book = Xlsx<BufReader<Counted<File>>>;
 
@@ -38,27 +50,112 @@ pub(super) fn kind(path: &Path) -> Result<Workbook, TableError> {
     }
 }
 
-/// The name of the first sheet with a cell that says something.
-pub(super) fn first(path: &Path, limits: Limits) -> Result<String, TableError> {
-    guard::check(path, Workbook::Xlsx, limits)?;
-    first_of(&mut open(path, &Arc::default())?)
+/// A sheet of a workbook.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SheetInfo {
+    /// Its name.
+    pub name: String,
+    /// True if the program that wrote the workbook does not show it.
+    pub is_hidden: bool,
+    /// True if rows stand below the names of columns.
+    pub has_rows: bool,
+    /// True if one of these names is usual for the text of letters.
+    pub has_content: bool,
+    /// True if no cell says something.
+    pub is_empty: bool,
 }
 
-fn first_of(workbook: &mut Book) -> Result<String, TableError> {
+impl SheetInfo {
+    /// True if people see the sheet and it says something.
+    pub fn is_shown(&self) -> bool {
+        !self.is_hidden && !self.is_empty
+    }
+
+    /// True if the sheet seems to hold records.
+    pub fn has_records(&self) -> bool {
+        self.has_rows && self.has_content
+    }
+}
+
+/// The sheets of a workbook, and the one that is read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SheetChoice {
+    /// All sheets.
+    pub sheets: Vec<SheetInfo>,
+    /// Index of the sheet that is read.
+    pub chosen: usize,
+}
+
+impl SheetChoice {
+    /// Chooses the sheet called `wanted`; without a name the first shown sheet with records, else with rows, else with anything.
+    fn new(sheets: Vec<SheetInfo>, wanted: Option<&str>) -> Result<Self, TableError> {
+        let chosen = match wanted {
+            Some(name) => sheets.iter().position(|sheet| sheet.name == name).ok_or_else(|| {
+                TableError::NoSheet(sheets.iter().map(|sheet| sheet.name.as_str()).collect::<Vec<_>>().join(", "))
+            })?,
+            None => {
+                let with_records = sheets.iter().position(|sheet| sheet.is_shown() && sheet.has_records());
+                let with_rows = sheets.iter().position(|sheet| sheet.is_shown() && sheet.has_rows);
+                let any = sheets.iter().position(SheetInfo::is_shown);
+                with_records.or(with_rows).or(any).ok_or(TableError::NoHeader)?
+            }
+        };
+        Ok(Self { sheets, chosen })
+    }
+
+    /// Name of the sheet that is read.
+    pub fn name(&self) -> &str {
+        self.sheets.get(self.chosen).map_or("", |sheet| &sheet.name)
+    }
+
+    /// The sheets that are not read although they hold something.
+    pub fn others(&self) -> impl Iterator<Item = &SheetInfo> {
+        let sheets = self.sheets.iter().enumerate();
+        sheets.filter(|(at, sheet)| *at != self.chosen && !sheet.is_empty).map(|(_, sheet)| sheet)
+    }
+}
+
+/// Describes a sheet by its first rows.
+fn described(name: String, visible: SheetVisible, first: &[TableRow]) -> SheetInfo {
+    let header = Header::find(first).ok();
+    let has_content =
+        |header: &Header| header.names.iter().any(|name| columns::kind_of(name) == Some(ColumnKind::Content));
+    SheetInfo {
+        name,
+        is_hidden: visible != SheetVisible::Visible,
+        has_rows: header.as_ref().is_some_and(|header| first.len() > header.last + 1),
+        has_content: header.as_ref().is_some_and(has_content),
+        is_empty: first.is_empty(),
+    }
+}
+
+/// The sheets of an XLSX workbook, of which the one called `wanted` is chosen, or the one with records.
+pub(super) fn sheets(path: &Path, wanted: Option<&str>, limits: Limits) -> Result<SheetChoice, TableError> {
+    guard::check(path, Workbook::Xlsx, limits)?;
+    sheets_of(&mut open(path, &Arc::default())?, path, wanted)
+}
+
+fn sheets_of(workbook: &mut Book, path: &Path, wanted: Option<&str>) -> Result<SheetChoice, TableError> {
     let sheets = workbook.sheets_metadata().iter().filter(|sheet| sheet.typ == SheetType::WorkSheet);
-    let names: Vec<String> = sheets.map(|sheet| sheet.name.clone()).collect();
-    if names.is_empty() {
+    let sheets: Vec<(String, SheetVisible)> = sheets.map(|sheet| (sheet.name.clone(), sheet.visible)).collect();
+    if sheets.is_empty() {
         return Err(TableError::Unknown);
     }
-    for name in names {
-        let mut cells = workbook.worksheet_cells_reader(&name).map_err(said)?;
-        while let Some(found) = cells.next_cell().map_err(said)? {
-            if !cell(Data::from(found.get_value().clone())).text.trim().is_empty() {
-                return Ok(name);
-            }
-        }
+    let mut found = Vec::with_capacity(sheets.len());
+    for (name, visible) in sheets {
+        let mut first: Vec<TableRow> = Vec::new();
+        cells_of(workbook, path, &name, MOST_PEEKED, |row| collect(&mut first, row))?;
+        found.push(described(name, visible, &first));
     }
-    Err(TableError::NoHeader)
+    SheetChoice::new(found, wanted)
+}
+
+/// Keeps the first rows that say something.
+fn collect(first: &mut Vec<TableRow>, row: TableRow) -> ControlFlow<()> {
+    if row.fault.is_some() || row.cells.iter().any(|cell| !cell.text.trim().is_empty()) {
+        first.push(row);
+    }
+    if first.len() < ROWS_READ { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
 }
 
 /// The rows of a sheet that say something.
@@ -68,18 +165,35 @@ pub(super) fn rows(
     max: usize,
     seen: impl FnMut(TableRow) -> ControlFlow<()>,
 ) -> Result<(), TableError> {
-    rows_of(&mut open(path, &Arc::default())?, sheet, max, seen)
+    rows_of(&mut open(path, &Arc::default())?, path, sheet, max, seen)
 }
 
+/// The rows of a sheet, with the values of cells that are merged with the cell above.
 fn rows_of(
     workbook: &mut Book,
+    path: &Path,
+    sheet: &str,
+    max: usize,
+    mut seen: impl FnMut(TableRow) -> ControlFlow<()>,
+) -> Result<(), TableError> {
+    let mut merged = MergedCells::new(&workbook.merge_cells_by_sheet_name(sheet).map_err(said)?);
+    cells_of(workbook, path, sheet, max, |mut row| {
+        merged.fill(&mut row);
+        seen(row)
+    })
+}
+
+fn cells_of(
+    workbook: &mut Book,
+    path: &Path,
     sheet: &str,
     max: usize,
     mut seen: impl FnMut(TableRow) -> ControlFlow<()>,
 ) -> Result<(), TableError> {
     let mut reader = workbook.worksheet_cells_reader(sheet).map_err(said)?;
+    let mut numbers = NumberReader::new(path, sheet, reader.styles());
     let mut row = Gathered::new(0, max);
-    while let Some(found) = reader.next_cell().map_err(said)? {
+    while let Some((found, style)) = reader.next_cell_with_style_id().map_err(said)? {
         let (number, column) = found.get_position();
         if number < row.number {
             // Rows stand in their order in every workbook that Excel reads.
@@ -91,7 +205,11 @@ fn rows_of(
                 return Ok(());
             }
         }
-        row.put(column as usize, cell(Data::from(found.get_value().clone())));
+        let cell = match found.get_value() {
+            DataRef::Float(value) => numbers.cell(*value, style, (number, column))?,
+            value => cell(Data::from(value.clone())),
+        };
+        row.put(column as usize, cell);
     }
     let _ = row.give(&mut seen);
     Ok(())
@@ -99,38 +217,51 @@ fn rows_of(
 
 /// What comes of a workbook that is read once from its beginning.
 pub(super) enum Event {
-    /// The name of the sheet that is read.
-    Sheet(String),
+    /// The sheets, and the one that is read.
+    Sheets(SheetChoice),
     /// A row that says something.
     Row(TableRow),
     /// There are no more.
     End,
 }
 
-/// Reads the first sheet of a workbook that says something, counting bytes read.
+/// What is read of a workbook, and how.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct SheetRequest {
+    /// The kind of the workbook.
+    pub(super) kind: Workbook,
+    /// The name of the sheet; without one the sheet with records is read.
+    pub(super) sheet: Option<String>,
+    /// Limits on what the workbook unpacks to.
+    pub(super) limits: Limits,
+    /// Most bytes of a row.
+    pub(super) max: usize,
+}
+
+/// Reads a sheet of a workbook, counting bytes read.
 pub(super) fn each(
     path: &Path,
-    (kind, limits, max): (Workbook, Limits, usize),
+    wanted: &SheetRequest,
     count: &Arc<AtomicU64>,
     mut seen: impl FnMut(Event) -> ControlFlow<()>,
 ) -> Result<(), TableError> {
-    if kind != Workbook::Xlsx {
-        return whole(path, kind, max, count, seen);
+    if wanted.kind != Workbook::Xlsx {
+        return whole(path, wanted, count, seen);
     }
-    guard::check(path, Workbook::Xlsx, limits)?;
+    guard::check(path, Workbook::Xlsx, wanted.limits)?;
     let mut workbook = open(path, count)?;
-    let sheet = first_of(&mut workbook)?;
-    if seen(Event::Sheet(sheet.clone())).is_break() {
+    let choice = sheets_of(&mut workbook, path, wanted.sheet.as_deref())?;
+    let sheet = choice.name().to_owned();
+    if seen(Event::Sheets(choice)).is_break() {
         return Ok(());
     }
-    rows_of(&mut workbook, &sheet, max, |row| seen(Event::Row(row)))
+    rows_of(&mut workbook, path, &sheet, wanted.max, |row| seen(Event::Row(row)))
 }
 
 /// The same of a workbook that can only be read as a whole, and so has to be small.
 fn whole(
     path: &Path,
-    kind: Workbook,
-    max: usize,
+    wanted: &SheetRequest,
     count: &Arc<AtomicU64>,
     mut seen: impl FnMut(Event) -> ControlFlow<()>,
 ) -> Result<(), TableError> {
@@ -138,34 +269,96 @@ fn whole(
     if path.metadata()?.len() > MOST_WHOLE {
         return Err(TableError::TooLargeWhole);
     }
-    guard::check(path, kind, small)?;
+    guard::check(path, wanted.kind, small)?;
     let file = BufReader::new(Counted::new(File::open(path)?, count));
-    let found = if kind == Workbook::Xls {
+    let mut sheets: Vec<WholeSheet> = if wanted.kind == Workbook::Xls {
         let mut book: Xls<_> = Xls::new(file).map_err(said_of_xls)?;
-        sheet_with_text(book.worksheets())
+        let shown = visibilities(&book);
+        let ranges = book.worksheets().into_iter();
+        let merged = |name: &str| book.merge_cells_by_sheet_name(name).unwrap_or_default();
+        ranges.map(|(name, range)| WholeSheet { merged: merged(&name), visible: shown(&name), name, range }).collect()
     } else {
         let mut book: Ods<_> = Ods::new(file).map_err(said_of_ods)?;
-        sheet_with_text(book.worksheets())
+        let shown = visibilities(&book);
+        let ranges = book.worksheets().into_iter();
+        ranges.map(|(name, range)| WholeSheet { merged: Vec::new(), visible: shown(&name), name, range }).collect()
     };
-    let (name, range) = found.ok_or(TableError::NoHeader)?;
-    if seen(Event::Sheet(name)).is_break() {
-        return Ok(());
-    }
-    let (top, left) = range.start().unwrap_or_default();
-    for (number, cells) in (top..).zip(range.rows()) {
-        let mut row = Gathered::new(number, max);
-        for (column, value) in (left as usize..).zip(cells) {
-            row.put(column, cell(value.clone()));
-        }
-        if row.give(&mut |row| seen(Event::Row(row))).is_break() {
-            break;
-        }
+    let info = |sheet: &WholeSheet| {
+        let mut first = Vec::new();
+        let _ = sheet.rows(MOST_PEEKED, |row| collect(&mut first, row));
+        described(sheet.name.clone(), sheet.visible, &first)
+    };
+    let choice = SheetChoice::new(sheets.iter().map(info).collect(), wanted.sheet.as_deref())?;
+    let sheet = sheets.swap_remove(choice.chosen);
+    drop(sheets);
+    if seen(Event::Sheets(choice)).is_continue() {
+        let _ = sheet.rows(wanted.max, |row| seen(Event::Row(row)));
     }
     Ok(())
 }
 
-fn sheet_with_text(sheets: Vec<(String, calamine::Range<Data>)>) -> Option<(String, calamine::Range<Data>)> {
-    sheets.into_iter().find(|(_, range)| range.used_cells().any(|(_, _, value)| *value != Data::Empty))
+/// Returns the function that says of each sheet whether it is shown.
+fn visibilities<S: io::Read + io::Seek, R: Reader<S>>(book: &R) -> impl Fn(&str) -> SheetVisible + use<S, R> {
+    let shown: Vec<(String, SheetVisible)> =
+        book.sheets_metadata().iter().map(|sheet| (sheet.name.clone(), sheet.visible)).collect();
+    move |name| shown.iter().find(|(known, _)| known == name).map_or(SheetVisible::Visible, |(_, visible)| *visible)
+}
+
+/// A sheet that is in memory.
+struct WholeSheet {
+    name: String,
+    visible: SheetVisible,
+    range: Range<Data>,
+    merged: Vec<Dimensions>,
+}
+
+impl WholeSheet {
+    fn rows(&self, max: usize, mut seen: impl FnMut(TableRow) -> ControlFlow<()>) -> ControlFlow<()> {
+        let mut merged = MergedCells::new(&self.merged);
+        let (top, left) = self.range.start().unwrap_or_default();
+        for (number, cells) in (top..).zip(self.range.rows()) {
+            let mut row = Gathered::new(number, max);
+            for (column, value) in (left as usize..).zip(cells) {
+                row.put(column, cell(value.clone()));
+            }
+            row.give(&mut |mut row| {
+                merged.fill(&mut row);
+                seen(row)
+            })?;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The cells that are merged with the cell above.
+struct MergedCells {
+    /// The column and the last row of the areas that begin in a row.
+    areas: HashMap<u64, Vec<(usize, u64)>>,
+    /// Areas that the last row was in: column, last row, value.
+    open: Vec<(usize, u64, Cell)>,
+}
+
+impl MergedCells {
+    fn new(areas: &[Dimensions]) -> Self {
+        let mut by_row: HashMap<u64, Vec<(usize, u64)>> = HashMap::new();
+        for area in areas.iter().filter(|area| area.end.0 > area.start.0) {
+            let begin = by_row.entry(u64::from(area.start.0) + 1).or_default();
+            begin.push((area.start.1 as usize, u64::from(area.end.0) + 1));
+        }
+        Self { areas: by_row, open: Vec::new() }
+    }
+
+    /// Adds to a row the values of the areas that it is in. Rows come in their order.
+    fn fill(&mut self, row: &mut TableRow) {
+        self.open.retain(|(_, last, _)| *last >= row.number);
+        row.merged.extend(self.open.iter().map(|(column, _, cell)| (*column, cell.clone())));
+        let begun = self.areas.remove(&row.number).unwrap_or_default();
+        for (column, last) in begun {
+            if let Some(cell) = row.cells.get(column).filter(|cell| !cell.text.is_empty()) {
+                self.open.push((column, last, cell.clone()));
+            }
+        }
+    }
 }
 
 fn said_of_xls(error: XlsError) -> TableError {
@@ -222,14 +415,14 @@ impl Gathered {
             return ControlFlow::Continue(());
         }
         let number = u64::from(self.number) + 1;
-        seen(TableRow { number, line: number, cells: self.cells, fault })
+        seen(TableRow { number, line: number, cells: self.cells, fault, ..TableRow::default() })
     }
 }
 
 fn cell(value: Data) -> Cell {
     let text = match value {
         Data::Int(number) => return Cell { text: number.to_string(), number: Some(number as f64) },
-        Data::Float(number) => return Cell { text: number.to_string(), number: Some(number) },
+        Data::Float(number) => return Cell { text: number_text(number), number: Some(number) },
         Data::String(text) | Data::DurationIso(text) => text,
         Data::DateTimeIso(text) => text.replacen('T', " ", 1),
         Data::Bool(true) => "TRUE".to_owned(),
@@ -239,6 +432,38 @@ fn cell(value: Data) -> Cell {
         Data::Empty => String::new(),
     };
     Cell::from(text)
+}
+
+/// Reads the numbers of a sheet of an XLSX workbook with all digits that the file has.
+struct NumberReader<'a> {
+    path: &'a Path,
+    sheet: &'a str,
+    /// Formats with leading zeros, by style.
+    formats: Vec<Option<ZeroFormat>>,
+    /// The long numbers of the sheet, read when the first is needed.
+    long: Option<LongNumbers>,
+}
+
+impl<'a> NumberReader<'a> {
+    fn new(path: &'a Path, sheet: &'a str, styles: &[Style]) -> Self {
+        let format = |style: &Style| ZeroFormat::parse(&style.number_format.as_ref()?.format_code);
+        Self { path, sheet, formats: styles.iter().map(format).collect(), long: None }
+    }
+
+    fn cell(&mut self, value: f64, style: usize, at: (u32, u32)) -> Result<Cell, TableError> {
+        if is_long(value) {
+            if self.long.is_none() {
+                self.long = Some(guard::long_numbers(self.path, self.sheet)?);
+            }
+            if let Some(digits) = self.long.as_ref().and_then(|long| long.get(&at)) {
+                return Ok(Cell::from(digits.to_string()));
+            }
+        }
+        match self.formats.get(style).and_then(Option::as_ref).and_then(|format| format.show(value)) {
+            Some(text) => Ok(Cell::from(text)),
+            None => Ok(Cell { text: number_text(value), number: Some(value) }),
+        }
+    }
 }
 
 /// A date and a time of day as they are read here.

@@ -3,16 +3,16 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Read;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, RangeInclusive};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, sync_channel};
 
+use super::sheet::{SheetChoice, SheetRequest};
 use super::text::TextRows;
 use super::{
-    AsText, Encoding, Layout, Limits, MOST_ABOVE, MOST_COLUMNS, TableError, TableRow, Workbook, guard, header_of,
-    read_up_to, said, sheet,
+    AsText, Encoding, Header, Layout, Limits, ROWS_READ, TableError, TableRow, Workbook, guard, read_up_to, sheet,
 };
 use crate::{Counted, Format};
 
@@ -20,12 +20,14 @@ use crate::{Counted, Format};
 const ROWS_AHEAD: usize = 64;
 
 /// How a table is to be read.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Wanted {
     /// What it is said to be; text may be of any separator.
     pub format: Format,
     /// How its text is written, as far as that was said.
     pub text: AsText,
+    /// The sheet of a workbook; without a name the sheet with records is read.
+    pub sheet: Option<String>,
     /// Most bytes of a row.
     pub max: usize,
 }
@@ -48,14 +50,18 @@ enum Rows {
 pub struct Stream {
     /// How it is written.
     pub kind: Kind,
+    /// The sheets of a workbook; of text there are none.
+    pub sheets: SheetChoice,
     /// What names the columns.
     pub header: Vec<String>,
-    /// The line of that row.
-    pub header_line: u64,
+    /// The lines that name them: one or two.
+    pub header_lines: RangeInclusive<u64>,
     /// How many rows stand above it; they are no data.
     pub above: usize,
-    /// Those rows, and behind them the one that names the columns, as they came.
+    /// Those rows, and behind them those that name the columns, as they came.
     pub top: Vec<TableRow>,
+    /// Finds the rows below that are no data.
+    found: Header,
     /// Rows that were read to find the header, and stand behind it.
     waiting: VecDeque<TableRow>,
     rows: Rows,
@@ -74,13 +80,16 @@ impl Stream {
             (Some(_), false) => Err(TableError::IsWorkbook),
             (None, true) if path.metadata()?.len() == 0 => Err(TableError::NoHeader),
             (None, true) => Err(TableError::NoWorkbook),
-            (Some(kind), true) => Self::of_workbook(path, kind, wanted.max, count),
+            (Some(kind), true) => {
+                let sheet = wanted.sheet.clone();
+                Self::of_workbook(path, SheetRequest { kind, sheet, limits: Limits::IMPORT, max: wanted.max }, count)
+            }
             (None, false) => {
                 if wanted.text.encoding.is_none() {
                     let encoding = Encoding::of(File::open(path)?)?.ok_or(TableError::Unknown)?;
                     wanted.text.encoding = Some(encoding);
                 }
-                Self::of_text(Counted::new(File::open(path)?, count), wanted)
+                Self::of_text(Counted::new(File::open(path)?, count), &wanted)
             }
         }
     }
@@ -89,7 +98,7 @@ impl Stream {
     ///
     /// # Errors
     /// See [`TableError`].
-    pub fn of_text(input: impl Read + Send + 'static, wanted: Wanted) -> Result<Self, TableError> {
+    pub fn of_text(input: impl Read + Send + 'static, wanted: &Wanted) -> Result<Self, TableError> {
         let mut text = wanted.text;
         if wanted.format == Format::Tsv {
             text.separator = text.separator.or(Some(b'\t'));
@@ -98,20 +107,25 @@ impl Stream {
         Self::begin(Kind::Text(rows.layout()), Rows::Text(rows))
     }
 
-    fn of_workbook(path: &Path, kind: Workbook, max: usize, count: &Arc<AtomicU64>) -> Result<Self, TableError> {
+    fn of_workbook(path: &Path, request: SheetRequest, count: &Arc<AtomicU64>) -> Result<Self, TableError> {
         let (give, events) = sync_channel(ROWS_AHEAD);
         let (path, count) = (PathBuf::from(path), Arc::clone(count));
+        let kind = request.kind;
         std::thread::spawn(move || {
             // It ends when nobody listens any more.
             let seen = |event| match give.send(Ok(event)) {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(_) => ControlFlow::Break(()),
             };
-            let ended = guard::each(&path, (kind, Limits::IMPORT, max), &count, seen);
+            let ended = guard::each(&path, &request, &count, seen);
             let _ = give.send(ended.map(|()| sheet::Event::End));
         });
         match events.recv() {
-            Ok(Ok(sheet::Event::Sheet(name))) => Self::begin(Kind::Sheet(kind, name), Rows::Sheet(events)),
+            Ok(Ok(sheet::Event::Sheets(choice))) => {
+                let name = choice.name().to_owned();
+                let stream = Self::begin(Kind::Sheet(kind, name), Rows::Sheet(events))?;
+                Ok(Self { sheets: choice, ..stream })
+            }
             Ok(Err(error)) => Err(error),
             // The thread ended without a word.
             _ => Err(TableError::Damaged),
@@ -121,25 +135,18 @@ impl Stream {
     fn begin(kind: Kind, mut rows: Rows) -> Result<Self, TableError> {
         let mut first: Vec<TableRow> = Vec::new();
         let mut ended = false;
-        loop {
-            let Some(row) = rows.next_row()? else {
-                ended = true;
-                break;
-            };
-            let is_header = said(&row) > 1 && row.fault.is_none();
-            first.push(row);
-            if is_header || first.len() > MOST_ABOVE {
-                break;
-            }
+        while first.len() < ROWS_READ && !ended {
+            let row = rows.next_row()?;
+            ended = row.is_none();
+            first.extend(row);
         }
-        let above = header_of(&first)?;
-        let waiting = first.split_off(above + 1).into();
-        let header = first.last().ok_or(TableError::NoHeader)?;
-        if header.cells.len() > MOST_COLUMNS {
-            return Err(TableError::TooManyColumns);
-        }
-        let names = header.cells.iter().map(|cell| cell.text.trim().to_owned()).collect();
-        Ok(Self { kind, header: names, header_line: header.line, above, top: first, waiting, rows, ended })
+        let found = Header::find(&first)?;
+        let waiting = first.split_off(found.last + 1).into();
+        let names = found.names.clone();
+        let lines = first[found.first].line..=first[found.last].line;
+        let above = found.first;
+        let sheets = SheetChoice::default();
+        Ok(Self { kind, sheets, header: names, header_lines: lines, above, top: first, found, waiting, rows, ended })
     }
 
     /// The next row behind the header; `None` behind the last.
@@ -154,6 +161,7 @@ impl Stream {
         };
         self.ended |= next.is_none();
         Ok(next.map(|mut row| {
+            self.found.mark(&mut row);
             if matches!(self.kind, Kind::Text(_)) {
                 row.count_cells(self.header.len());
             }
@@ -171,7 +179,7 @@ impl Rows {
                 Ok(Ok(sheet::Event::End)) => Ok(None),
                 Ok(Err(error)) => Err(error),
                 // The thread ended without a word: not all rows came.
-                Ok(Ok(sheet::Event::Sheet(_))) | Err(_) => Err(TableError::Damaged),
+                Ok(Ok(sheet::Event::Sheets(_))) | Err(_) => Err(TableError::Damaged),
             },
         }
     }

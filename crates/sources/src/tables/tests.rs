@@ -220,8 +220,8 @@ fn ods(rows: &[&[&str]]) -> tempfile::NamedTempFile {
 #[test]
 fn a_workbook_of_libreoffice_is_read_as_a_stream_of_rows() {
     let file = ods(&[&["编号", "内容"], &["1", "路灯"], &["2", "井盖"]]);
-    let wanted = Wanted { format: crate::Format::Ods, text: AsText::default(), max: LONG };
-    let mut table = Stream::open(file.path(), wanted, &Default::default()).unwrap();
+    let wanted = Wanted { format: crate::Format::Ods, text: AsText::default(), sheet: None, max: LONG };
+    let mut table = Stream::open(file.path(), wanted.clone(), &Default::default()).unwrap();
     assert_eq!(table.kind, Kind::Sheet(Workbook::Ods, "登记".into()));
     assert_eq!(table.header, ["编号", "内容"]);
     let rows: Vec<TableRow> = std::iter::from_fn(|| table.next_row().unwrap()).collect();

@@ -1,4 +1,4 @@
-//! Values separated by commas, semicolons or tabs.
+//! Values separated by commas, semicolons, tabs or vertical bars.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -10,7 +10,7 @@ use super::{Cell, Encoding, Layout, MOST_ABOVE, RowFault, TableError, TableRow, 
 use crate::csv::records::{Fault, Records, Start};
 
 /// What separates values, the usual one first.
-const SEPARATORS: [u8; 3] = [b',', b';', b'\t'];
+const SEPARATORS: [u8; 4] = [b',', b';', b'\t', b'|'];
 /// The separator is found in so many bytes.
 const HEAD: usize = 1 << 16;
 /// From this byte on one may be the second half of a character of GB18030: such bytes separate nothing there.
@@ -44,8 +44,9 @@ fn ahead(mut input: Input) -> io::Result<(Vec<u8>, Input)> {
     Ok((head.clone(), Box::new(io::Cursor::new(head).chain(input))))
 }
 
-/// What `sep=` says, else what stands most often in the first line that has any; a comma where none has.
-fn separator(head: &[u8]) -> u8 {
+/// What `sep=` says, else what stands most often in the first line that has any; a comma where none has. In GB18030 some separators are
+/// bytes of characters, and are not looked for.
+fn separator(head: &[u8], encoding: Encoding) -> u8 {
     if let Some(said) = sep_line(head) {
         return said;
     }
@@ -61,7 +62,8 @@ fn separator(head: &[u8]) -> u8 {
                 }
             }
             byte if !quoted => {
-                if let Some(at) = SEPARATORS.iter().position(|separator| separator == byte) {
+                let is_character = encoding == Encoding::Gb18030 && *byte >= FIRST_TRAILING;
+                if let Some(at) = SEPARATORS.iter().position(|separator| separator == byte && !is_character) {
                     counts[at] += 1;
                 }
             }
@@ -105,7 +107,7 @@ impl TextRows {
             _ => input,
         };
         let (head, input) = ahead(input)?;
-        let separator = wanted.separator.unwrap_or_else(|| separator(&head));
+        let separator = wanted.separator.unwrap_or_else(|| separator(&head, encoding));
         if encoding == Encoding::Gb18030 && separator >= FIRST_TRAILING {
             return Err(TableError::Separator);
         }
@@ -142,7 +144,7 @@ impl TextRows {
             }
         };
         let fault = fault.or((!is_text).then_some(RowFault::Undecodable));
-        Ok(Some(TableRow { number: self.number, line, cells, fault }))
+        Ok(Some(TableRow { number: self.number, line, cells, fault, ..TableRow::default() }))
     }
 }
 

@@ -23,7 +23,8 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 
-use super::super::{Limits, TableError, TableRow, Workbook, sheet};
+use super::super::sheet::{self, SheetChoice, SheetRequest};
+use super::super::{Limits, TableError, TableRow, Workbook};
 
 /// The command that has the program read one workbook and end. It is no command for people.
 pub const COMMAND: &str = "read-workbook";
@@ -101,16 +102,16 @@ struct Request {
 #[derive(Debug, Serialize, Deserialize)]
 enum Work {
     Kind,
-    First(Limits),
+    Sheets(Option<String>, Limits),
     Rows(String, usize),
-    Each(Workbook, Limits, usize),
+    Each(SheetRequest),
 }
 
 /// A piece of an answer. In front of each stands its length in four bytes, the lowest first.
 #[derive(Debug, Serialize, Deserialize)]
 enum Frame {
     Kind(Workbook),
-    Sheet(String),
+    Sheets(SheetChoice),
     /// A row, and how many bytes of the file have been read.
     Row(TableRow, u64),
     End,
@@ -280,9 +281,10 @@ pub(super) fn kind(path: &Path) -> Result<Workbook, TableError> {
     }
 }
 
-pub(super) fn first(path: &Path, limits: Limits) -> Result<String, TableError> {
-    match Reading::begin(path, Work::First(limits), Budget::of(limits), 0)?.next()? {
-        Frame::Sheet(name) => Ok(name),
+pub(super) fn sheets(path: &Path, wanted: Option<&str>, limits: Limits) -> Result<SheetChoice, TableError> {
+    let work = Work::Sheets(wanted.map(str::to_owned), limits);
+    match Reading::begin(path, work, Budget::of(limits), 0)?.next()? {
+        Frame::Sheets(choice) => Ok(choice),
         _ => Err(unexpected()),
     }
 }
@@ -309,15 +311,15 @@ pub(super) fn rows(
 
 pub(super) fn each(
     path: &Path,
-    (kind, limits, max): (Workbook, Limits, usize),
+    wanted: &SheetRequest,
     count: &Arc<AtomicU64>,
     mut seen: impl FnMut(sheet::Event) -> ControlFlow<()>,
 ) -> Result<(), TableError> {
-    let mut reading = Reading::begin(path, Work::Each(kind, limits, max), Budget::of(limits), max)?;
+    let mut reading = Reading::begin(path, Work::Each(wanted.clone()), Budget::of(wanted.limits), wanted.max)?;
     let mut counted = 0;
     loop {
         let event = match reading.next()? {
-            Frame::Sheet(name) => sheet::Event::Sheet(name),
+            Frame::Sheets(choice) => sheet::Event::Sheets(choice),
             Frame::Row(row, read) => {
                 count.fetch_add(read.saturating_sub(counted), Ordering::Relaxed);
                 counted = counted.max(read);
@@ -354,18 +356,20 @@ fn serve() -> io::Result<()> {
     let path = &request.path;
     let done = match request.work {
         Work::Kind => sheet::kind(path).map(|kind| answer.send(&Frame::Kind(kind))),
-        Work::First(limits) => sheet::first(path, limits).map(|name| answer.send(&Frame::Sheet(name))),
+        Work::Sheets(wanted, limits) => {
+            sheet::sheets(path, wanted.as_deref(), limits).map(|choice| answer.send(&Frame::Sheets(choice)))
+        }
         Work::Rows(name, max) => {
             sheet::rows(path, &name, max, |row| answer.send(&Frame::Row(row, 0))).map(|()| ControlFlow::Continue(()))
         }
-        Work::Each(kind, limits, max) => {
+        Work::Each(wanted) => {
             let count = Arc::new(AtomicU64::new(0));
             let seen = |event| match event {
-                sheet::Event::Sheet(name) => answer.send(&Frame::Sheet(name)),
+                sheet::Event::Sheets(choice) => answer.send(&Frame::Sheets(choice)),
                 sheet::Event::Row(row) => answer.send(&Frame::Row(row, count.load(Ordering::Relaxed))),
                 sheet::Event::End => ControlFlow::Continue(()),
             };
-            sheet::each(path, (kind, limits, max), &count, seen).map(|()| ControlFlow::Continue(()))
+            sheet::each(path, &wanted, &count, seen).map(|()| ControlFlow::Continue(()))
         }
     };
     let _ = match done {

@@ -24,6 +24,8 @@ use std::sync::atomic::AtomicU64;
 
 use serde::{Deserialize, Serialize};
 
+use super::numbers::LongNumbers;
+use super::sheet::{SheetChoice, SheetRequest};
 use super::{Limits, TableError, TableRow, Workbook, sheet};
 
 /// The largest number of files inside an XLSX or ODS archive. A workbook of a hundred sheets has some five hundred.
@@ -102,14 +104,22 @@ pub(super) fn check(path: &Path, kind: Workbook, limits: Limits) -> Result<(), T
     }
 }
 
+/// Reads the whole numbers of 16 digits or more that a sheet of an XLSX workbook has as digits. The workbook has been checked.
+pub(super) fn long_numbers(path: &Path, sheet: &str) -> Result<LongNumbers, TableError> {
+    archive::long_numbers(path, sheet)
+}
+
 /// Returns the kind of a workbook that begins as an archive.
 pub(super) fn kind(path: &Path) -> Result<Workbook, TableError> {
     if child::is_used() { child::kind(path) } else { guarded(|| sheet::kind(path)) }
 }
 
-/// Returns the name of the first sheet with a cell that says something.
-pub(super) fn first(path: &Path, limits: Limits) -> Result<String, TableError> {
-    if child::is_used() { child::first(path, limits) } else { guarded(|| sheet::first(path, limits)) }
+/// Returns the sheets of an XLSX workbook, of which the one called `wanted` is chosen, or the one with records.
+pub(super) fn sheets(path: &Path, wanted: Option<&str>, limits: Limits) -> Result<SheetChoice, TableError> {
+    match child::is_used() {
+        true => child::sheets(path, wanted, limits),
+        false => guarded(|| sheet::sheets(path, wanted, limits)),
+    }
 }
 
 /// Hands the rows of a sheet to `seen`.
@@ -125,17 +135,17 @@ pub(super) fn rows(
     watched(seen, |seen| sheet::rows(path, sheet, max, seen))
 }
 
-/// Hands the first sheet that says something, row by row, to `seen`.
+/// Hands a sheet, row by row, to `seen`.
 pub(super) fn each(
     path: &Path,
-    how: (Workbook, Limits, usize),
+    wanted: &SheetRequest,
     count: &Arc<AtomicU64>,
     seen: impl FnMut(sheet::Event) -> ControlFlow<()>,
 ) -> Result<(), TableError> {
     if child::is_used() {
-        return child::each(path, how, count, seen);
+        return child::each(path, wanted, count, seen);
     }
-    watched(seen, |seen| sheet::each(path, how, count, seen))
+    watched(seen, |seen| sheet::each(path, wanted, count, seen))
 }
 
 /// Runs `read`; the library that reads workbooks panics on some damaged files.

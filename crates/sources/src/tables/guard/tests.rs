@@ -17,7 +17,7 @@ fn file(bytes: &[u8]) -> tempfile::NamedTempFile {
 
 fn wanted(extension: &str) -> Wanted {
     let format = Format::of(Path::new(&format!("a.{extension}"))).unwrap();
-    Wanted { format, text: AsText { encoding: None, separator: None }, max: 1 << 20 }
+    Wanted { format, text: AsText { encoding: None, separator: None }, sheet: None, max: 1 << 20 }
 }
 
 fn read(path: &Path, extension: &str) -> Result<Vec<TableRow>, TableError> {

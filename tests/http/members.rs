@@ -1,0 +1,94 @@
+//! The first record of a collection: its members decide the fields, and a record without a text is refused by the names of its members.
+
+use serde_json::{Value, json};
+
+use crate::support::{TestServer, expect_problem};
+
+const LAMPS: &str = "东湖路与学院街路口的三盏路灯熄灭已有十天，晚自习放学的学生只能摸黑过马路，请尽快派人抢修。";
+const SMOKE: &str = "建设里小区楼下烧烤店每晚把油烟直接排向居民窗户，屋里没法开窗，多次劝说无效，请环保部门检查。";
+
+/// The name of the content, the title and the time in the exports of different offices.
+const OFFICES: [[&str; 3]; 10] = [
+    ["投诉内容", "投诉标题", "推送时间"],
+    ["市民诉求", "事项标题", "发生时间"],
+    ["工单描述", "标题", "create_time"],
+    ["事件描述", "主题", "登记日期"],
+    ["问题内容", "问题标题", "创建时间"],
+    ["举报内容", "举报标题", "举报时间"],
+    ["诉求详情", "诉求主题", "派单时间"],
+    ["反映事项", "信件标题", "来信日期"],
+    ["內容", "標題", "來信時間"],
+    ["description", "subject", "createdAt"],
+];
+
+#[test]
+fn the_members_of_an_office_are_compared_by_their_meaning() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = TestServer::start_in(dir.path());
+    for (number, [content, title, time]) in OFFICES.into_iter().enumerate() {
+        let row = |text: &str| json!({ title: "市民来信", content: text, time: "2025-03-01 08:00:00", "备注": "无" });
+        let path = format!("/v1/collections/office-{number}");
+        let put = |id: &str, text: &str| {
+            let answer = server.send("PUT", &format!("{path}/records/{id}"), &row(text));
+            assert_eq!(answer.status, 201, "{content}: {}", answer.text);
+            answer.json()
+        };
+        assert_eq!(put("a", LAMPS)["verdict"], "original", "{content}");
+        assert_eq!(put("b", SMOKE)["verdict"], "original", "{content}: the same title is no repeat");
+        let again = put("c", &format!("{LAMPS}谢谢！"));
+        assert_eq!(again["duplicate_of"], "a", "{content}: {again}");
+        assert_eq!(again["similar"][0]["time"], "2025-03-01T00:00:00Z", "{time}: {again}");
+    }
+}
+
+#[test]
+fn a_first_record_without_a_text_is_refused_and_creates_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = TestServer::start_in(dir.path());
+    let refused = |row: &Value| {
+        let answer = server.send("PUT", "/v1/collections/new/records/a", row);
+        let problem = expect_problem(&answer, 422, "no_content");
+        assert!(!answer.text.contains("secret"), "{problem}");
+        assert_eq!(server.send("GET", "/v1/collections/new", &Value::Null).status, 404);
+        problem["errors"][0]["detail"].as_str().expect("a detail").to_owned()
+    };
+    let detail = refused(&json!({"标题": "secret", "材料": "secret", "附件数": 3}));
+    assert!(detail.contains("标题, 材料, 附件数") && detail.contains("PUT"), "{detail}");
+    assert!(refused(&json!({})).contains("no members"));
+    // The first record that can be compared creates the collection.
+    assert_eq!(server.send("PUT", "/v1/collections/new/records/a", &json!({"信件内容": LAMPS})).status, 201);
+}
+
+#[test]
+fn a_check_before_there_is_a_collection_answers_no() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = TestServer::start_in(dir.path());
+    let check = |row: &Value| server.send("POST", "/v1/collections/new/check", row);
+    let answer = check(&json!({"诉求内容": LAMPS}));
+    assert_eq!((answer.status, &answer.json()["duplicate"]), (200, &json!(false)), "{}", answer.text);
+    assert_eq!(answer.json()["match"], Value::Null);
+    let with_rows = server.send("POST", "/v1/collections/new/check?include=row", &json!({"诉求内容": LAMPS}));
+    assert_eq!(with_rows.status, 200, "{}", with_rows.text);
+    expect_problem(&check(&json!({"材料": "secret"})), 422, "no_content");
+    assert_eq!(server.send("GET", "/v1/collections/new", &Value::Null).status, 404, "a check creates nothing");
+}
+
+#[test]
+fn a_text_under_a_name_that_the_settings_lack_is_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = TestServer::start_in(dir.path());
+    assert_eq!(server.send("PUT", "/v1/collections/set", &json!({})).status, 201);
+    let row = json!({"title": "路灯不亮", "投诉内容": LAMPS});
+    for answer in [
+        server.send("PUT", "/v1/collections/set/records/a", &row),
+        server.send("POST", "/v1/collections/set/check", &row),
+    ] {
+        let problem = expect_problem(&answer, 422, "no_content");
+        assert_eq!(problem["errors"][0]["pointer"], "/投诉内容", "{problem}");
+    }
+    // The office says that the member is not to be compared.
+    let fields = json!({"fields": [{"name": "title", "role": "text"}, {"name": "content", "role": "text"},
+                                   {"name": "投诉内容", "role": "ignore"}]});
+    assert_eq!(server.send("PUT", "/v1/collections/other", &fields).status, 201);
+    assert_eq!(server.send("PUT", "/v1/collections/other/records/a", &row).status, 201);
+}
