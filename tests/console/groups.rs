@@ -313,7 +313,10 @@ fn files_open_in_a_spreadsheet_and_hold_no_formula() {
     assert_eq!(file.header("content-disposition"), "attachment; filename=\"files-group.csv\"");
     assert_eq!(file.header("cache-control"), "no-store");
     let lines: Vec<&str> = file.html.split("\r\n").collect();
-    assert_eq!(lines[0], "\u{feff}编号,初/重,关联件,标题,信访人,信访时间,收件时间,初次日期,组号");
+    assert_eq!(
+        lines[0],
+        "\u{feff}编号,初/重,关联件,标题,信访人,信访时间,分类,办理状态,承办单位,收件时间,初次日期,组号"
+    );
     assert!(
         lines[1].starts_with("'=1+1,初件,,\"'=HYPERLINK(\"\"//evil.cn\"\",\"\"点这里\"\")\",'@甲,"),
         "{}",

@@ -339,3 +339,21 @@ fn an_error_is_a_page_that_says_what_it_is_and_which_request() {
     assert_eq!(refused.status, 403);
     assert!(refused.html.contains("没有执行此操作的权限") && refused.html.contains("退出"), "{}", refused.html);
 }
+
+#[test]
+fn a_case_shows_how_the_earlier_one_was_handled() {
+    let desk = Desk::with("handled", &json!({}));
+    let order = json!({"content": LAMPS, "诉求类别": "市政", "办理状态": "已办结", "承办单位": "城管局", "答复内容": "三盏灯已<b>修好"});
+    desk.register("earlier", &order);
+    desk.register("later", &json!({"content": LAMPS}));
+    let mut clerk = Browser::new(&desk.server);
+    for path in ["case/later", "case/earlier", "inbox"] {
+        let page = clerk.open(&format!("/console/handled/{path}")).html;
+        for shown in ["分类：市政", "办理状态：已办结", "承办单位：城管局", "答复：</b>三盏灯已&#60;b&#62;修好"]
+        {
+            assert!(page.contains(shown), "{path}: {shown} is missing in {page}");
+        }
+    }
+    let english = Browser::new(&desk.server).with("accept-language", "en").open("/console/handled/case/later").html;
+    assert!(english.contains("status: 已办结") && english.contains("unit: 城管局"), "{english}");
+}

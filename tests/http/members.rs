@@ -92,3 +92,30 @@ fn a_text_under_a_name_that_the_settings_lack_is_refused_by_name() {
     assert_eq!(server.send("PUT", "/v1/collections/other", &fields).status, 201);
     assert_eq!(server.send("PUT", "/v1/collections/other/records/a", &row).status, 201);
 }
+
+#[test]
+fn a_match_shows_what_the_office_wrote_and_is_not_judged_by_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = TestServer::start_in(dir.path());
+    let order = |status: &str| json!({"内容": LAMPS, "来电人": "李娟", "诉求类别": "市政", "办理状态": status, "承办单位": "城管局", "答复内容": "三盏灯已经修好"});
+    let path = |id: &str| format!("/v1/collections/handled/records/{id}");
+    assert_eq!(server.send("PUT", &path("a"), &order("办理中")).status, 201);
+    let shown =
+        |status: &str| json!({"category": "市政", "status": status, "unit": "城管局", "reply": "三盏灯已经修好"});
+    let check = |row: &Value| server.send("POST", "/v1/collections/handled/check", row).json();
+    let asked = json!({"内容": LAMPS});
+    assert_eq!(check(&asked)["match"]["handling"], shown("办理中"));
+    // Another status changes what is shown, and no verdict.
+    let updated = server.send("PUT", &path("a"), &order("已办结"));
+    assert_eq!(updated.json()["outcome"], "updated", "{}", updated.text);
+    assert_eq!(check(&asked)["match"]["handling"], shown("已办结"));
+    let list = server.send("POST", "/v1/collections/handled/similar", &asked).json();
+    assert_eq!(list["similar"][0]["handling"], shown("已办结"));
+    let registered = server.send("PUT", &path("b"), &json!({"内容": LAMPS, "办理状态": "待办"})).json();
+    assert_eq!(
+        (&registered["verdict"], &registered["similar"][0]["handling"]),
+        (&json!("exact_duplicate"), &shown("已办结"))
+    );
+    let record = server.send("GET", &path("b"), &Value::Null);
+    assert!(!record.text.contains("已办结"), "the verdict keeps nothing of it: {}", record.text);
+}

@@ -437,11 +437,15 @@ impl Settings {
 
     /// The role of a member of a row: that of the field with its name, else, for what is only shown, the one that the name says.
     pub fn role_of(&self, member: &str) -> Option<Role> {
-        let field = self.fields.iter().find(|field| field.name == member);
-        match field {
+        match self.field(member) {
             Some(field) => Some(field.role),
             None => columns::shown_role(member),
         }
+    }
+
+    /// The field with this name.
+    pub fn field(&self, name: &str) -> Option<&Field> {
+        self.fields.iter().find(|field| field.name == name)
     }
 
     /// Of each field, whether it is a title: a `text` or `whole` field with the name of one, or, where no field has such a

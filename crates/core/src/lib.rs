@@ -8,6 +8,7 @@
 //! * [`schemes`]: signatures of a text.
 //! * [`facts`]: the typed things that a text names, and how those of two texts compare.
 //! * [`text`]: normalising, words, names of things.
+//! * [`handling`]: what the office writes beside a record.
 //! * [`columns`]: the meaning of a column by its name.
 //! * [`verdict`], [`collection`], [`record`], [`numbers`], [`violation`]: what comes in, by what settings, what comes out, in what order,
 //!   what is wrong with it.
@@ -18,6 +19,7 @@ pub mod collection;
 pub mod columns;
 pub mod evidence;
 pub mod facts;
+pub mod handling;
 pub mod index;
 pub mod numbers;
 pub mod record;

@@ -3,8 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::handling::Handling;
 use crate::numbers::{GenerationId, Seq};
 use crate::record::{RecordId, ShownRow};
 
@@ -169,10 +171,20 @@ pub struct Match {
     /// group.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub template: bool,
+    /// What the office wrote beside the record (category, status, unit, reply), as far as its row says so and it is still stored. Only in
+    /// answers to `check`, `similar` and a single registration, for the first 20 records of a list.
+    #[serde(default, deserialize_with = "none", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Handling, required = false))]
+    pub handling: Option<Handling>,
     /// Its row, where rows are asked for (`include=row`, `fields=…`) and it is still stored.
-    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>, required = false))]
+    #[serde(default, deserialize_with = "none", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Object, required = false))]
     pub row: Option<ShownRow>,
+}
+
+/// Reads nothing of a part of an answer that is not stored. `skip_deserializing` would leave the part out of the API's description.
+fn none<'de, D: Deserializer<'de>, T>(given: D) -> Result<Option<T>, D::Error> {
+    IgnoredAny::deserialize(given).map(|_| None)
 }
 
 impl Match {
@@ -191,6 +203,7 @@ impl Match {
             time: None,
             differs: Vec::new(),
             template: false,
+            handling: None,
             row: None,
         }
     }

@@ -8,9 +8,13 @@ use utoipa::ToSchema;
 use crate::answers::RecordView;
 use crate::{Engine, Error, PAGE_BYTES, Result};
 use doppel_core::collection::CollectionName;
+use doppel_core::handling::Handling;
 use doppel_core::record::{Columns, RecordId, Row, ShownRow};
 use doppel_core::verdict::Match;
-use doppel_store::StoreError;
+use doppel_store::{Seq, StoreError};
+
+/// Largest number of matches of one answer that show their handling: as many as a list has unless more are requested.
+const MOST_HANDLINGS: usize = 20;
 
 /// Rows by the ids of their records.
 pub type RowsById = BTreeMap<RecordId, ShownRow>;
@@ -103,6 +107,34 @@ impl Engine {
         };
         for found in &mut matches {
             found.row = rows.get(&found.id).cloned();
+        }
+        Ok(())
+    }
+
+    /// Adds to the first [`MOST_HANDLINGS`] of `matches` what the office wrote beside their records, if the records are still stored with
+    /// their text. One read of the store.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`], unless there are no matches.
+    pub async fn show_handling(
+        &self,
+        collection: &CollectionName,
+        matches: impl IntoIterator<Item = &mut Match>,
+    ) -> Result<()> {
+        let mut matches: Vec<&mut Match> = matches.into_iter().take(MOST_HANDLINGS).collect();
+        if matches.is_empty() {
+            return Ok(());
+        }
+        let context = self.context(collection).await?;
+        let role_of_field = |name: &str| context.state.settings.field(name).map(|field| field.role);
+        let seqs: Vec<Seq> = matches.iter().map(|found| found.seq).collect();
+        for record in self.store.records_at(collection, &seqs).await? {
+            let Some(row) = record.content.row() else { continue };
+            let row = Row::parse(row.as_bytes()).map_err(damaged)?;
+            let handling = Handling::of(role_of_field, &row);
+            if let Some(found) = matches.iter_mut().find(|found| found.seq == record.seq) {
+                found.handling = handling;
+            }
         }
         Ok(())
     }

@@ -360,6 +360,7 @@ impl<'a> PairLine<'a> {
             time: _,
             differs,
             template: _,
+            handling: _,
             row: _,
         } = found;
         Self {

@@ -25,6 +25,7 @@ use crate::console::words::{GroupWords, RecordWords, Words};
 use crate::http::extract::InRecord;
 use crate::http::problem::Problem;
 use crate::http::state::App;
+use doppel_core::collection::Role;
 use doppel_core::record::RecordId;
 use doppel_engine::Error;
 use doppel_engine::answers::{PairView, RecordView};
@@ -414,6 +415,9 @@ impl Group<'_> {
             record.title,
             record.petitioner,
             record.time,
+            (record.role)(Role::Category),
+            (record.role)(Role::Status),
+            (record.role)(Role::Unit),
             record.stored_at,
             own.first_date,
             words.groups.group,
@@ -431,6 +435,9 @@ impl Group<'_> {
                     &facts.title,
                     facts.petitioner.as_deref().unwrap_or_default(),
                     facts.time.as_deref().unwrap_or_default(),
+                    facts.handling.category.as_deref().unwrap_or_default(),
+                    facts.handling.status.as_deref().unwrap_or_default(),
+                    facts.handling.unit.as_deref().unwrap_or_default(),
                     &reader.clock.show_text(&view.stored_at),
                     &first,
                     shape.group.id.as_str(),

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use doppel_core::collection::{Field, Role, Settings, TextFormat};
+use doppel_core::handling::Handling;
 use doppel_core::record::{RecordId, Row, Value};
 use doppel_core::text::html::visible_text;
 use doppel_core::text::time;
@@ -11,6 +12,7 @@ use jiff::tz::TimeZone;
 
 use crate::console::view::marked::beginning;
 use crate::console::view::time::Clock;
+use crate::console::words::RecordWords;
 
 /// Longest title made of a text, in characters.
 const TITLE_CHARS: usize = 36;
@@ -37,6 +39,17 @@ pub struct Facts {
     pub time: Option<String>,
     /// Who submitted it.
     pub petitioner: Option<String>,
+    /// What the office wrote beside it.
+    pub handling: Handling,
+}
+
+impl Facts {
+    /// The category, status and unit that the office wrote, each behind its name.
+    pub fn handled(&self, words: &RecordWords) -> Vec<(&'static str, &str)> {
+        let Handling { category, status, unit, reply: _ } = &self.handling;
+        let values = [(Role::Category, category), (Role::Status, status), (Role::Unit, unit)];
+        values.into_iter().filter_map(|(role, value)| Some(((words.role)(role), value.as_deref()?))).collect()
+    }
 }
 
 /// A field of a form for a row.
@@ -65,6 +78,10 @@ impl RowReader {
     /// Whether some field has this role.
     pub fn has(&self, role: Role) -> bool {
         self.fields.iter().any(|(field, _)| field.role == role)
+    }
+
+    fn role_of_field(&self, name: &str) -> Option<Role> {
+        self.fields.iter().find(|(field, _)| field.name == name).map(|(field, _)| field.role)
     }
 
     /// What a record says; its id and time where no text is kept.
@@ -98,6 +115,7 @@ impl RowReader {
             excerpt: excerpt.unwrap_or_default(),
             time: self.of_role(row, Role::Time).map(|text| self.time(text)),
             petitioner: self.of_role(row, Role::Identity).map(str::to_owned),
+            handling: Handling::of(|name| self.role_of_field(name), row).unwrap_or_default(),
         }
     }
 
@@ -191,6 +209,15 @@ mod tests {
         );
         assert_eq!((letter.title.as_str(), letter.excerpt.as_str()), ("路灯", "三号路的路灯不亮"));
         assert_eq!((letter.petitioner.as_deref(), letter.time.as_deref()), (Some("甲"), Some("2024-03-01 09:30")));
+    }
+
+    #[test]
+    fn what_the_office_wrote_is_read_with_its_names() {
+        let letter =
+            facts(r#"{"content": "路灯不亮", "办理状态": "已办结", "承办单位": "城管局", "答复内容": "已修好"}"#);
+        let words = &crate::console::words::Language::Chinese.words().record;
+        assert_eq!(letter.handled(words), [("办理状态", "已办结"), ("承办单位", "城管局")]);
+        assert_eq!(letter.handling.reply.as_deref(), Some("已修好"));
     }
 
     #[test]

@@ -194,6 +194,11 @@ pub struct RecordWords {
 }
 
 impl RecordWords {
+    /// The word for what the petitioner was answered.
+    pub fn reply(&self) -> &'static str {
+        (self.role)(Role::Reply)
+    }
+
     /// What to call a field: its own name, or the word for it.
     pub fn field<'a>(&self, name: &'a str) -> &'a str {
         self.fields.iter().find(|(own, _)| *own == name).map_or(name, |(_, word)| word)

@@ -59,6 +59,7 @@ pub async fn check(
 ) -> Result<Json<Timed<Check>>, Problem> {
     let started = Instant::now();
     let mut answer = app.engine.check(&collection, row, params.first).await?;
+    app.engine.show_handling(&collection, &mut answer.found).await?;
     if let Some(columns) = rows.columns() {
         app.engine.show_rows(&collection, &mut answer.found, &columns).await?;
     }
@@ -133,6 +134,7 @@ impl SimilarParams {
 }
 
 async fn show_rows(app: &App, name: &CollectionName, list: &mut SimilarList, rows: RowParams) -> Result<(), Problem> {
+    app.engine.show_handling(name, &mut list.similar).await?;
     match rows.columns() {
         Some(columns) => Ok(app.engine.show_rows(name, &mut list.similar, &columns).await?),
         None => Ok(()),

@@ -109,7 +109,11 @@ async fn register(
     let engine = app.engine.clone();
     let name = collection.clone();
     let result = app.detached(async move { engine.register(&name, under, row, params.if_duplicate).await }).await;
-    let registration = result.inspect(count_registration).inspect_err(count_failure)?;
+    let mut registration = result.inspect(count_registration).inspect_err(count_failure)?;
+    // The record is stored: a failure to read what stands beside its matches is no failure of the registration.
+    if let Err(error) = app.engine.show_handling(&collection, &mut registration.verdict.similar).await {
+        tracing::debug!(%error, "the handling of the matches cannot be read");
+    }
     let status = status_of(registration.outcome);
     let location = registration.id.as_ref().filter(|_| status == StatusCode::CREATED);
     let location = location.map(|id| format!("/v1/collections/{collection}/records/{}", segment(id.as_str())));

@@ -1,0 +1,105 @@
+//! What an office writes beside a record while it handles the matter. It is shown with the record and never compared.
+
+use serde::Serialize;
+
+use crate::collection::Role;
+use crate::columns;
+use crate::record::{Row, Value};
+
+/// Longest value of a [`Handling`], in characters; the row has the whole value.
+pub const MAX_VALUE_CHARS: usize = 1000;
+
+/// The values of a record with the roles `category`, `status`, `unit` and `reply`. Of several members with the same role the first one of the
+/// row that has a value counts. A value is cut after 1,000 characters.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Handling {
+    /// The category of the matter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, required = false))]
+    pub category: Option<String>,
+    /// How far the matter is handled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, required = false))]
+    pub status: Option<String>,
+    /// The unit that handles the matter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, required = false))]
+    pub unit: Option<String>,
+    /// What the petitioner was answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, required = false))]
+    pub reply: Option<String>,
+}
+
+impl Handling {
+    /// Returns what `row` says of the handling; `None` if it says nothing. A member has the role that `role_of_field` answers for a field with
+    /// its name, or else the role that its name says. O(members of the row).
+    pub fn of(role_of_field: impl Fn(&str) -> Option<Role>, row: &Row) -> Option<Self> {
+        let names: Vec<&str> = row.names().collect();
+        let mut handling = Self::default();
+        for (name, kind) in names.iter().zip(columns::kinds_of(names.iter().copied())) {
+            let role = role_of_field(name).or_else(|| kind.and_then(columns::ColumnKind::role));
+            let value = match role {
+                Some(Role::Category) => &mut handling.category,
+                Some(Role::Status) => &mut handling.status,
+                Some(Role::Unit) => &mut handling.unit,
+                Some(Role::Reply) => &mut handling.reply,
+                _ => continue,
+            };
+            if value.is_none() {
+                *value = text(row, name);
+            }
+        }
+        (handling != Self::default()).then_some(handling)
+    }
+}
+
+/// Returns the trimmed and cut text of a member; `None` if it has none.
+fn text(row: &Row, name: &str) -> Option<String> {
+    let (Value::Text(text) | Value::Literal(text)) = row.value(name)? else { return None };
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.chars().take(MAX_VALUE_CHARS).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collection::{Field, Settings, TextFormat};
+
+    fn handling(settings: &Settings, json: &str) -> Option<Handling> {
+        Handling::of(|name| settings.field(name).map(|field| field.role), &Row::parse(json.as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn names_of_members_say_what_the_office_wrote() {
+        let found = handling(
+            &Settings::default(),
+            r#"{"content":"路灯","办理状态":" 已办结 ","承办单位":"城管局","答复内容":"","诉求类别":"市政"}"#,
+        );
+        let expected = Handling {
+            category: Some("市政".into()),
+            status: Some("已办结".into()),
+            unit: Some("城管局".into()),
+            reply: None,
+        };
+        assert_eq!(found, Some(expected));
+        assert_eq!(handling(&Settings::default(), r#"{"content":"路灯","办理状态":null}"#), None);
+    }
+
+    #[test]
+    fn the_settings_count_for_more_than_the_name() {
+        let mut settings = Settings::default();
+        let field = |name: &str, role| Field { name: name.into(), role, weight: None, format: TextFormat::Plain };
+        settings.fields.extend([field("stage", Role::Status), field("办理状态", Role::Ignore)]);
+        let found = handling(&settings, r#"{"办理状态":"x","stage":3}"#).unwrap();
+        assert_eq!(found.status.as_deref(), Some("3"));
+    }
+
+    #[test]
+    fn a_long_reply_is_cut() {
+        let reply = "答".repeat(MAX_VALUE_CHARS + 5);
+        let found = handling(&Settings::default(), &format!(r#"{{"答复内容":"{reply}"}}"#)).unwrap();
+        assert_eq!(found.reply.unwrap().chars().count(), MAX_VALUE_CHARS);
+    }
+}
