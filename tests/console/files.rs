@@ -80,7 +80,8 @@ pub(crate) fn give(server: &TestServer, browser: &mut Browser<'_>, name: &str, b
 
 /// What the form says of the columns, as it was guessed.
 fn chosen(page: &Page) -> Vec<(String, String)> {
-    let selects = page.html.split("<select ").skip(1).map(|rest| rest.split("</select>").next().unwrap_or_default());
+    let selects =
+        page.html.split("<select id=\"column-").skip(1).map(|rest| rest.split("</select>").next().unwrap_or_default());
     let value = |select: &str| {
         let option = select.split("<option ").find(|option| option.contains("\" selected>")).unwrap_or_default();
         option.split("value=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap_or_default().to_owned()
@@ -209,6 +210,46 @@ fn a_workbook_comes_back_as_a_workbook() {
         (text(2, 4), text(3, 5), text(4, 4), text(5, 5)),
         ("结论".into(), "a".into(), "初件".into(), "本文件第 5 行".into())
     );
+}
+
+#[test]
+fn another_sheet_of_a_workbook_can_be_read() {
+    let keyed = Keyed::start(&[]);
+    keyed.put("a", LAMPS);
+    let mut book = Workbook::new();
+    for (name, rows) in [("一月", &[ROADS][..]), ("二月", &[LAMPS, ROADS][..]), ("说明", &[][..])] {
+        let sheet = book.add_worksheet().set_name(name).expect("a name");
+        sheet.write(0, 0, if rows.is_empty() { "填写前请阅读" } else { "内容" }).expect("a cell");
+        for (row, text) in (1..).zip(rows) {
+            sheet.write(row, 0, *text).expect("a cell");
+        }
+    }
+    let mut bytes = Vec::new();
+    book.save_to_writer(Cursor::new(&mut bytes)).expect("a workbook");
+    let mut clerk = keyed.signed_in("desk");
+    let file = give(&keyed.server, &mut clerk, "来信.xlsx", &bytes);
+    let first = clerk.open(&file);
+    assert!(first.html.contains("共 1 行。读取工作表“一月”"), "{}", first.html);
+    let action = format!("{file}/sheet");
+    let choose = |clerk: &mut Browser<'_>, name: &str| clerk.post(&action, &first.form(&action), &[("sheet", name)]);
+    for (name, told) in [("三月", "没有这张工作表"), ("说明", "没有数据")] {
+        let refused = choose(&mut clerk, name);
+        assert!(refused.status == 422 && refused.html.contains(told), "{}: {}", refused.status, refused.html);
+    }
+    let chosen = choose(&mut clerk, "二月");
+    assert_eq!(chosen.status, 303, "{}", chosen.html);
+    let other = chosen.header("location").to_owned();
+    assert!(clerk.open(&other).html.contains("共 2 行。读取工作表“二月”"));
+    assert_eq!(clerk.get(&file).status, 404, "one file is kept, not two");
+    begin(&mut clerk, &other, "check");
+    ended(&mut clerk, &other);
+    let (_, body) = result(&keyed.server, &clerk, &other);
+    let mut book: Xlsx<_> = Xlsx::new(Cursor::new(body)).expect("a workbook");
+    let range = book.worksheet_range("二月").expect("the sheet");
+    assert_eq!(range.get_value((1, 2)), Some(&Data::String("a".into())), "{range:?}");
+    // Once the work has begun there is no other sheet to choose.
+    let page = clerk.open(&other);
+    assert!(!page.html.contains("改读这张工作表"), "{}", page.html);
 }
 
 #[test]

@@ -251,12 +251,20 @@ impl Table {
     /// # Errors
     /// See [`TableError`].
     pub fn open(path: &Path, max: usize) -> Result<Self, TableError> {
+        Self::open_sheet(path, None, max)
+    }
+
+    /// The same as [`open`](Self::open) with the sheet called `sheet` of a workbook.
+    ///
+    /// # Errors
+    /// See [`TableError`]: also `NoSheet`.
+    pub fn open_sheet(path: &Path, sheet: Option<&str>, max: usize) -> Result<Self, TableError> {
         let mut head = [0; 8];
         let read = read_up_to(&mut File::open(path)?, &mut head)?;
         let mut sheets = SheetChoice::default();
         let layout = match &head[..read] {
             [b'P', b'K', 3 | 5, ..] => {
-                sheets = guard::sheets(path, None, Limits::DESK)?;
+                sheets = guard::sheets(path, sheet, Limits::DESK)?;
                 Layout::Xlsx { sheet: sheets.name().to_owned() }
             }
             [0xd0, 0xcf, 0x11, 0xe0, ..] => return Err(TableError::OldWorkbook),

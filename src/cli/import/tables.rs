@@ -64,7 +64,9 @@ pub(super) fn lines(plan: &Plan, table: &Stream) -> Vec<String> {
         Kind::Sheet(kind, sheet) => {
             let held = match kind {
                 Workbook::Xlsx => "its shared texts are held in memory",
-                Workbook::Xls | Workbook::Ods => "all of it is held in memory",
+                Workbook::Xls | Workbook::Ods => {
+                    "all of it is held in memory; numbers are read without the zeros that only their format shows: save it as .xlsx to keep them"
+                }
             };
             format!("read as a workbook, sheet {sheet}; {held}")
         }

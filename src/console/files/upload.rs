@@ -11,7 +11,8 @@ use axum::extract::multipart::Field;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, TempPath};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
 use super::folder::failed;
@@ -67,32 +68,77 @@ pub async fn take(
         }
         let name: String = field.file_name().unwrap_or_default().chars().filter(|sign| !sign.is_control()).collect();
         let (file, hash) = receive(field, file, app).await?;
-        // A caller who goes away does not make room for another before the file has been read.
-        let inspect = move || {
-            let _place = place;
-            inspect(file, max).map(|seen| (seen, name, hash))
-        };
-        let looked = tokio::task::spawn_blocking(inspect).await;
-        let (seen, name, hash) = looked.map_err(|error| Problem::internal(format!("looking at a file: {error}")))??;
+        let file = Arc::new(file.into_temp_path());
+        let seen = inspected(&file, None, max, place).await?;
         let name: String = name.rsplit(['/', '\\']).next().unwrap_or_default().chars().take(NAME_CHARS).collect();
-        return files.keep(Job {
-            id: Token::random()?.text()[..32].to_owned(),
-            owner: owner.to_owned(),
-            collection,
-            name,
-            table: seen.table,
-            rows: seen.rows,
-            width: seen.width,
-            samples: seen.samples,
-            hash,
-            made: Instant::now(),
-            input: Mutex::new(Some(Arc::new(seen.file.into_temp_path()))),
-            state: Mutex::new(State::New),
-            progress: Mutex::new(Progress::default()),
-            stop: CancellationToken::new(),
-        });
+        let given = GivenFile { owner: owner.to_owned(), collection, name, hash, file };
+        return files.keep(new_job(given, seen)?);
     }
     Err(wrong("file_missing", "no file was chosen"))
+}
+
+/// Reads another sheet of the workbook of `job`, on which nobody works yet: the new job takes its place.
+///
+/// # Errors
+/// 409 if the work on the file has begun; 422 if the workbook has no sheet of this name or the sheet has no rows; 503.
+pub async fn choose_sheet(app: &App, files: &Files, job: &Arc<Job>, sheet: &str) -> Result<Arc<Job>, Problem> {
+    let begun = || Problem::new(StatusCode::CONFLICT, "file_begun", "the work on this file has begun; give it again");
+    if !matches!(job.state(), State::New) {
+        return Err(begun());
+    }
+    let file = job.input.lock().clone().ok_or_else(begun)?;
+    let place = files.coming.clone().try_acquire_owned().map_err(|_| too_many("as many files are coming as may be"))?;
+    let seen = inspected(&file, Some(sheet.to_owned()), app.limits().max_line_bytes, place).await?;
+    let Job { owner, collection, name, hash, .. } = &**job;
+    let [owner, name, hash] = [owner, name, hash].map(String::clone);
+    let chosen = new_job(GivenFile { owner, collection: collection.clone(), name, hash, file }, seen)?;
+    files.remove(job);
+    files.keep(chosen)
+}
+
+/// A file that has come.
+struct GivenFile {
+    owner: String,
+    collection: CollectionName,
+    name: String,
+    hash: String,
+    file: Arc<TempPath>,
+}
+
+fn new_job(given: GivenFile, seen: Seen) -> Result<Job, Problem> {
+    let GivenFile { owner, collection, name, hash, file } = given;
+    Ok(Job {
+        id: Token::random()?.text()[..32].to_owned(),
+        owner,
+        collection,
+        name,
+        table: seen.table,
+        rows: seen.rows,
+        width: seen.width,
+        samples: seen.samples,
+        hash,
+        made: Instant::now(),
+        input: Mutex::new(Some(file)),
+        state: Mutex::new(State::New),
+        progress: Mutex::new(Progress::default()),
+        stop: CancellationToken::new(),
+    })
+}
+
+/// Looks at a file on a thread of its own; `place` is free again afterwards, also if the caller goes away.
+async fn inspected(
+    file: &Arc<TempPath>,
+    sheet: Option<String>,
+    max: usize,
+    place: OwnedSemaphorePermit,
+) -> Result<Seen, Problem> {
+    let file = Arc::clone(file);
+    let inspect = move || {
+        let _place = place;
+        inspect(&file, sheet.as_deref(), max)
+    };
+    let looked = tokio::task::spawn_blocking(inspect).await;
+    looked.map_err(|error| Problem::internal(format!("looking at a file: {error}")))?
 }
 
 /// The next part of a form, which must go on coming.
@@ -148,16 +194,14 @@ async fn receive(mut field: Field<'_>, file: NamedTempFile, app: &App) -> Result
 
 /// What is seen of a file.
 struct Seen {
-    file: NamedTempFile,
     table: Table,
     rows: u64,
     width: usize,
     samples: Vec<TableRow>,
 }
 
-fn inspect(file: NamedTempFile, max: usize) -> Result<Seen, Problem> {
-    let path: &Path = file.path();
-    let table = Table::open(path, max).map_err(unreadable)?;
+fn inspect(path: &Path, sheet: Option<&str>, max: usize) -> Result<Seen, Problem> {
+    let table = Table::open_sheet(path, sheet, max).map_err(unreadable)?;
     let (mut rows, mut width, mut samples) = (0, table.header.len(), Vec::new());
     let counted = table.rows(path, |row| {
         width = width.max(row.cells.len());
@@ -173,7 +217,7 @@ fn inspect(file: NamedTempFile, max: usize) -> Result<Seen, Problem> {
     if rows == 0 {
         return Err(wrong("file_empty", "the file has no rows below the names of its columns"));
     }
-    Ok(Seen { file, table, rows, width, samples })
+    Ok(Seen { table, rows, width, samples })
 }
 
 fn wrong(code: &'static str, detail: impl Into<String>) -> Problem {
@@ -190,11 +234,10 @@ pub(super) fn unreadable(error: TableError) -> Problem {
         TableError::TooLarge(_) | TableError::TooLargeWhole => return too_large(),
         TableError::OverLimit { .. } | TableError::TooMuchMemory(_) | TableError::TooSlow(_) => "file_over_limit",
         TableError::Busy => return too_many("as many workbooks are read as may be"),
-        TableError::Unknown
-        | TableError::Separator
-        | TableError::NoSheet(_)
-        | TableError::NoWorkbook
-        | TableError::IsWorkbook => "file_unknown_kind",
+        TableError::Unknown | TableError::Separator | TableError::NoWorkbook | TableError::IsWorkbook => {
+            "file_unknown_kind"
+        }
+        TableError::NoSheet(_) => "file_no_sheet",
         TableError::Damaged => "file_damaged",
         TableError::Io(error) => return Problem::internal(format!("a file of the desk: {error}")),
     };

@@ -41,6 +41,7 @@ pub fn routes() -> Router<App> {
         // Of its own bound: the file is never held.
         .route(ROUTE, get(list).post(take).layer(DefaultBodyLimit::disable()))
         .route("/console/{collection}/files/{file}", get(show))
+        .route("/console/{collection}/files/{file}/sheet", post(choose_sheet))
         .route("/console/{collection}/files/{file}/start", post(start))
         .route("/console/{collection}/files/{file}/stop", post(stop))
         .route("/console/{collection}/files/{file}/remove", post(remove))
@@ -72,6 +73,8 @@ struct FilePage {
     path: String,
     name: String,
     read_as: String,
+    /// The sheets that can be read instead.
+    other_sheets: Vec<String>,
     columns: Option<ColumnsView>,
     work: Option<WorkView>,
 }
@@ -209,15 +212,13 @@ pub async fn show(
 
 fn file_page(visitor: &Visitor, job: &Job, columns: Option<ColumnsView>) -> FilePage {
     let words = &visitor.words().files;
+    let other_sheets: Vec<String> = job.table.sheets.others().map(|sheet| sheet.name.clone()).collect();
     let read_as = match &job.table.layout {
         Layout::Csv { encoding, separator } => {
             let separator = if *separator == b'\t' { "Tab".to_owned() } else { char::from(*separator).to_string() };
             (words.read_as_text)(&count(job.rows), encoding.name(), &separator)
         }
-        Layout::Xlsx { sheet } => {
-            let others: Vec<String> = job.table.sheets.others().map(|sheet| sheet.name.clone()).collect();
-            (words.read_as_sheet)(&count(job.rows), sheet, &others)
-        }
+        Layout::Xlsx { sheet } => (words.read_as_sheet)(&count(job.rows), sheet, &other_sheets),
     };
     FilePage {
         frame: Frame::of(visitor, &job.collection, Section::Files, job.name.clone()),
@@ -225,6 +226,7 @@ fn file_page(visitor: &Visitor, job: &Job, columns: Option<ColumnsView>) -> File
         path: path(job),
         name: job.name.clone(),
         read_as,
+        other_sheets,
         work: if columns.is_some() { None } else { Some(work(visitor, job)) },
         columns,
     }
@@ -351,6 +353,24 @@ fn work(visitor: &Visitor, job: &Job) -> WorkView {
         refused_more: (refused > named as u64).then(|| (words.refused_more)(named, &count(refused))),
         result,
     }
+}
+
+/// Reads another sheet of a workbook, before anything is done with it.
+///
+/// # Errors
+/// 403, 404; those of [`upload::choose_sheet`].
+pub async fn choose_sheet(
+    visitor: Reading,
+    State(app): State<App>,
+    Extension(desk): Extension<Arc<Desk>>,
+    InCollection(collection): InCollection,
+    Path((_, id)): Path<(String, String)>,
+    form: Form,
+) -> Result<Response, Problem> {
+    let job = own(&desk, &visitor, &collection, &id)?;
+    let sheet = form.raw("sheet").unwrap_or_default();
+    let chosen = upload::choose_sheet(&app, &desk.files, &job, sheet).await?;
+    Ok(SeeOther::to(path(&chosen)).into_response())
 }
 
 /// Begins to work on a file.

@@ -49,6 +49,10 @@ pub struct FilesWords {
     pub read_as_text: fn(&str, &str, &str) -> String,
     /// The same of a sheet of a workbook.
     pub read_as_sheet: fn(&str, &str, &[String]) -> String,
+    /// The label of the choice of another sheet.
+    pub other_sheet: &'static str,
+    /// The button that reads the other sheet.
+    pub read_sheet: &'static str,
     /// The heading over the columns.
     pub columns: &'static str,
     /// What to do there.
@@ -154,6 +158,8 @@ pub(super) const ZH: FilesWords = FilesWords {
         };
         format!("共 {rows} 行。读取工作表“{sheet}”。{others}")
     },
+    other_sheet: "其他工作表",
+    read_sheet: "改读这张工作表",
     columns: "每一列是什么",
     columns_hint: "已按列名推断，请核对前几行内容后再开始。",
     column: "列名",
@@ -223,6 +229,8 @@ pub(super) const EN: FilesWords = FilesWords {
         let others = if others.is_empty() { String::new() } else { format!(" Not read: {}.", others.join(", ")) };
         format!("{rows} rows. The sheet “{sheet}” is read.{others}")
     },
+    other_sheet: "Another sheet",
+    read_sheet: "Read this sheet",
     columns: "Which column is what",
     columns_hint: "Guessed by the names. Compare with the first rows before you start.",
     column: "Column",
@@ -405,6 +413,8 @@ pub(super) fn problem_zh(code: &str) -> &'static str {
             "工作簿里的文字、单元格、工作表或文件太多，或者单元格太长。请只把有信件的工作表另存为 CSV，或者分成几个文件。"
         }
         "file_busy" => "正在处理的文件太多。请过一分钟再试。",
+        "file_no_sheet" => "工作簿里没有这张工作表。请返回上一页重新选择。",
+        "file_begun" => "这个文件已经开始处理，不能改读其他工作表。请重新上传。",
         "file_unfinished" => "这个文件还没有结果。",
         _ => "没有这个文件，或者已过保留时间。请重新上传。",
     }
@@ -425,6 +435,8 @@ pub(super) fn problem_en(code: &str) -> &'static str {
             "The workbook has too many texts, cells, sheets or parts, or too long a cell. Save the sheet with the letters as CSV, or divide it."
         }
         "file_busy" => "Too many files are being worked on. Try again in a minute.",
+        "file_no_sheet" => "The workbook has no such sheet. Go back and choose again.",
+        "file_begun" => "The work on this file has begun, so no other sheet can be read. Upload it again.",
         "file_unfinished" => "There is no result of this file yet.",
         _ => "There is no such file, or it is not kept any more. Upload it again.",
     }
