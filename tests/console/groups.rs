@@ -367,3 +367,29 @@ fn a_search_says_which_parts_of_the_question_it_left_out() {
     let english = Browser::new(&desk.server).with("accept-language", "en").open("/console/ignored/search?q=%3F%3F%20a");
     assert!(english.html.contains("Left out"), "{}", english.html);
 }
+
+#[test]
+fn the_original_of_a_group_is_the_earliest_by_its_own_time() {
+    let desk = Desk::with("dated", &json!({}));
+    for (id, time) in [("new", "2025-03-05"), ("old", "2025-03-01"), ("middle", "2025-03-03")] {
+        desk.register(id, &json!({"content": LAMPS, "time": time}));
+    }
+    let groups = desk.ask("GET", "/groups", &Value::Null);
+    assert_eq!((&groups["items"][0]["id"], &groups["items"][0]["original"]), (&json!("new"), &json!("old")));
+    let mut clerk = Browser::new(&desk.server);
+    let file = clerk.open("/console/dated/groups/new/members.csv").html;
+    let lines: Vec<Vec<&str>> = file.lines().skip(1).map(|line| line.split(',').collect()).collect();
+    let said: Vec<[&str; 4]> = lines.iter().map(|line| [line[0], line[1], line[2], line[10]]).collect();
+    let repeat = "重件（全文相同）";
+    let near = "重件（内容相近）";
+    assert_eq!(
+        said,
+        [
+            ["new", near, "old", "2025-03-01"],
+            ["old", "初件", "", "2025-03-01"],
+            ["middle", repeat, "old", "2025-03-01"]
+        ]
+    );
+    let page = clerk.open("/console/dated/groups/new");
+    assert!(page.html.contains("登记时：初件"), "the verdict of the registration stays visible: {}", page.html);
+}

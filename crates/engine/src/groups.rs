@@ -10,6 +10,7 @@
 //! ([`CollectionState::pair_sources`](doppel_store::CollectionState::pair_sources)), so that no group shrinks.
 
 mod hot;
+mod petitioners;
 mod shape;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -65,8 +66,11 @@ pub enum GroupOrder {
 /// A group as lists show it.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct GroupView {
-    /// The earliest member. It names the group as long as it is the earliest member.
+    /// The member that was registered first. It names the group as long as it is its first member.
     pub id: RecordId,
+    /// The original: of the members that contain the time of their submission the earliest one (of those with the same time the one with the
+    /// lowest id), or else the member that was registered first.
+    pub original: RecordId,
     /// Number of records.
     pub size: usize,
     /// Number of pairs that match or were confirmed, and were not rejected.
@@ -128,8 +132,12 @@ pub struct GroupCursor {
 /// The data about a member of a group.
 struct GroupMember {
     id: RecordId,
-    petitioner: Option<u64>,
+    /// Hashes of its identity values, in the order of their fields.
+    identity: Box<[u64]>,
+    /// The time of its submission, or of its storage if the record does not contain the time.
     time: Option<Timestamp>,
+    /// True if the record contains the time.
+    has_own_time: bool,
 }
 
 impl GroupMember {
@@ -458,20 +466,20 @@ impl CollectionGroups {
     }
 
     fn describe(&mut self, context: &Context, record: &StoredRecord) {
-        let (petitioner, time) = match &record.content {
+        let (identity, own_time): (Box<[u64]>, Option<Timestamp>) = match &record.content {
             Content::Row(_) => {
                 let read = record.content.read().and_then(|row| context.profile.read(&row).ok()).unwrap_or_default();
-                (read.identity.map(|identity| city64_bytes(identity.as_bytes())), read.time)
+                (read.identity_values().map(|value| city64_bytes(value.as_bytes())).collect(), read.time)
             }
             Content::Hashes(hashes) => {
-                let identity: Vec<u8> = hashes.identity.iter().flat_map(|hash| hash.0).collect();
                 let time = hashes.time.as_deref().and_then(|time| time.parse().ok());
-                ((!identity.is_empty()).then(|| city64_bytes(&identity)), time)
+                (hashes.identity.iter().map(|hash| city64_bytes(&hash.0)).collect(), time)
             }
         };
-        let time = time.or_else(|| record.stored_at.parse().ok());
+        let time = own_time.or_else(|| record.stored_at.parse().ok());
         self.by_id.insert(record.id.clone(), record.seq);
-        self.members.insert(record.seq, GroupMember { id: record.id.clone(), petitioner, time });
+        let member = GroupMember { id: record.id.clone(), identity, time, has_own_time: own_time.is_some() };
+        self.members.insert(record.seq, member);
     }
 
     /// Adds a pair if both records are known.
@@ -517,21 +525,32 @@ impl CollectionGroups {
         group.members.iter().filter_map(|seq| self.members.get(&Seq(*seq)))
     }
 
+    /// Returns the seq of the original: of the members that contain the time of their submission the earliest one, of those with the same
+    /// time the one with the lowest id; without such members the first that was registered. It does not depend on the order of
+    /// registration as long as members contain their time.
+    fn original(&self, group: &Group) -> u64 {
+        let dated = group.members.iter().filter_map(|seq| {
+            let member = self.members.get(&Seq(*seq)).filter(|member| member.has_own_time)?;
+            Some((member.time, &member.id, *seq))
+        });
+        dated.min().map_or(group.members[0], |(_, _, seq)| seq)
+    }
+
     fn last(&self, group: &Group) -> Option<Timestamp> {
         self.of(group).filter_map(|member| member.time).max()
     }
 
     fn view(&self, group: &Group, since: Timestamp) -> GroupView {
         let mut by_petitioner: BTreeMap<u64, (usize, bool)> = BTreeMap::new();
-        for member in self.of(group) {
-            let Some(petitioner) = member.petitioner else { continue };
+        for (seq, petitioner) in self.petitioner_keys(&group.members) {
             let (records, recent) = by_petitioner.entry(petitioner).or_default();
             *records += 1;
-            *recent |= member.time.is_some_and(|time| time >= since);
+            *recent |= self.members[&Seq(seq)].is_since(since);
         }
         let times: Vec<Timestamp> = self.of(group).filter_map(|member| member.time).collect();
         GroupView {
             id: self.id(group.members[0]),
+            original: self.id(self.original(group)),
             size: group.members.len(),
             pairs: group.pairs,
             density: (group.density * 10_000.0).round() / 10_000.0,

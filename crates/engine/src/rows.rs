@@ -126,12 +126,12 @@ impl Engine {
             return Ok(());
         }
         let context = self.context(collection).await?;
-        let role_of_field = |name: &str| context.state.settings.field(name).map(|field| field.role);
+        let settings = &context.state.settings;
         let seqs: Vec<Seq> = matches.iter().map(|found| found.seq).collect();
         for record in self.store.records_at(collection, &seqs).await? {
             let Some(row) = record.content.row() else { continue };
             let row = Row::parse(row.as_bytes()).map_err(damaged)?;
-            let handling = Handling::of(role_of_field, &row);
+            let handling = Handling::of(|name| settings.field(name).map(|field| field.role), &row);
             if let Some(found) = matches.iter_mut().find(|found| found.seq == record.seq) {
                 found.handling = handling;
             }

@@ -82,11 +82,10 @@ pub async fn take(
 /// # Errors
 /// 409 if the work on the file has begun; 422 if the workbook has no sheet of this name or the sheet has no rows; 503.
 pub async fn choose_sheet(app: &App, files: &Files, job: &Arc<Job>, sheet: &str) -> Result<Arc<Job>, Problem> {
-    let begun = || Problem::new(StatusCode::CONFLICT, "file_begun", "the work on this file has begun; give it again");
     if !matches!(job.state(), State::New) {
-        return Err(begun());
+        return Err(has_begun());
     }
-    let file = job.input.lock().clone().ok_or_else(begun)?;
+    let file = job.input.lock().clone().ok_or_else(has_begun)?;
     let place = files.coming.clone().try_acquire_owned().map_err(|_| too_many("as many files are coming as may be"))?;
     let seen = inspected(&file, Some(sheet.to_owned()), app.limits().max_line_bytes, place).await?;
     let Job { owner, collection, name, hash, .. } = &**job;
@@ -94,6 +93,10 @@ pub async fn choose_sheet(app: &App, files: &Files, job: &Arc<Job>, sheet: &str)
     let chosen = new_job(GivenFile { owner, collection: collection.clone(), name, hash, file }, seen)?;
     files.remove(job);
     files.keep(chosen)
+}
+
+fn has_begun() -> Problem {
+    Problem::new(StatusCode::CONFLICT, "file_begun", "the work on this file has begun; give it again")
 }
 
 /// A file that has come.

@@ -27,6 +27,7 @@ use crate::http::problem::Problem;
 use crate::http::state::App;
 use doppel_core::collection::Role;
 use doppel_core::record::RecordId;
+use doppel_core::verdict::VerdictKind;
 use doppel_engine::Error;
 use doppel_engine::answers::{PairView, RecordView};
 use doppel_engine::groups::{GroupShape, PairSimilarity, PetitionerShape};
@@ -214,7 +215,7 @@ impl Group<'_> {
     async fn page(&self, number: usize) -> Result<Page, Problem> {
         let Self { context: PageContext { visitor, collection, reader, .. }, shape, words } = self;
         let (group, own) = (&shape.group, &words.group);
-        let (place, first) = (page::group(collection, &group.id), self.context.card(&group.id).await?);
+        let (place, first) = (page::group(collection, &group.id), self.context.card(&group.original).await?);
         let title = first.map(|card| card.facts.title).filter(|title| !title.is_empty());
         let title = title.unwrap_or_else(|| own.title.to_owned());
         let line = time_line(&shape.members.iter().map(|member| member.time).collect::<Vec<_>>());
@@ -398,11 +399,23 @@ impl Group<'_> {
         let mut lines = Vec::new();
         for view in self.records(skip, limit).await? {
             let facts = reader.facts_of(&view);
-            let badge = self.context.badge(&view).await?;
-            let repeats = view.verdict.duplicate_of.map(|id| (page::case(collection, &id), id.to_string()));
+            let kind = self.kind(&view);
+            let decided = self.context.app.engine.judged(collection, &view).await?;
+            let badge = Badge::in_group(&self.words.record, kind, view.verdict.kind, decided);
+            let original = Some(&self.shape.group.original).filter(|_| kind != VerdictKind::Original);
+            let repeats = original.map(|id| (page::case(collection, id), id.to_string()));
             lines.push(Line { card: Card::new(collection, &view.id, facts), badge, repeats });
         }
         Ok(lines)
+    }
+
+    /// What a member is in its group: the original, or a repeat of the original. A repeat keeps the verdict that says how it repeats.
+    fn kind(&self, member: &RecordView) -> VerdictKind {
+        match member.verdict.kind {
+            _ if member.id == self.shape.group.original => VerdictKind::Original,
+            VerdictKind::Original | VerdictKind::TooShort => VerdictKind::NearDuplicate,
+            kind => kind,
+        }
     }
 
     async fn file(&self) -> Result<Csv, Problem> {
@@ -422,16 +435,17 @@ impl Group<'_> {
             own.first_date,
             words.groups.group,
         ]);
-        let first = shape.members.iter().filter_map(|member| member.time).min();
+        let original = &shape.group.original;
+        let first = shape.members.iter().find(|member| member.id == *original).and_then(|member| member.time);
         let first = first.map_or_else(String::new, |time| reader.clock.date(time));
         for skip in (0..shape.members.len()).step_by(READ_AT_ONCE) {
             for view in self.records(skip, READ_AT_ONCE).await? {
                 let facts = reader.facts_of(&view);
-                let repeats = view.verdict.duplicate_of.map(|id| id.to_string()).unwrap_or_default();
+                let kind = self.kind(&view);
                 csv.row(&[
                     view.id.as_str(),
-                    (record.verdict)(view.verdict.kind),
-                    &repeats,
+                    (record.verdict)(kind),
+                    if kind == VerdictKind::Original { "" } else { original.as_str() },
                     &facts.title,
                     facts.petitioner.as_deref().unwrap_or_default(),
                     facts.time.as_deref().unwrap_or_default(),

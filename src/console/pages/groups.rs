@@ -248,7 +248,7 @@ impl<'a> Lists<'a> {
         let Self { context, asked, .. } = self;
         let words = &context.visitor.words().groups;
         let HotIssue { group, recent, trend, latest } = issue;
-        let title = context.card(&group.id).await?.map(|card| card.facts.title);
+        let title = context.card(&group.original).await?.map(|card| card.facts.title);
         let place = context.app.engine.most_named(context.collection, &latest).await?;
         let numbers: Vec<String> = trend.iter().map(ToString::to_string).collect();
         Ok(HotLine {

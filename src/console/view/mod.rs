@@ -22,7 +22,7 @@ pub struct Badge {
     pub class: &'static str,
     /// What counts.
     pub says: &'static str,
-    /// The verdict, where a decision counts.
+    /// The verdict when the record was registered, where something else counts.
     pub registered_as: Option<&'static str>,
 }
 
@@ -38,6 +38,23 @@ impl Badge {
                 Self { class: verdict_class(kind), says: verdict, registered_as: None }
             }
         }
+    }
+}
+
+impl Badge {
+    /// Of a member of a group whose place in the group is `kind`. A decision counts for more than the place. The verdict that the member was
+    /// given when it was registered is shown beside the place if it was another one.
+    pub fn in_group(
+        words: &RecordWords,
+        kind: VerdictKind,
+        registered: VerdictKind,
+        decided: Option<Judgement>,
+    ) -> Self {
+        if decided.is_some_and(|decided| decided != Judgement::Withdrawn) {
+            return Self::new(words, registered, decided);
+        }
+        let registered_as = (kind != registered).then(|| (words.verdict)(registered));
+        Self { class: verdict_class(kind), says: (words.verdict)(kind), registered_as }
     }
 }
 

@@ -281,10 +281,11 @@ impl CollectionGroups {
     /// Returns the records of each petitioner about a matter.
     fn by_petitioner(&self, group: &Group, since: Timestamp) -> BTreeMap<u64, PetitionerRecords> {
         let mut found: BTreeMap<u64, PetitionerRecords> = BTreeMap::new();
+        let keys = self.petitioner_keys(&group.members);
         for seq in &group.members {
             let Some(member) = self.members.get(&Seq(*seq)) else { continue };
-            let Some(petitioner) = member.petitioner else { continue };
-            let wrote = found.entry(petitioner).or_insert_with(|| PetitionerRecords::begun_at(Seq(*seq)));
+            let Some(petitioner) = keys.get(seq) else { continue };
+            let wrote = found.entry(*petitioner).or_insert_with(|| PetitionerRecords::begun_at(Seq(*seq)));
             wrote.records += 1;
             wrote.recent += usize::from(member.time.is_some_and(|time| time >= since));
             wrote.first = earlier(wrote.first, member.time);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use super::petitioners::PetitionerKeys;
 use super::{CollectionGroups, GroupView};
 use crate::answers::PairView;
 use crate::context::Context;
@@ -169,13 +170,14 @@ fn likeness(context: &Context, one: &ReadRecord, other: &ReadRecord) -> PairSimi
 impl CollectionGroups {
     fn shape(&self, group: &Group, drawn: usize) -> GroupShape {
         let seqs = &group.members[..group.members.len().min(MAX_SHAPED)];
-        let petitioners = self.petitioners(seqs);
+        let keys = self.petitioner_keys(seqs);
+        let petitioners = self.petitioners(seqs, &keys);
         let place: HashMap<u64, usize> =
             petitioners.iter().enumerate().map(|(place, (petitioner, _))| (*petitioner, place)).collect();
-        let members = seqs.iter().map(|seq| &self.members[&Seq(*seq)]).map(|member| MemberShape {
+        let members = seqs.iter().map(|seq| (seq, &self.members[&Seq(*seq)])).map(|(seq, member)| MemberShape {
             id: member.id.clone(),
             time: member.time,
-            petitioner: member.petitioner.and_then(|petitioner| place.get(&petitioner).copied()),
+            petitioner: keys.get(seq).and_then(|petitioner| place.get(petitioner).copied()),
         });
         let drawn = members_to_draw(group, seqs, drawn);
         GroupShape {
@@ -191,12 +193,12 @@ impl CollectionGroups {
     }
 
     /// Returns the petitioners, most records first; among equals the one with the earliest record.
-    fn petitioners(&self, seqs: &[u64]) -> Vec<(u64, PetitionerShape)> {
+    fn petitioners(&self, seqs: &[u64], keys: &PetitionerKeys) -> Vec<(u64, PetitionerShape)> {
         let mut found: BTreeMap<u64, (u64, PetitionerShape)> = BTreeMap::new();
         for seq in seqs {
             let member = &self.members[&Seq(*seq)];
-            let Some(petitioner) = member.petitioner else { continue };
-            let (_, shape) = found.entry(petitioner).or_insert_with(|| {
+            let Some(petitioner) = keys.get(seq) else { continue };
+            let (_, shape) = found.entry(*petitioner).or_insert_with(|| {
                 let example = member.id.clone();
                 (*seq, PetitionerShape { example, records: 0, first: member.time, last: member.time })
             });

@@ -248,3 +248,59 @@ async fn a_shape_draws_the_ends_of_single_links_first() {
     );
     assert_eq!(alike[2], None);
 }
+
+/// The original, the number of petitioners and the largest number of records of one of them, of the group of records that are registered in
+/// this order.
+async fn group_of_rows(rows: &[serde_json::Value]) -> (String, usize, usize) {
+    let desk = TwoSetsDesk::with_two_sets().await;
+    let name = CollectionName::new("dated").unwrap();
+    let fields = json!([{"name": "content", "role": "text"}, {"name": "user", "role": "identity"},
+        {"name": "phone", "role": "identity"}, {"name": "time", "role": "time"}]);
+    let settings = doppel_core::collection::Settings {
+        fields: serde_json::from_value(fields).unwrap(),
+        ..doppel_core::collection::Settings::default()
+    };
+    desk.engine.put_collection(&name, settings).await.unwrap();
+    for row in rows {
+        let mut row = row.clone();
+        row["content"] = json!(text(7, 40));
+        let row = Row::parse(row.to_string().as_bytes()).unwrap();
+        desk.engine.register(&name, crate::RegistrationId::Own, row, IfDuplicate::Keep).await.unwrap();
+    }
+    let first = id(rows[0]["id"].as_str().unwrap());
+    let group = desk.engine.group_of(&name, &first, 30).await.unwrap().group;
+    (group.original.to_string(), group.petitioners, group.most_by_one)
+}
+
+#[tokio::test]
+async fn the_original_does_not_depend_on_the_order_of_registration() {
+    let row = |id: &str, time: &str| json!({"id": id, "time": time});
+    let mut rows = vec![
+        row("n", ""),
+        row("c", "2025-03-03"),
+        row("b", "2025-03-01 08:00:00"),
+        row("a", "2025-03-01 08:00:00"),
+        row("d", "2025-03-02"),
+    ];
+    for _ in 0..rows.len() {
+        rows.rotate_left(1);
+        assert_eq!(group_of_rows(&rows).await.0, "a", "{rows:?}");
+    }
+    // Without times the order of registration decides.
+    assert_eq!(group_of_rows(&[row("z", ""), row("y", "")]).await.0, "z");
+}
+
+#[tokio::test]
+async fn one_equal_identity_value_makes_one_petitioner() {
+    let row = |id: &str, user: &str, phone: &str| json!({"id": id, "user": user, "phone": phone});
+    let rows = [
+        row("a", "李娟", ""),
+        row("b", "王强", "139-0000-1111"),
+        row("c", "李娟", "13900002222"),
+        row("d", "匿名", "13900002222"),
+        row("e", "匿名", ""),
+        row("f", "", "+86 13900001111"),
+    ];
+    let (_, petitioners, most) = group_of_rows(&rows).await;
+    assert_eq!((petitioners, most), (2, 3), "李娟 wrote a, c and d; 王强 wrote b and f; e names nobody");
+}
