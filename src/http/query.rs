@@ -151,6 +151,12 @@ impl<A: Parameters, B: Parameters> Parameters for (A, B) {
     }
 }
 
+impl<A: Parameters, B: Parameters, C: Parameters> Parameters for (A, B, C) {
+    fn read(query: &mut Query) -> Self {
+        (A::read(query), B::read(query), C::read(query))
+    }
+}
+
 /// No parameters at all.
 #[derive(Clone, Copy, Debug)]
 pub struct Nothing;

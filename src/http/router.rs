@@ -8,8 +8,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::http::routes::{
-    admin, bulk, changes, collections, decisions, explain, generations, groups, keys, lookup, operations, records,
-    rows, search, snapshots, sources, statistics, tasks,
+    admin, arrivals, bulk, changes, collections, decisions, explain, generations, groups, keys, lookup, operations,
+    records, rows, search, snapshots, sources, statistics, tasks,
 };
 use crate::http::state::App;
 use crate::http::{extract, observe, openapi, problem::Problem};
@@ -23,6 +23,7 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(bulk::bulk))
         .routes(routes!(rows::get_many))
         .routes(routes!(records::put, records::get, records::delete))
+        .routes(routes!(arrivals::list))
         .routes(routes!(changes::list))
         .routes(routes!(lookup::check))
         .routes(routes!(lookup::similar, lookup::similar_to_fingerprint))

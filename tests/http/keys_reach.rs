@@ -24,7 +24,7 @@ enum Decision {
 
 use Decision::{ByBody, ByPath, ByTask, Open, Refused, Shortened};
 
-const DECISIONS: [(&str, &str, Decision); 55] = [
+const DECISIONS: [(&str, &str, Decision); 56] = [
     ("get", "/", Open),
     ("get", "/livez", Open),
     ("get", "/readyz", Open),
@@ -59,6 +59,7 @@ const DECISIONS: [(&str, &str, Decision); 55] = [
     ("put", "/v1/collections/{collection}/records/{id}", ByPath),
     ("get", "/v1/collections/{collection}/records/{id}", ByPath),
     ("delete", "/v1/collections/{collection}/records/{id}", ByPath),
+    ("get", "/v1/collections/{collection}/arrivals", ByPath),
     ("get", "/v1/collections/{collection}/changes", ByPath),
     ("post", "/v1/collections/{collection}/check", ByPath),
     ("post", "/v1/collections/{collection}/similar", ByPath),

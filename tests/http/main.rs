@@ -24,6 +24,7 @@ mod records;
 mod reload;
 mod rows;
 mod schemes;
+mod scope;
 mod search;
 mod shares;
 mod snapshots;

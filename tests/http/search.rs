@@ -182,3 +182,37 @@ fn a_place_in_an_answer_is_refused_for_another_question_and_what_asks_for_nothin
         assert_eq!(found["ignored"].as_array().map(Vec::len), Some(1), "{nothing}: {found}");
     }
 }
+
+fn order(user: &str, phone: &str, status: &str) -> Value {
+    json!({"内容": "三号路的路灯已经坏了一个月，晚上一片漆黑，请尽快维修。", "来电人": user, "联系电话": phone,
+        "诉求类别": "市政", "办理状态": status, "承办单位": "城管局"})
+}
+
+#[test]
+fn what_the_office_wrote_filters_and_one_equal_identity_value_is_the_same_petitioner() {
+    let desk = Desk::new("handled-search");
+    desk.register("a", &order("李娟", "139-0000-1111", "办理中"));
+    desk.register("b", &order("匿名", "13900001111", "办理中"));
+    desk.register("c", &order("王强", "13900002222", "已办结"));
+    wait(&desk, "", 3);
+    let found = |query: &str| -> Vec<String> {
+        let list = desk.ask("GET", &format!("/search?{query}"), &Value::Null);
+        let mut found: Vec<String> = ids(&list["items"]).into_iter().map(str::to_owned).collect();
+        found.sort_unstable();
+        found
+    };
+    assert_eq!(found("status=%E5%8A%9E%E7%90%86%E4%B8%AD"), ["a", "b"]);
+    assert_eq!(found("status=%E5%B7%B2%E5%8A%9E%E7%BB%93&unit=%E5%9F%8E%E7%AE%A1%E5%B1%80"), ["c"]);
+    assert_eq!(found("category=%E5%B8%82%E6%94%BF"), ["a", "b", "c"]);
+    assert_eq!(found("unit=%E4%BA%A4%E8%AD%A6"), [] as [&str; 0]);
+    assert_eq!(found("identity=%2B86%2013900001111"), ["a", "b"]);
+    // A change of the status alone is found, too.
+    desk.put_again("a", &order("李娟", "139-0000-1111", "已办结"), "updated");
+    wait(&desk, "?status=%E5%B7%B2%E5%8A%9E%E7%BB%93", 2);
+    let related = desk.ask("GET", "/records/b/related", &Value::Null);
+    let relation = |id: &str| {
+        let found = related["related"].as_array().expect("a list").iter().find(|found| found["id"] == id);
+        found.expect("found")["relation"].clone()
+    };
+    assert_eq!((relation("a"), relation("c")), (json!("repeat"), json!("shared")));
+}

@@ -7,6 +7,7 @@
 mod channels;
 mod keep;
 pub mod ranges;
+mod scope;
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use crate::violation::Violation;
 
 pub use channels::*;
 pub use keep::Keep;
+pub use scope::{MatchScope, ScopeExclusion, ScopeRole, ScopeValues, ScopedRecord};
 
 /// Most fields of a collection with a role.
 pub const MAX_FIELDS: usize = 128;
@@ -347,6 +349,9 @@ pub struct Settings {
     pub host_aliases: Vec<Vec<String>>,
     /// Values of `identity` fields that name nobody, besides the built-in ones (匿名, 无, ***, 不愿透露, 某先生 and the like).
     pub placeholders: Vec<String>,
+    /// The conditions that a pair of records must meet to match, whatever their texts say.
+    #[serde(rename = "match")]
+    pub scope: MatchScope,
     /// Zone of times without an offset (IANA name).
     pub time_zone: String,
     /// How long records are kept; for ever unless given. Belongs to the collection, not to a generation of its index: activating
@@ -429,6 +434,7 @@ impl Settings {
             min_features: 4,
             host_aliases: Vec::new(),
             placeholders: Vec::new(),
+            scope: MatchScope::default(),
             time_zone: "Asia/Shanghai".into(),
             retention: None,
             keep: if preset == Preset::Signatures { Keep::Signatures } else { Keep::All },
@@ -471,6 +477,7 @@ impl Settings {
             min_features: _,
             host_aliases,
             placeholders,
+            scope: _,
             time_zone,
             retention,
             keep,
@@ -486,6 +493,7 @@ impl Settings {
         }
         validate_hosts(host_aliases, &mut found);
         validate_placeholders(placeholders, &mut found);
+        scope::validate(self, &mut found);
         if let Some(Retention { days }) = retention {
             within("/retention/days", *days, 1, MAX_RETENTION_DAYS, &mut found);
         }
@@ -503,7 +511,7 @@ impl Settings {
     }
 
     /// The part of the settings that changes a signature, in a canonical form. Two settings with equal sources (and equal
-    /// dictionaries) give every record the same signatures. `verify`, `placeholders`, `time_zone`, `retention` and `keep` are left out on
+    /// dictionaries) give every record the same signatures. `verify`, `placeholders`, `match`, `time_zone`, `retention` and `keep` are left out on
     /// purpose, and so are fields that are only shown, if they stand behind all others.
     pub fn profile_source(&self) -> serde_json::Value {
         let Self {
@@ -514,6 +522,7 @@ impl Settings {
             min_features,
             host_aliases,
             placeholders: _,
+            scope: _,
             time_zone: _,
             retention: _,
             keep: _,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use doppel_core::collection::{CollectionName, Settings};
+use doppel_core::collection::{CollectionName, ScopeExclusion, Settings};
 use doppel_core::record::{RecordId, Row, ShownRow};
 use doppel_core::verdict::{Difference, Match, Verdict};
 use doppel_core::violation::Violation;
@@ -217,6 +217,11 @@ pub struct Explanation {
     pub probability: f64,
     /// Digest of the evidence model that gave the probability.
     pub model: String,
+    /// The condition of the settings' `match` that the pair does not meet, so that the records do not match; absent if the pair meets all
+    /// conditions. The record with the later time counts as the new one; `b` if the times do not decide.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = ScopeExclusion, required = false)]
+    pub excluded_by: Option<ScopeExclusion>,
     /// Source of the probability: equal digests, equal copy keys, or the evidence model.
     pub decided_by: ProbabilitySource,
     /// The log-odds of a pair whose features are all 0. Their sum with those of `contributions` gives the model's probability.

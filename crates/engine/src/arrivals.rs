@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use crate::answers::RecordView;
 use crate::decisions::DecisionView;
+use crate::record_filter::RecordFilter;
 use crate::{Engine, PAGE_BYTES, READ_AT_ONCE, Result};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
@@ -29,6 +30,8 @@ pub struct ArrivalFilter {
     pub since: Option<Timestamp>,
     /// True to select only duplicates about which nobody has decided yet.
     pub undecided: bool,
+    /// The conditions on the values that the office wrote beside the arrivals.
+    pub record: RecordFilter,
 }
 
 /// A record that arrived.
@@ -72,6 +75,8 @@ impl Engine {
         before: Option<Seq>,
         limit: usize,
     ) -> Result<Arrivals> {
+        let context = self.context(collection).await?;
+        let prepared = wanted.record.prepared(&context);
         let last = self.store.last_change(collection).await?.0;
         let mut end = before.map_or(last + 1, |before| before.0.min(last + 1));
         let mut items = Vec::new();
@@ -93,7 +98,10 @@ impl Engine {
                 let seq = record.seq;
                 let length = record.content.bytes();
                 looked_up += usize::from(record.verdict.duplicate_of.is_some());
-                let arrival = self.arrival(collection, wanted, record).await?;
+                let arrival = match prepared.accepts(&record) {
+                    true => self.arrival(collection, wanted, record).await?,
+                    false => None,
+                };
                 bytes += arrival.as_ref().map_or(0, |_| length);
                 items.extend(arrival);
                 if items.len() == limit || bytes >= PAGE_BYTES || looked_up >= MOST_LOOKED_UP {

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::Side;
 use crate::answers::ProbabilitySource;
-use crate::groups::GroupOrder;
+use crate::groups::GroupSelection;
 use crate::lookup::SimilarSelection;
 use crate::testing::{LetterDesk, id};
 use doppel_core::record::Row;
@@ -30,7 +30,7 @@ async fn originals(desk: &LetterDesk, prefix: &str, letters: &[String]) -> usize
 
 /// The sizes of the groups of a collection, largest first.
 async fn group_sizes(desk: &LetterDesk) -> Vec<usize> {
-    let (groups, _) = desk.engine.groups(&desk.name, GroupOrder::Size, 1, 2, None, 100).await.unwrap();
+    let (groups, _) = desk.engine.groups(&desk.name, &GroupSelection::default(), None, 100).await.unwrap();
     let mut sizes: Vec<usize> = groups.iter().map(|group| group.size).collect();
     sizes.sort_unstable_by(|a, b| b.cmp(a));
     sizes

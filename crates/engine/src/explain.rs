@@ -11,6 +11,7 @@ use crate::answers::{
 use crate::context::{Context, SignedRow};
 use crate::judge::{contrasted, rounded};
 use crate::original::OriginalOffsets;
+use doppel_core::collection::ScopeExclusion;
 use doppel_core::evidence::Contribution;
 use doppel_core::record::Row;
 use doppel_core::schemes::profile::Signed;
@@ -76,8 +77,10 @@ pub(super) fn explain(context: &Context, side_a: &ExplainedRow, side_b: &Explain
         || passages.len() == MAX_PASSAGES
         || cut_a
         || cut_b;
+    let excluded_by = scope_exclusion(context, &a.document, &b.document);
+    let texts_match = exact || a.document.shares_address(&b.document) || (!via.is_empty() && verified);
     Ok(Explanation {
-        matches: exact || a.document.shares_address(&b.document) || (!via.is_empty() && verified),
+        matches: texts_match && excluded_by.is_none(),
         via: exact.then(|| VIA_EXACT.to_owned()).into_iter().chain(via).collect(),
         exact,
         jaccard: share(overlap.plain.jaccard),
@@ -86,6 +89,7 @@ pub(super) fn explain(context: &Context, side_a: &ExplainedRow, side_b: &Explain
         evidence: rounded(evidence.amount),
         probability: if is_copy { 1.0 } else { share(evidence.probability) },
         model: verifier.model().digest().to_owned(),
+        excluded_by,
         decided_by: probability_source(exact, is_copy),
         intercept: rounded(verifier.intercept()),
         contributions,
@@ -102,6 +106,13 @@ pub(super) fn explain(context: &Context, side_a: &ExplainedRow, side_b: &Explain
         row_a: None,
         row_b: None,
     })
+}
+
+/// Returns the condition of `match` that excludes the pair. The record with the later time counts as the new one, `b` if the times do not decide.
+fn scope_exclusion(context: &Context, a: &Document, b: &Document) -> Option<ScopeExclusion> {
+    let a_is_later = a.time.zip(b.time).is_some_and(|(a, b)| a > b);
+    let (record, earlier) = if a_is_later { (a, b) } else { (b, a) };
+    context.profile.scope_exclusion(record.scoped(), earlier.scoped())
 }
 
 fn probability_source(exact: bool, is_copy: bool) -> ProbabilitySource {

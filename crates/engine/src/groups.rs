@@ -24,6 +24,7 @@ use utoipa::ToSchema;
 
 use crate::answers::PairView;
 use crate::context::Context;
+use crate::record_filter::{PassedRecords, RecordFilter};
 use crate::rows::RowsById;
 use crate::{Engine, Error, Result, off_thread};
 use doppel_core::collection::CollectionName;
@@ -48,6 +49,33 @@ const MAX_FOLLOWED: usize = 100_000;
 const SHARED_FRESH_US: u64 = 30_000_000;
 /// Largest number of members in the description of a group.
 pub const MAX_MEMBERS: usize = 1_000;
+
+/// The groups to list, and their order.
+#[derive(Clone, Debug)]
+pub struct GroupSelection {
+    pub order: GroupOrder,
+    /// Number of days for [`GroupView::recent_petitioners`].
+    pub days: u32,
+    /// Smallest number of records of a group.
+    pub least: usize,
+    /// Conditions that at least one record of a group meets.
+    pub record: RecordFilter,
+}
+
+impl Default for GroupSelection {
+    /// All groups, the largest first.
+    fn default() -> Self {
+        Self { order: GroupOrder::Size, days: 30, least: 2, record: RecordFilter::default() }
+    }
+}
+
+/// A group with its position in a list.
+struct RankedGroup {
+    cursor: GroupCursor,
+    view: GroupView,
+    /// The seqs of its records; empty unless records are filtered.
+    members: Vec<Seq>,
+}
 
 /// The order of a list of groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -213,35 +241,77 @@ impl AllGroups {
 }
 
 impl Engine {
-    /// Returns groups in the given order, after `after`, at most `limit`, with at least `least` records; and the position at which the list
-    /// continues. `days` is the number of days for [`GroupView::recent_petitioners`]. O(members of all groups).
+    /// Returns the selected groups in their order, after `after`, at most `limit`; and the position at which the list continues. With
+    /// conditions on records the list may end before `limit`, after some thousands of records were read. O(members of all groups).
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
     pub async fn groups(
         &self,
         collection: &CollectionName,
-        order: GroupOrder,
-        days: u32,
-        least: usize,
+        selection: &GroupSelection,
         after: Option<GroupCursor>,
         limit: usize,
     ) -> Result<(Vec<GroupView>, Option<GroupCursor>)> {
+        if selection.record.is_empty() {
+            let (items, more) = self.ranked_groups(collection, selection, after, limit).await?;
+            let next = items.last().map(|group| group.cursor).filter(|_| more);
+            return Ok((items.into_iter().map(|group| group.view).collect(), next));
+        }
+        let context = self.context(collection).await?;
+        let prepared = selection.record.prepared(&context);
+        let mut passed = PassedRecords::default();
+        let mut views = Vec::new();
+        let mut after = after;
+        loop {
+            let (candidates, more) = self.ranked_groups(collection, selection, after, MAX_MEMBERS).await?;
+            for RankedGroup { cursor, view, members } in candidates {
+                if views.len() == limit || passed.are_enough() {
+                    return Ok((views, after));
+                }
+                after = Some(cursor);
+                let mut is_selected = false;
+                self.each_at(collection, members, |record| {
+                    passed.count(&record);
+                    is_selected |= prepared.accepts(&record);
+                })
+                .await?;
+                views.extend(is_selected.then_some(view));
+            }
+            if !more {
+                return Ok((views, None));
+            }
+        }
+    }
+
+    /// Returns the groups after `after` in their order, at most `limit`, and true if there are more. Reads no record.
+    async fn ranked_groups(
+        &self,
+        collection: &CollectionName,
+        selection: &GroupSelection,
+        after: Option<GroupCursor>,
+        limit: usize,
+    ) -> Result<(Vec<RankedGroup>, bool)> {
+        let &GroupSelection { order, days, least, ref record } = selection;
         let since = self.days_ago(days);
+        let with_members = !record.is_empty();
         self.with_groups(collection, move |groups| {
             let ranked = groups.set.groups().filter(|group| group.members.len() >= least).map(|group| {
                 let view = groups.view(&group, since);
-                (rank(order, &view, groups.last(&group)), Seq(group.members[0]), view)
+                let cursor =
+                    GroupCursor { rank: rank(order, &view, groups.last(&group)), first: Seq(group.members[0]) };
+                let members = if with_members { group.members.into_iter().map(Seq).collect() } else { Vec::new() };
+                RankedGroup { cursor, view, members }
             });
             let mut ranked: Vec<_> = ranked.collect();
-            ranked.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
-            let mut left = ranked.into_iter().skip_while(|(rank, first, _)| {
-                after.is_some_and(|after| *rank > after.rank || (*rank == after.rank && *first <= after.first))
+            ranked.sort_by(|a, b| b.cursor.rank.cmp(&a.cursor.rank).then(a.cursor.first.cmp(&b.cursor.first)));
+            let mut left = ranked.into_iter().skip_while(|RankedGroup { cursor, .. }| {
+                after.is_some_and(|after| {
+                    cursor.rank > after.rank || (cursor.rank == after.rank && cursor.first <= after.first)
+                })
             });
             let items: Vec<_> = left.by_ref().take(limit).collect();
-            let next = items.last().map(|(rank, first, _)| GroupCursor { rank: *rank, first: *first });
-            let more = left.next().is_some();
-            Ok((items.into_iter().map(|(_, _, view)| view).collect(), next.filter(|_| more)))
+            Ok((items, left.next().is_some()))
         })
         .await
     }

@@ -9,7 +9,7 @@ use crate::context::{Context, SignedRow};
 use crate::decisions::RecordRulings;
 use crate::read_records::ReadRecord;
 use crate::stages::StageRecorder;
-use doppel_core::collection::ChannelPosition;
+use doppel_core::collection::{ChannelPosition, ScopeValues, ScopedRecord};
 use doppel_core::index::{Ball, Via};
 use doppel_core::schemes::Signature;
 use doppel_core::similarity::{
@@ -317,6 +317,9 @@ impl RecordJudge {
         if !exact && !confirmed && channels.is_empty() {
             return None;
         }
+        if !confirmed && self.is_out_of_scope(other.scoped()) {
+            return None;
+        }
         let mut template = false;
         let measures = match (&self.context.verifier, exact) {
             (_, true) => MatchMeasures::of_equal_texts(),
@@ -350,6 +353,10 @@ impl RecordJudge {
         if !exact && !confirmed && channels.is_empty() {
             return None;
         }
+        let time = hashes.time.as_deref().and_then(|time| time.parse().ok());
+        if !confirmed && self.is_out_of_scope(ScopedRecord { time, values: &ScopeValues::default() }) {
+            return None;
+        }
         let measures = if exact { MatchMeasures::of_equal_texts() } else { MatchMeasures::default() };
         let stages = [exact.then_some(VIA_EXACT), confirmed.then_some(VIA_DECISION)];
         Some(Match {
@@ -357,6 +364,11 @@ impl RecordJudge {
             time: hashes.time.clone(),
             ..self.found(candidate, stages, channels, measures)
         })
+    }
+
+    /// True if the settings' `match` excludes an earlier record.
+    fn is_out_of_scope(&self, earlier: ScopedRecord<'_>) -> bool {
+        self.context.profile.scope_exclusion(self.subject.document.scoped(), earlier).is_some()
     }
 
     /// Compares the hashes of the petitioners; `None` if one of the records names no petitioner.

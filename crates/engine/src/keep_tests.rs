@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::json;
 
-use crate::groups::GroupOrder;
+use crate::groups::GroupSelection;
 use crate::lookup::SimilarSelection;
 use crate::testing::id;
 use crate::{Engine, Error, IfDuplicate, Options};
@@ -79,9 +79,13 @@ async fn answers(settings: Settings) -> Vec<String> {
     }
     let decided = crate::testing::opinion(Judgement::NotSame, "desk");
     engine.decide(&name, &id("r1"), &id("r2"), decided).await.unwrap();
-    let (groups, _) = engine.groups(&name, GroupOrder::Size, 30, 2, None, 100).await.unwrap();
+    let (groups, _) = engine.groups(&name, &GroupSelection::default(), None, 100).await.unwrap();
     answers.extend(groups.iter().map(|group| format!("{group:?}")));
-    let records = engine.records(&name, doppel_store::Seq(0), 100).await.unwrap().items;
+    let records = engine
+        .records(&name, &crate::record_filter::RecordFilter::default(), doppel_store::Seq(0), 100)
+        .await
+        .unwrap()
+        .items;
     assert!(records.iter().all(|record| record.row.is_some() == keeps_text && record.read().is_some() == keeps_text));
     answers
 }
@@ -110,7 +114,7 @@ async fn each_channel_finds_the_same_with_and_without_texts() {
 
 /// Returns the number of groups of a collection.
 async fn count_groups(engine: &Engine, name: &CollectionName) -> usize {
-    engine.groups(name, GroupOrder::Size, 30, 2, None, 10).await.unwrap().0.len()
+    engine.groups(name, &GroupSelection::default(), None, 10).await.unwrap().0.len()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

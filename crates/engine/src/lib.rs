@@ -37,6 +37,7 @@ pub mod purge;
 pub mod quality;
 mod read_records;
 pub mod rebuild;
+pub mod record_filter;
 mod rejudge;
 pub mod replay;
 pub mod rows;
@@ -64,6 +65,7 @@ use crate::groups::AllGroups;
 use crate::idempotency::RegistrationId;
 use crate::judge::RecordJudge;
 pub use crate::lookup::{MatchFilter, SimilarSelection};
+use crate::record_filter::{PassedRecords, RecordFilter};
 pub use crate::series::{Position, Series};
 use crate::stages::StageRecorder;
 use crate::unused::unused_members;
@@ -487,14 +489,23 @@ impl Engine {
         self.view(collection, record).await
     }
 
-    /// Returns records with a seq above `after`, in seq order: at most `limit`, and no more after they hold [`PAGE_BYTES`]. The page states
-    /// where the next page begins.
+    /// Returns the records with a seq above `after` that meet the conditions of `filter`, in seq order: at most `limit`, and no more after
+    /// they hold [`PAGE_BYTES`]. A filtered page also ends after 10,000 records. The page states where the next page begins.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
-    pub async fn records(&self, collection: &CollectionName, after: Seq, limit: usize) -> Result<Page<RecordView>> {
+    pub async fn records(
+        &self,
+        collection: &CollectionName,
+        filter: &RecordFilter,
+        after: Seq,
+        limit: usize,
+    ) -> Result<Page<RecordView>> {
+        let context = self.context(collection).await?;
+        let prepared = filter.prepared(&context);
         let mut items: Vec<RecordView> = Vec::new();
         let mut bytes = 0;
+        let mut passed = PassedRecords::default();
         let mut last = after;
         loop {
             // Short pieces: a thousand records may hold a gigabyte.
@@ -504,12 +515,19 @@ impl Engine {
                 if items.len() == limit || bytes >= PAGE_BYTES {
                     return Ok(Page { items, next: Some(last) });
                 }
-                bytes += record.content.bytes();
                 last = record.seq;
+                if !prepared.accepts(&record) {
+                    passed.count(&record);
+                    continue;
+                }
+                bytes += record.content.bytes();
                 items.push(self.view(collection, record).await?);
             }
             if ended {
                 return Ok(Page { items, next: None });
+            }
+            if passed.are_enough() {
+                return Ok(Page { items, next: Some(last) });
             }
         }
     }

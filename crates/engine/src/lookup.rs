@@ -8,6 +8,7 @@ use crate::context::{Context, SignedRow, read_first};
 use crate::decisions::RecordRulings;
 use crate::explain::ExplainedRow;
 use crate::judge::{FingerprintJudge, RecordJudge};
+use crate::record_filter::RecordFilter;
 use crate::tasks::Window;
 use crate::{Engine, Error, GENERATION_RETRIES, Result, Side, explain, in_turn, off_thread};
 use doppel_core::collection::{CollectionName, Radius, SimhashChannel};
@@ -45,6 +46,8 @@ pub struct MatchFilter {
     pub min_similarity: Option<f64>,
     /// Ids of records that are left out.
     pub exclude: Vec<RecordId>,
+    /// The conditions on the stored record.
+    pub record: RecordFilter,
 }
 
 impl SimilarSelection {
@@ -55,7 +58,7 @@ impl SimilarSelection {
 }
 
 impl MatchFilter {
-    /// True if a match meets all conditions except the identity, which is not part of a match.
+    /// True if a match meets all conditions except those on the stored record, which is not part of a match.
     fn accepts(&self, found: &Match) -> bool {
         let time = found.time.as_deref().and_then(|time| time.parse().ok());
         let alike =
@@ -234,7 +237,7 @@ impl Engine {
         let found = self.store.find(query, judge, Until::Exhausted).await?;
         let mut similar = found.matches;
         similar.retain(|found| wanted.filter.accepts(found));
-        self.retain_identity(&collection, &mut similar, wanted.filter.identity.as_deref()).await?;
+        self.retain_selected(&collection, &mut similar, &wanted.filter).await?;
         sort_best_first(&mut similar);
         let cut = similar.len() > wanted.limit;
         similar.truncate(wanted.limit);
@@ -243,29 +246,33 @@ impl Engine {
         Ok(SimilarList { fingerprint, generation, statistics: 0, similar, truncated, warnings: Vec::new() })
     }
 
-    /// Keeps the matches of the petitioner `identity`, if an identity is given. Reads the matching records.
-    async fn retain_identity(
+    /// Keeps the matches whose stored record has the petitioner and the values of `filter`. Reads the matching records, unless the filter has
+    /// no such condition.
+    async fn retain_selected(
         &self,
         collection: &CollectionName,
         matches: &mut Vec<Match>,
-        identity: Option<&str>,
+        filter: &MatchFilter,
     ) -> Result<()> {
-        let Some(identity) = identity else { return Ok(()) };
+        if filter.identity.is_none() && filter.record.is_empty() {
+            return Ok(());
+        }
         let context = self.context(collection).await?;
-        let wanted = context.identity(identity);
-        let mut theirs = HashSet::new();
+        let identity = filter.identity.as_ref().map(|identity| context.identity(identity));
+        let prepared = filter.record.prepared(&context);
+        let mut selected = HashSet::new();
         let seqs = matches.iter().map(|found| found.seq).collect();
         self.each_at(collection, seqs, |record| {
-            let is_by = match &record.content {
-                Content::Row(_) => context.keep(&record).map(|read| read.document.is_by(&wanted)),
-                Content::Hashes(_) => context.is_by(&record, &wanted),
+            let is_by = |wanted: &String| match &record.content {
+                Content::Row(_) => context.keep(&record).is_some_and(|read| read.document.is_by(wanted)),
+                Content::Hashes(_) => context.is_by(&record, wanted) == Some(true),
             };
-            if is_by == Some(true) {
-                theirs.insert(record.seq);
+            if identity.as_ref().is_none_or(is_by) && prepared.accepts(&record) {
+                selected.insert(record.seq);
             }
         })
         .await?;
-        matches.retain(|found| theirs.contains(&found.seq));
+        matches.retain(|found| selected.contains(&found.seq));
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use self::set::{RejectedPairs, SetMember};
 use crate::context::Context;
-use crate::groups::{GroupOrder, GroupView};
+use crate::groups::{GroupSelection, GroupView};
 use crate::tasks::{Purge, Window};
 use crate::{Engine, Error, Result};
 use doppel_core::collection::CollectionName;
@@ -110,7 +110,7 @@ impl Engine {
         let mut found = PurgeFindings { collection: context.state.number, ..PurgeFindings::default() };
         if request.near {
             // The views are read first: a group whose size differs afterwards has changed.
-            let (views, _) = self.groups(collection, GroupOrder::Size, 0, 2, None, usize::MAX).await?;
+            let (views, _) = self.groups(collection, &GroupSelection::default(), None, usize::MAX).await?;
             let views: HashMap<RecordId, GroupView> = views.into_iter().map(|view| (view.id.clone(), view)).collect();
             for seqs in self.near_groups(collection).await?.into_iter().filter(|seqs| seqs.len() > 1) {
                 let members = self.members(&context, &seqs).await?;

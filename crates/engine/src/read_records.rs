@@ -9,6 +9,7 @@ use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
 use crate::context::Context;
+use doppel_core::schemes::hash::city64_bytes;
 use doppel_core::schemes::profile::Digest;
 use doppel_core::similarity::{Named, ShingleSet};
 use doppel_core::text::Document;
@@ -27,6 +28,9 @@ pub(super) struct ReadRecord {
     pub(super) document: Document,
     /// Its digest in that generation; `None` if it has no content there.
     pub(super) digest: Option<Digest>,
+    /// Hash of the stored content. An update that keeps the compared text keeps the seq, too, and changes the petitioner, the time or the
+    /// status.
+    content: u64,
     shingles: OnceLock<ShingleSet>,
     named: OnceLock<Named>,
 }
@@ -40,7 +44,13 @@ impl ReadRecord {
             true => Some(record.digest),
             false => (!document.is_empty()).then(|| context.profile.exact_digest(&document)),
         };
-        Some(Self { document, digest, shingles: OnceLock::new(), named: OnceLock::new() })
+        Some(Self {
+            document,
+            digest,
+            content: content_hash(record),
+            shingles: OnceLock::new(),
+            named: OnceLock::new(),
+        })
     }
 
     /// Returns the shingles of its text; the first call makes them with `make`.
@@ -74,19 +84,23 @@ impl Context {
         (self.owner, self.state.generation, seq)
     }
 
-    /// Returns the cached record `seq`. The seq must name one content for ever.
+    /// Returns the cached record `seq`. Its text is current; other fields may have been updated since.
     pub(super) fn kept(&self, seq: Seq) -> Option<Arc<ReadRecord>> {
         self.read_records.get(self.key(seq))
     }
 
-    /// Returns a record from the cache, or reads it and adds it to the cache. Its seq must name one content for ever.
+    /// Returns a record from the cache, or reads it and adds it to the cache. Its seq must name one compared text for ever.
     pub(super) fn keep(&self, record: &StoredRecord) -> Option<Arc<ReadRecord>> {
-        self.kept(record.seq).or_else(|| {
+        self.kept(record.seq).filter(|read| read.content == content_hash(record)).or_else(|| {
             let read = Arc::new(ReadRecord::of(record, self)?);
             self.read_records.insert(self.key(record.seq), Arc::clone(&read));
             Some(read)
         })
     }
+}
+
+fn content_hash(record: &StoredRecord) -> u64 {
+    record.content.row().map_or(0, |row| city64_bytes(row.as_bytes()))
 }
 
 /// Owner (`Context::owner`), generation and seq.
@@ -134,7 +148,7 @@ mod tests {
         let field =
             DocumentField { position: 0, role: Role::Text, text, removed: None, merged: None, line_ends: Vec::new() };
         let document = Document { fields: vec![field], ..Document::default() };
-        Arc::new(ReadRecord { document, digest: None, shingles: OnceLock::new(), named: OnceLock::new() })
+        Arc::new(ReadRecord { document, digest: None, content: 0, shingles: OnceLock::new(), named: OnceLock::new() })
     }
 
     #[test]

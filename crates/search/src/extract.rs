@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use doppel_core::collection::{Role, Settings};
+use doppel_core::handling::Handling;
 use doppel_core::record::Row;
 use doppel_core::schemes::hash::city64_bytes;
 use doppel_core::text::shingles::counts;
@@ -30,6 +31,8 @@ pub struct Extractor {
     words: Words,
     /// The positions of the title fields.
     titles: Vec<u8>,
+    /// The roles of the fields by their names.
+    roles: Vec<(String, Role)>,
 }
 
 /// A term and its position.
@@ -51,9 +54,9 @@ pub struct RowExtract {
     pub objects: Vec<String>,
     /// The values of fields of role `whole`, as `position:value`.
     pub categories: Vec<String>,
-    /// A hash of all identity fields together; `None` if the row names no petitioner.
-    pub identity: Option<u64>,
-    /// Hashes by which a search finds the petitioner: one of each identity field, and one of all identity fields together.
+    /// The values of roles `category`, `status` and `unit`, as `role:value`.
+    pub handling: Vec<String>,
+    /// Hashes of the values that name the petitioner, one of each identity field; empty if the row names no petitioner.
     pub petitioners: Vec<u64>,
     /// The time of the record, in microseconds since 1970.
     pub time: Option<i64>,
@@ -63,7 +66,8 @@ impl Extractor {
     /// Makes an extractor for a collection with these validated settings.
     pub fn new(settings: &Settings) -> Self {
         let titles = (0..).zip(settings.titles()).filter(|(_, is_title)| *is_title).map(|(at, _)| at).collect();
-        Self { reader: Reader::new(settings), words: Words::new(&settings.text), titles }
+        let roles = settings.fields.iter().map(|field| (field.name.clone(), field.role)).collect();
+        Self { reader: Reader::new(settings), words: Words::new(&settings.text), titles, roles }
     }
 
     /// Extracts the searchable content of `row`. O(bytes of the row).
@@ -71,19 +75,17 @@ impl Extractor {
     /// # Errors
     /// The violations because of which the row cannot be read under the settings.
     pub fn extract(&self, row: &Row) -> Result<RowExtract, Vec<Violation>> {
-        Ok(self.extract_document(&self.reader.read(row)?))
+        let mut extract = self.extract_document(&self.reader.read(row)?);
+        extract.handling = self.handling_terms(row);
+        Ok(extract)
     }
 
     fn extract_document(&self, document: &Document) -> RowExtract {
-        let identity = document.identity.as_deref().map(hash_text);
-        let mut petitioners: Vec<u64> = document.identity_values().map(hash_text).chain(identity).collect();
+        let mut petitioners: Vec<u64> = document.identity_values().map(hash_text).collect();
+        petitioners.sort_unstable();
         petitioners.dedup();
-        let mut extract = RowExtract {
-            identity,
-            petitioners,
-            time: document.time.map(|time| time.as_microsecond()),
-            ..RowExtract::default()
-        };
+        let mut extract =
+            RowExtract { petitioners, time: document.time.map(|time| time.as_microsecond()), ..RowExtract::default() };
         let mut objects = Vec::new();
         for field in &document.fields {
             let text = indexed_part(field.whole());
@@ -136,6 +138,28 @@ impl Extractor {
         let normal = self.normalise(value);
         let wholes = (0..).zip(&settings.fields).filter(|(_, field)| field.role == Role::Whole);
         wholes.map(|(position, _)| self.category_term(position, &normal)).collect()
+    }
+
+    fn role_of_field(&self, name: &str) -> Option<Role> {
+        self.roles.iter().find(|(field, _)| field == name).map(|(_, role)| *role)
+    }
+
+    /// Returns the terms of what the office wrote beside a record.
+    fn handling_terms(&self, row: &Row) -> Vec<String> {
+        let Handling { category, status, unit, reply: _ } =
+            Handling::of(|name| self.role_of_field(name), row).unwrap_or_default();
+        let values = [(Role::Category, category), (Role::Status, status), (Role::Unit, unit)];
+        values.into_iter().filter_map(|(role, value)| Some(self.handling_term(role, &value?))).collect()
+    }
+
+    /// Returns the term that finds records by a value of one of the roles `category`, `status` and `unit`.
+    pub(crate) fn handling_term(&self, role: Role, value: &str) -> String {
+        let name = match role {
+            Role::Status => "status",
+            Role::Unit => "unit",
+            _ => "category",
+        };
+        format!("{name}:{}", self.normalise(value))
     }
 
     /// Returns the term of a normalised category. Synonyms have the same term.
@@ -347,7 +371,7 @@ mod tests {
         let extractor = Extractor::new(&settings);
         let row = Row::parse(r#"{"content":"路灯","user":"张三","phone":"139-0000-1111"}"#.as_bytes()).unwrap();
         let extract = extractor.extract(&row).unwrap();
-        assert_eq!(extract.petitioners.len(), 3);
+        assert_eq!(extract.petitioners.len(), 2);
         assert!(
             ["张三", "+86 13900001111"]
                 .iter()
@@ -366,7 +390,7 @@ mod tests {
         let title = extractor.words("路灯不亮");
         assert!(!title.is_empty() && title.iter().all(|word| words[word.as_str()] >= TITLE_WEIGHT), "{words:?}");
         assert_eq!(count_words(&extract.words, 2).len(), 2);
-        assert!(extract.identity.is_some() && extract.time.is_some());
+        assert!(extract.petitioners.len() == 1 && extract.time.is_some());
         assert!(extract.objects.iter().any(|object| object == "road:3号"), "{:?}", extract.objects);
     }
 }

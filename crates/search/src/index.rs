@@ -33,7 +33,7 @@ use doppel_core::verdict::VerdictKind;
 use doppel_store::Seq;
 
 /// Version of the content of an index. It must rise with every change that makes a different index of the same records.
-const FORMAT: u32 = 6;
+const FORMAT: u32 = 7;
 /// Memory of a writer in bytes. With the smallest value that tantivy accepts (15 MB) a segment holds only some hundred letters, and merging
 /// segments costs more than making them.
 pub const WRITER_BYTES: usize = 64_000_000;
@@ -88,7 +88,10 @@ impl IndexSource {
     pub fn new(name: &str, settings: &Settings) -> Self {
         let mut digest = Sha256::new();
         digest.update(format!("{FORMAT};{name};{}", text::version(&settings.text)));
-        digest.update(serde_json::to_vec(&(&settings.fields, &settings.text, &settings.time_zone)).unwrap_or_default());
+        digest.update(
+            serde_json::to_vec(&(&settings.fields, &settings.text, &settings.time_zone, &settings.placeholders))
+                .unwrap_or_default(),
+        );
         Self(digest.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect())
     }
 }
@@ -122,8 +125,8 @@ pub(crate) struct IndexFields {
     pub(crate) id: Field,
     pub(crate) seq: Field,
     pub(crate) time: Field,
-    pub(crate) identity: Field,
     pub(crate) petitioners: Field,
+    pub(crate) handling: Field,
     pub(crate) verdict: Field,
     pub(crate) category: Field,
     pub(crate) objects: Field,
@@ -134,7 +137,7 @@ pub(crate) struct IndexFields {
 // The names of the fields that tantivy stores as columns.
 pub(crate) const SEQ: &str = "seq";
 pub(crate) const TIME: &str = "time";
-pub(crate) const IDENTITY: &str = "identity";
+pub(crate) const PETITIONERS: &str = "petitioners";
 
 fn schema() -> (Schema, IndexFields) {
     let mut builder = Schema::builder();
@@ -144,8 +147,8 @@ fn schema() -> (Schema, IndexFields) {
         id: builder.add_text_field("id", value_options().set_stored()),
         seq: builder.add_u64_field(SEQ, FAST),
         time: builder.add_i64_field(TIME, FAST | INDEXED),
-        identity: builder.add_u64_field(IDENTITY, FAST),
-        petitioners: builder.add_u64_field("petitioners", INDEXED),
+        petitioners: builder.add_u64_field(PETITIONERS, FAST | INDEXED),
+        handling: builder.add_text_field("handling", value_options()),
         verdict: builder.add_u64_field("verdict", INDEXED),
         category: builder.add_text_field("category", value_options()),
         objects: builder.add_text_field("objects", value_options()),
@@ -399,8 +402,8 @@ impl Index {
         document.add_u64(fields.seq, seq.0);
         document.add_u64(fields.verdict, verdict_code(*verdict));
         extract.time.into_iter().for_each(|time| document.add_i64(fields.time, time));
-        extract.identity.into_iter().for_each(|identity| document.add_u64(fields.identity, identity));
         extract.petitioners.iter().for_each(|petitioner| document.add_u64(fields.petitioners, *petitioner));
+        extract.handling.iter().for_each(|value| document.add_text(fields.handling, value));
         extract.categories.iter().for_each(|category| document.add_text(fields.category, category));
         extract.objects.iter().for_each(|object| document.add_text(fields.objects, object));
         document.add_text(fields.words, &extract.words);

@@ -19,7 +19,7 @@ use tantivy::{DocAddress, DocId, Score, SegmentOrdinal, SegmentReader, Term};
 
 use crate::extract::{Extractor, is_single, run_terms};
 use crate::index::{Index, Result, SEQ, TIME, verdict_code};
-use doppel_core::collection::Settings;
+use doppel_core::collection::{Role, Settings};
 use doppel_core::record::RecordId;
 use doppel_core::text::shingles::counts;
 use doppel_core::verdict::VerdictKind;
@@ -63,8 +63,12 @@ pub struct SearchQuery {
     pub to: Option<i64>,
     /// The petitioner.
     pub identity: Option<String>,
-    /// A value in a field of role `whole`.
+    /// A value in a field of role `whole` or `category`.
     pub category: Option<String>,
+    /// A value of role `status`.
+    pub status: Option<String>,
+    /// A value of role `unit`.
+    pub unit: Option<String>,
     pub verdict: Option<VerdictKind>,
     pub order: Order,
     /// Largest number of hits in the answer.
@@ -258,10 +262,18 @@ impl Index {
         }
         if let Some(category) = &wanted.category {
             let terms = self.extractor().category_terms(settings, category);
-            let any = terms.iter().map(|value| term_query(Term::from_field_text(fields.category, value)));
+            let whole = terms.iter().map(|value| term_query(Term::from_field_text(fields.category, value)));
+            let any = whole.chain([self.handling_query(Role::Category, category)]);
             filters.push(Box::new(BooleanQuery::union(any.collect())));
         }
+        let handled = [(Role::Status, &wanted.status), (Role::Unit, &wanted.unit)];
+        let handled = handled.into_iter().filter_map(|(role, value)| Some((role, value.as_ref()?)));
+        filters.extend(handled.map(|(role, value)| self.handling_query(role, value)));
         filters
+    }
+
+    fn handling_query(&self, role: Role, value: &str) -> Box<dyn Query> {
+        term_query(Term::from_field_text(self.fields.handling, &self.extractor().handling_term(role, value)))
     }
 
     /// Returns the query for a part of a question. It matches the part as a run of characters. Unless the part is a phrase, it also matches

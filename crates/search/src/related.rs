@@ -14,7 +14,7 @@ use tantivy::schema::{Field, IndexRecordOption};
 use tantivy::{DocAddress, DocSet, Searcher, TERMINATED, Term};
 
 use crate::extract::{RowExtract, SEPARATOR, count_words};
-use crate::index::{IDENTITY, Index, Result, SEQ, TIME};
+use crate::index::{Index, PETITIONERS, Result, SEQ, TIME};
 use doppel_core::record::RecordId;
 use doppel_store::Seq;
 
@@ -200,8 +200,9 @@ impl Index {
         for category in &asked.categories {
             terms.push((Term::from_field_text(self.fields.category, category), weights.category));
         }
-        if let Some(identity) = asked.identity {
-            terms.push((Term::from_field_u64(self.fields.petitioners, identity), weights.identity));
+        for petitioner in &asked.petitioners {
+            let weight = weights.identity / asked.petitioners.len() as f32;
+            terms.push((Term::from_field_u64(self.fields.petitioners, *petitioner), weight));
         }
         terms
     }
@@ -373,8 +374,9 @@ fn describe(
 ) -> Result<RelatedRecord> {
     let columns = searcher.segment_reader(at.segment_ord).fast_fields();
     let seq = Seq(columns.u64(SEQ)?.first(at.doc_id).unwrap_or(0));
-    let theirs = columns.u64(IDENTITY)?.first(at.doc_id);
-    let same_petitioner = asked.identity.zip(theirs).map(|(own, theirs)| own == theirs);
+    let theirs: Vec<u64> = columns.u64(PETITIONERS)?.values_for_doc(at.doc_id).collect();
+    let both_name = !asked.petitioners.is_empty() && !theirs.is_empty();
+    let same_petitioner = both_name.then(|| asked.petitioners.iter().any(|own| theirs.contains(own)));
     let time = columns.i64(TIME)?.first(at.doc_id);
     Ok(RelatedRecord { id, seq, score, terms: Vec::new(), same_petitioner, time })
 }

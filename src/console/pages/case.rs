@@ -290,6 +290,8 @@ impl Case<'_> {
             to: None,
             identity: Some(petitioner.to_owned()),
             category: None,
+            status: None,
+            unit: None,
             verdict: None,
             order: Order::Newest,
             limit: MOST as u64,

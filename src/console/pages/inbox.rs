@@ -164,8 +164,12 @@ pub async fn show(
         Err(Error::Invalid(_)) => (Default::default(), Some(words.inbox.wrong_since)),
         window => (window?, None),
     };
-    let wanted =
-        ArrivalFilter { verdicts: place.show.verdicts(), since: window.from, undecided: place.show == Show::Undecided };
+    let wanted = ArrivalFilter {
+        verdicts: place.show.verdicts(),
+        since: window.from,
+        undecided: place.show == Show::Undecided,
+        ..ArrivalFilter::default()
+    };
     let found = app.engine.arrivals(&collection, &wanted, place.before, ON_A_PAGE).await?;
     let at =
         found.items.iter().position(|arrival| Some(arrival.record.id.as_str()) == place.at.as_deref()).unwrap_or(0);

@@ -40,6 +40,8 @@ struct Page {
     record: &'static RecordWords,
     asked: Filled,
     has_category: bool,
+    has_status: bool,
+    has_unit: bool,
     has_identity: bool,
     verdicts: Vec<(&'static str, &'static str)>,
     problem: Option<String>,
@@ -53,6 +55,8 @@ struct Filled {
     to: String,
     identity: String,
     category: String,
+    status: String,
+    unit: String,
     verdict: String,
     order: String,
     cursor: String,
@@ -68,6 +72,8 @@ impl Filled {
             to: text("to"),
             identity: text("identity"),
             category: text("category"),
+            status: text("status"),
+            unit: text("unit"),
             verdict: text("verdict"),
             order: text("order"),
             cursor: text("cursor"),
@@ -76,13 +82,15 @@ impl Filled {
 
     /// The same question, from `cursor` on.
     fn href(&self, collection: &CollectionName, cursor: &str) -> String {
-        let Self { q, from, to, identity, category, verdict, order, cursor: _ } = self;
+        let Self { q, from, to, identity, category, status, unit, verdict, order, cursor: _ } = self;
         let parameters = [
             ("q", q),
             ("from", from),
             ("to", to),
             ("identity", identity),
             ("category", category),
+            ("status", status),
+            ("unit", unit),
             ("verdict", verdict),
             ("order", order),
         ];
@@ -149,7 +157,9 @@ pub async fn show(
         words: &words.search,
         record,
         asked,
-        has_category: reader.has(Role::Whole),
+        has_category: reader.has(Role::Whole) || reader.has(Role::Category),
+        has_status: reader.has(Role::Status),
+        has_unit: reader.has(Role::Unit),
         has_identity: reader.has(Role::Identity),
         verdicts: VERDICTS.map(|(kind, value)| (value, (record.verdict)(kind))).to_vec(),
         problem,

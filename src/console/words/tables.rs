@@ -194,6 +194,16 @@ pub struct RecordWords {
 }
 
 impl RecordWords {
+    /// The word for how far a matter is handled.
+    pub fn status(&self) -> &'static str {
+        (self.role)(Role::Status)
+    }
+
+    /// The word for the unit that handles a matter.
+    pub fn unit(&self) -> &'static str {
+        (self.role)(Role::Unit)
+    }
+
     /// The word for what the petitioner was answered.
     pub fn reply(&self) -> &'static str {
         (self.role)(Role::Reply)

@@ -12,11 +12,12 @@ use crate::http::cursor;
 use crate::http::extract::{InCollection, InRecord};
 use crate::http::problem::Problem;
 use crate::http::query::{Parameters, Params, Query};
+use crate::http::routes::filters::FilterParams;
 use crate::http::routes::rows::RowParams;
 use crate::http::state::App;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
-use doppel_engine::groups::{GroupCursor, GroupDetail, GroupOrder, GroupView};
+use doppel_engine::groups::{GroupCursor, GroupDetail, GroupOrder, GroupSelection, GroupView};
 use doppel_store::Seq;
 
 /// The default and the largest number of groups in one answer.
@@ -83,17 +84,21 @@ pub struct GroupList {
 /// Groups are connected by the pairs that match or were confirmed by a person, without rejected pairs. In a set of ten or more records, two parts that only one
 /// pair connects are two groups until a person confirms this pair. The list is computed again for every page, so that a group that changes its position between two
 /// requests may be missed or shown twice.
+///
+/// With `category`, `status`, `unit` or `verdict` the list contains the groups in which at least one record meets all these conditions. A part
+/// of the list may then have fewer groups than `limit`, or none, and still a `next`: one request reads at most some 10,000 records.
 #[utoipa::path(get, path = "/v1/collections/{collection}/groups", operation_id = "listGroups", tag = "groups",
-    params(("collection" = CollectionName, Path), ListParams, RowParams),
+    params(("collection" = CollectionName, Path), ListParams, FilterParams, RowParams),
     responses((status = 200, description = "a part of the list", body = GroupList)))]
 pub async fn list(
     _: Reader,
     State(app): State<App>,
     InCollection(collection): InCollection,
-    Params((params, rows)): Params<(ListParams, RowParams)>,
+    Params((params, filters, rows)): Params<(ListParams, FilterParams, RowParams)>,
 ) -> Result<Json<GroupList>, Problem> {
     let ListParams { order, days, least, limit, cursor } = params;
-    let (mut items, next) = app.engine.groups(&collection, order, days, least, cursor, limit).await?;
+    let selection = GroupSelection { order, days, least, record: filters.into() };
+    let (mut items, next) = app.engine.groups(&collection, &selection, cursor, limit).await?;
     if let Some(columns) = rows.columns() {
         let ids: Vec<RecordId> = items.iter().map(|group| group.id.clone()).collect();
         let mut rows = app.engine.rows(&collection, &ids, &columns).await?;

@@ -12,6 +12,7 @@ use crate::http::auth::Reader;
 use crate::http::extract::{InCollection, InRecord, RowBody};
 use crate::http::problem::Problem;
 use crate::http::query::{Parameters, Params, Query};
+use crate::http::routes::filters::FilterParams;
 use crate::http::routes::rows::RowParams;
 use crate::http::routes::{Timed, window};
 use crate::http::state::App;
@@ -19,6 +20,7 @@ use doppel_core::collection::{CollectionName, Radius};
 use doppel_core::record::RecordId;
 use doppel_core::verdict::Fingerprint;
 use doppel_engine::answers::{Check, SimilarList};
+use doppel_engine::record_filter::RecordFilter;
 use doppel_engine::{MatchFilter, SimilarSelection};
 
 /// The default and the largest number of similar records in an answer. The largest is the number of records that one search verifies.
@@ -125,10 +127,15 @@ fn limit(query: &mut Query) -> u64 {
 }
 
 impl SimilarParams {
-    async fn wanted(self, app: &App, collection: &CollectionName) -> Result<SimilarSelection, Problem> {
+    async fn wanted(
+        self,
+        app: &App,
+        collection: &CollectionName,
+        record: RecordFilter,
+    ) -> Result<SimilarSelection, Problem> {
         let Self { limit, templates, from, to, identity, min_similarity, exclude } = self;
         let window = window(app, collection, from.as_deref(), to.as_deref()).await?;
-        let filter = MatchFilter { window, identity, min_similarity, exclude };
+        let filter = MatchFilter { window, identity, min_similarity, exclude, record };
         Ok(SimilarSelection { limit: limit as usize, templates, filter })
     }
 }
@@ -145,21 +152,21 @@ async fn show_rows(app: &App, name: &CollectionName, list: &mut SimilarList, row
 ///
 /// The best records are first. Nothing is stored. If a record with the row's `id` is stored, it is not in the answer.
 ///
-/// The filters (`from`, `to`, `identity`, `min_similarity`, `exclude`) are applied to the found records before `limit`. `truncated` is
+/// The filters (`from`, `to`, `identity`, `min_similarity`, `exclude`, `category`, `status`, `unit`, `verdict`) are applied to the found records before `limit`. `truncated` is
 /// true if the search was stopped early, or if more than `limit` records pass the filters.
 #[utoipa::path(post, path = "/v1/collections/{collection}/similar", operation_id = "listSimilarToRow", tag = "search",
-    params(("collection" = CollectionName, Path), SimilarParams, RowParams),
+    params(("collection" = CollectionName, Path), SimilarParams, FilterParams, RowParams),
     request_body(content = Object, description = "the row: a flat JSON object of the record's fields"),
     responses((status = 200, description = "the matches", body = Timed<SimilarList>)))]
 pub async fn similar(
     _: Reader,
     State(app): State<App>,
     InCollection(collection): InCollection,
-    Params((params, rows)): Params<(SimilarParams, RowParams)>,
+    Params((params, filters, rows)): Params<(SimilarParams, FilterParams, RowParams)>,
     RowBody(row): RowBody,
 ) -> Result<Json<Timed<SimilarList>>, Problem> {
     let started = Instant::now();
-    let wanted = params.wanted(&app, &collection).await?;
+    let wanted = params.wanted(&app, &collection, filters.into()).await?;
     let mut answer = app.engine.similar(&collection, row, wanted).await?;
     show_rows(&app, &collection, &mut answer, rows).await?;
     Ok(Json(Timed::since(started, answer)))
@@ -167,16 +174,16 @@ pub async fn similar(
 
 /// Find all records similar to a stored one
 #[utoipa::path(get, path = "/v1/collections/{collection}/records/{id}/similar", operation_id = "listSimilarToRecord", tag = "search",
-    params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "record id, percent-encoded"), SimilarParams, RowParams),
+    params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "record id, percent-encoded"), SimilarParams, FilterParams, RowParams),
     responses((status = 200, description = "the matches", body = Timed<SimilarList>)))]
 pub async fn similar_to(
     _: Reader,
     State(app): State<App>,
     InRecord(collection, id): InRecord,
-    Params((params, rows)): Params<(SimilarParams, RowParams)>,
+    Params((params, filters, rows)): Params<(SimilarParams, FilterParams, RowParams)>,
 ) -> Result<Json<Timed<SimilarList>>, Problem> {
     let started = Instant::now();
-    let wanted = params.wanted(&app, &collection).await?;
+    let wanted = params.wanted(&app, &collection, filters.into()).await?;
     let mut answer = app.engine.similar_to(&collection, &id, wanted).await?;
     show_rows(&app, &collection, &mut answer, rows).await?;
     Ok(Json(Timed::since(started, answer)))

@@ -1,12 +1,14 @@
 //! Handlers, one file per subject.
 
 pub mod admin;
+pub mod arrivals;
 pub mod bulk;
 pub mod changes;
 pub mod collections;
 pub mod decisions;
 mod expected;
 pub mod explain;
+pub mod filters;
 pub mod generations;
 pub mod groups;
 pub mod input;

@@ -16,6 +16,7 @@ use crate::http::cursor;
 use crate::http::extract::{Idempotent, InCollection, InRecord, RowBody};
 use crate::http::problem::Problem;
 use crate::http::query::{Nothing, Parameters, Params, Query};
+use crate::http::routes::filters::FilterParams;
 use crate::http::routes::rows::RowParams;
 use crate::http::routes::{Timed, created, segment};
 use crate::http::state::App;
@@ -235,17 +236,20 @@ pub struct RecordList {
 }
 
 /// List records in the order in which they were stored
+///
+/// With `category`, `status`, `unit` or `verdict` a part of the list may have fewer records than `limit`, or none, and still a `next`: one
+/// request reads at most 10,000 records.
 #[utoipa::path(get, path = "/v1/collections/{collection}/records", operation_id = "listRecords", tag = "records",
-    params(("collection" = CollectionName, Path), ListParams, RowParams),
+    params(("collection" = CollectionName, Path), ListParams, FilterParams, RowParams),
     responses((status = 200, description = "a part of the list", body = RecordList)))]
 pub async fn list(
     _: Reader,
     State(app): State<App>,
     InCollection(collection): InCollection,
-    Params((params, rows)): Params<(ListParams, RowParams)>,
+    Params((params, filters, rows)): Params<(ListParams, FilterParams, RowParams)>,
 ) -> Result<Json<RecordList>, Problem> {
     let after = params.cursor.or(params.since).unwrap_or_default();
-    let mut page = app.engine.records(&collection, after, params.limit as usize).await?;
+    let mut page = app.engine.records(&collection, &filters.into(), after, params.limit as usize).await?;
     if let Some(columns) = rows.columns() {
         let matches = page.items.iter_mut().flat_map(|record| &mut record.verdict.similar);
         app.engine.show_rows(&collection, matches, &columns).await?;

@@ -19,6 +19,7 @@ use crate::http::cursor;
 use crate::http::extract::{InCollection, InRecord, RowBody};
 use crate::http::problem::Problem;
 use crate::http::query::{Parameters, Params, Query};
+use crate::http::routes::filters;
 use crate::http::routes::rows::RowParams;
 use crate::http::routes::{Timed, window};
 use crate::http::state::App;
@@ -220,9 +221,15 @@ pub struct SearchParams {
     /// Only records of this petitioner: the value of the `identity` field.
     #[param(value_type = Option<String>)]
     pub identity: Option<String>,
-    /// Only records with this value in a field of role `whole`.
+    /// Only records with this value in a field of role `whole` or `category`.
     #[param(value_type = Option<String>)]
     pub category: Option<String>,
+    /// Only records with this value of role `status`.
+    #[param(value_type = Option<String>)]
+    pub status: Option<String>,
+    /// Only records with this value of role `unit`.
+    #[param(value_type = Option<String>)]
+    pub unit: Option<String>,
     /// Only records with this verdict.
     #[param(value_type = Option<VerdictKind>)]
     pub verdict: Option<VerdictKind>,
@@ -255,21 +262,15 @@ impl Parameters for SearchParams {
                 default
             }
         };
-        let verdict = query.take("verdict").and_then(|word| {
-            let verdict = serde_json::from_value(Value::String(word)).ok();
-            if verdict.is_none() {
-                let expected = "give original, exact_duplicate, near_duplicate or too_short";
-                query.refuse("verdict", "invalid_parameter", expected);
-            }
-            verdict
-        });
         let mut read = Self {
             q,
             from: query.take("from"),
             to: query.take("to"),
             identity: query.take("identity"),
             category: query.take("category"),
-            verdict,
+            status: query.take("status"),
+            unit: query.take("unit"),
+            verdict: filters::verdict(query),
             order,
             limit: query.number("limit", 1, SEARCH_LIMITS.1).unwrap_or(SEARCH_LIMITS.0),
             cursor: None,
@@ -284,8 +285,8 @@ impl Parameters for SearchParams {
 impl SearchParams {
     /// Returns the question with its filters and its order. A cursor is valid only for the same question.
     fn question(&self) -> String {
-        let Self { q, from, to, identity, category, verdict, order, limit: _, cursor: _ } = self;
-        format!("{:?}", (q, from, to, identity, category, verdict, order))
+        let Self { q, from, to, identity, category, status, unit, verdict, order, limit: _, cursor: _ } = self;
+        format!("{:?}", (q, from, to, identity, category, status, unit, verdict, order))
     }
 }
 
@@ -396,6 +397,8 @@ pub async fn find(
         to: window.to.map(|time| time.as_microsecond()),
         identity: params.identity,
         category: params.category,
+        status: params.status,
+        unit: params.unit,
         verdict: params.verdict,
         order: params.order,
         limit: params.limit as usize,

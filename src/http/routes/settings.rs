@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 use crate::http::problem::{MOST_VIOLATIONS, Problem};
 use crate::http::routes::expected::expected;
 use doppel_core::collection::ranges::out_of_range;
-use doppel_core::collection::{Channel, Field, Keep, Preset, Retention, Settings, TextSettings, Verify};
+use doppel_core::collection::{Channel, Field, Keep, MatchScope, Preset, Retention, Settings, TextSettings, Verify};
 use doppel_core::record::text_of;
 use doppel_core::violation::{Violation, child};
 
@@ -40,6 +40,10 @@ pub struct SettingsInput {
     host_aliases: Option<Vec<Vec<String>>>,
     /// Values of `identity` fields that name nobody, in addition to the built-in ones (匿名, 无, ***, 不愿透露, 某先生 and the like).
     placeholders: Option<Vec<String>>,
+    /// The conditions that a pair of records must meet to match, whatever their texts say: a time window, one category or unit, no closed
+    /// matters. A change takes a reindex.
+    #[serde(rename = "match")]
+    scope: Option<MatchScope>,
     /// The time zone of times without an offset (IANA name).
     time_zone: Option<String>,
     /// The time for which records are kept; `null`, the default, means forever. A reindex does not change it.

@@ -51,6 +51,14 @@ pub(super) fn validate(settings: &Settings, found: &mut Vec<Violation>) {
             "verification reads both texts, and with \"keep\": \"signatures\" none is kept; give \"verify\": null";
         refuse("/verify".into(), detail.into());
     }
+    let scope = &settings.scope;
+    for (name, is_empty) in [("same", scope.same.is_empty()), ("closed", scope.closed.is_empty())] {
+        if !is_empty {
+            let detail =
+                "category, unit and status are not kept with \"keep\": \"signatures\"; leave the condition out";
+            refuse(format!("/match/{name}"), detail.into());
+        }
+    }
     for (index, field) in settings.fields.iter().enumerate() {
         if field.role == Role::Url {
             let detail = "addresses are compared by their text, which \"keep\": \"signatures\" does not keep; give the field \

@@ -31,7 +31,9 @@ use super::tianwang::{AbstractScheme, KeywordScheme};
 use super::url::{self, EqualUrl};
 use super::vsm::VsmScheme;
 use super::{MisplacedKeys, Scheme, Signature};
-use crate::collection::{Channel, ChannelPosition, Field, Prefer, Role, Settings, TextFormat};
+use crate::collection::{
+    Channel, ChannelPosition, Field, Prefer, Role, ScopeExclusion, ScopedRecord, Settings, TextFormat,
+};
 use crate::record::{RecordId, Row};
 use crate::text::objects::NamedObject;
 use crate::text::words::Words;
@@ -157,6 +159,11 @@ impl Profile {
     /// Computes the digest of the exact stage for a document with content, without signing it. O(length).
     pub fn exact_digest(&self, document: &Document) -> Digest {
         exact::digest(document, &self.fields)
+    }
+
+    /// Returns the condition of the settings' `match` that a record and an earlier one do not meet; `None` if the two may match.
+    pub fn scope_exclusion(&self, record: ScopedRecord<'_>, earlier: ScopedRecord<'_>) -> Option<ScopeExclusion> {
+        self.reader.scope_exclusion(record, earlier)
     }
 
     /// True if two documents have the same copy key. O(length).

@@ -20,7 +20,7 @@ pub mod words;
 
 use sha2::{Digest, Sha256};
 
-use crate::collection::{SegmenterKind, StopList, StopWords, TextSettings};
+use crate::collection::{ScopeValues, ScopedRecord, SegmenterKind, StopList, StopWords, TextSettings};
 use crate::violation::Violation;
 
 pub use identity::identity_form;
@@ -59,6 +59,8 @@ pub struct Document {
     pub identity: Option<String>,
     /// When the matter was submitted, if the row says so.
     pub time: Option<jiff::Timestamp>,
+    /// The values that the conditions of the settings' `match` compare; empty unless the conditions read any.
+    pub scope: ScopeValues,
     /// What was left unread, and is no reason to refuse the row. No record text.
     pub warnings: Vec<Violation>,
 }
@@ -138,6 +140,11 @@ impl Document {
         let theirs: Vec<&str> = other.identity_values().collect();
         (self.identity.is_some() && other.identity.is_some())
             .then(|| self.identity_values().any(|value| theirs.contains(&value)))
+    }
+
+    /// Returns the record as the conditions of `match` see it.
+    pub fn scoped(&self) -> ScopedRecord<'_> {
+        ScopedRecord { time: self.time, values: &self.scope }
     }
 
     /// Whether both name the same address in the same field of role `url`.

@@ -10,7 +10,9 @@ use super::normalise::Normaliser;
 use super::shingles::counts;
 use super::url::Addresses;
 use super::{Document, DocumentField, Removed, time};
-use crate::collection::{Channel, Field, Role, Settings, TextFormat};
+use crate::collection::{
+    Channel, Field, MatchScope, Role, ScopeExclusion, ScopeValues, ScopedRecord, Settings, TextFormat,
+};
 use crate::facts::FactReader;
 use crate::record::{Row, Value};
 use crate::violation::{Violation, child};
@@ -34,6 +36,8 @@ pub struct Reader {
     /// Values of identity fields that name nobody, besides the built-in ones.
     placeholders: Vec<String>,
     with_lines: bool,
+    /// The conditions for matches, with normalised values.
+    scope: MatchScope,
     /// Finds contacts and noise; `None` where the settings keep them.
     facts: Option<&'static FactReader>,
 }
@@ -49,6 +53,7 @@ impl Reader {
             zone: TimeZone::get(&settings.time_zone).unwrap_or(TimeZone::UTC),
             placeholders: settings.placeholders.iter().map(|text| normaliser.normalise(text)).collect(),
             with_lines: settings.channels.iter().any(Channel::reads_lines),
+            scope: settings.scope.normalised(normaliser),
             facts: settings.text.remove_noise.then(FactReader::without_places),
         }
     }
@@ -56,6 +61,11 @@ impl Reader {
     /// The form in which a value of an identity field is compared; `None` for one that names nobody.
     pub fn identity(&self, value: &str) -> Option<String> {
         identity_form(&self.normaliser.normalise(value), &self.placeholders)
+    }
+
+    /// Returns the condition of the settings' `match` that a record and an earlier one do not meet; `None` if the two may match.
+    pub fn scope_exclusion(&self, record: ScopedRecord<'_>, earlier: ScopedRecord<'_>) -> Option<ScopeExclusion> {
+        self.scope.exclusion(record, earlier)
     }
 
     /// The normal form used for text.
@@ -127,6 +137,10 @@ impl Reader {
                 },
                 Role::Ignore | Role::Category | Role::Status | Role::Unit | Role::Reply => {}
             }
+        }
+        if self.scope.reads_handling() {
+            let role = |name: &str| self.fields.iter().find(|field| field.name == name).map(|field| field.role);
+            document.scope = ScopeValues::of(role, self.normaliser, row);
         }
         document.identity = (!identity.is_empty()).then(|| identity.join(&SEPARATOR.to_string()));
         if found.is_empty() { Ok(document) } else { Err(found) }

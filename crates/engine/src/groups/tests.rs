@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::json;
 
-use super::{GroupDetail, GroupOrder, SupposedDecision};
+use super::{GroupDetail, GroupSelection, SupposedDecision};
 use crate::decisions::Opinion;
 use crate::tasks::{Purge, Survivor, Window};
 use crate::{Engine, IfDuplicate, Options};
@@ -65,7 +65,7 @@ impl TwoSetsDesk {
 
     /// Returns the names and sizes of all groups, as listed.
     async fn listed(&self) -> Vec<(String, usize)> {
-        let (views, _) = self.engine.groups(&self.name, GroupOrder::Size, 30, 2, None, 100).await.unwrap();
+        let (views, _) = self.engine.groups(&self.name, &GroupSelection::default(), None, 100).await.unwrap();
         views.into_iter().map(|view| (view.id.to_string(), view.size)).collect()
     }
 

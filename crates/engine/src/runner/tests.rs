@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::decisions::{DecisionView, Opinion};
-use crate::groups::{GroupOrder, GroupView};
+use crate::groups::{GroupOrder, GroupSelection, GroupView};
 use crate::tasks::{Activate, Purge, Reindex, Survivor, Task, Window, Work};
 use crate::{Engine, Error, IfDuplicate, Options, SimilarSelection};
 use doppel_core::collection::{Channel, CollectionName, Field, Preset, Role, Settings};
@@ -106,7 +106,7 @@ impl TaskOffice {
 
     /// Returns the members of all groups.
     async fn groups(&self) -> BTreeSet<BTreeSet<String>> {
-        let (groups, _) = self.engine.groups(&self.name, GroupOrder::Size, 30, 2, None, 1000).await.unwrap();
+        let (groups, _) = self.engine.groups(&self.name, &GroupSelection::default(), None, 1000).await.unwrap();
         let mut found = BTreeSet::new();
         for group in groups {
             let detail = self.engine.group_of(&self.name, &group.id, 30).await.unwrap();
@@ -132,7 +132,12 @@ impl TaskOffice {
 
     /// Returns the first group in an order.
     async fn first_group(&self, order: GroupOrder) -> GroupView {
-        self.engine.groups(&self.name, order, 30, 2, None, 1).await.unwrap().0.remove(0)
+        self.engine
+            .groups(&self.name, &GroupSelection { order, ..GroupSelection::default() }, None, 1)
+            .await
+            .unwrap()
+            .0
+            .remove(0)
     }
 
     async fn purge(&self, keep: Survivor, near: bool, dry_run: bool) -> Task {
@@ -448,8 +453,8 @@ async fn groups_are_ranked_by_petitioners_and_time() {
     assert_eq!((repeat.size, repeat.petitioners, repeat.recent_petitioners, repeat.most_by_one), (4, 1, 0, 4));
     let largest = office.first_group(GroupOrder::Size).await;
     assert_eq!((largest.id, office.first_group(GroupOrder::Recent).await.id), (repeat.id, hot.id));
-    let (_, next) = office.engine.groups(&office.name, GroupOrder::Size, 30, 2, None, 1).await.unwrap();
-    let (second, end) = office.engine.groups(&office.name, GroupOrder::Size, 30, 2, next, 1).await.unwrap();
+    let (_, next) = office.engine.groups(&office.name, &GroupSelection::default(), None, 1).await.unwrap();
+    let (second, end) = office.engine.groups(&office.name, &GroupSelection::default(), next, 1).await.unwrap();
     assert_eq!((second.len(), second[0].size, end), (1, 3, None));
     office.engine.remove(&office.name, &id_of("hot-甲")).await.unwrap();
     assert_eq!(office.first_group(GroupOrder::Hot).await.size, 2);

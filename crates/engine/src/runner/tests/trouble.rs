@@ -105,7 +105,7 @@ async fn put(engine: &Engine, name: &CollectionName, id: &str, content: String) 
 }
 
 async fn count_groups(engine: &Engine, name: &CollectionName) -> usize {
-    engine.groups(name, GroupOrder::Size, 30, 2, None, 10).await.unwrap().0.len()
+    engine.groups(name, &GroupSelection::default(), None, 10).await.unwrap().0.len()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -198,6 +198,6 @@ async fn decisions_withdrawn_at_the_same_time_leave_all_pairs() {
     for done in withdrawals {
         done.await.unwrap();
     }
-    let (groups, _) = office.engine.groups(&office.name, GroupOrder::Size, 30, 2, None, 10).await.unwrap();
+    let (groups, _) = office.engine.groups(&office.name, &GroupSelection::default(), None, 10).await.unwrap();
     assert_eq!(groups.iter().map(|group| (group.size, group.pairs)).collect::<Vec<_>>(), [(13, 13 * 12 / 2)]);
 }

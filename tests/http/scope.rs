@@ -1,0 +1,103 @@
+//! The conditions of `match`, and the lists that select records by what an office wrote beside them.
+
+use crate::support::{Desk, expect_problem, ids};
+use serde_json::{Value, json};
+
+const LAMPS: &str = "幸福小区东门外的路灯从上个月初开始就全部不亮了，晚上老人和孩子出行十分不便，请尽快派人修理。";
+
+fn order(time: &str, unit: &str, status: &str) -> Value {
+    json!({"content": LAMPS, "time": time, "承办单位": unit, "办理状态": status})
+}
+
+fn is_duplicate(desk: &Desk, row: &Value) -> bool {
+    desk.ask("POST", "/check", row)["duplicate"].as_bool().expect("a boolean")
+}
+
+#[test]
+fn a_match_meets_the_conditions_of_the_collection() {
+    let desk = Desk::new("scope");
+    let fields = json!([{"name": "content", "role": "text"}, {"name": "time", "role": "time"}]);
+    let scope = json!({"days": 30, "same": ["unit"], "closed": ["已办结"]});
+    let made = desk.send("PUT", "", &json!({"fields": fields, "match": scope})).json();
+    assert_eq!(made["settings"]["match"], scope);
+    desk.register("first", &order("2026-03-01", "城管局", "办理中"));
+    assert!(is_duplicate(&desk, &order("2026-03-20", "城管局", "")));
+    assert!(is_duplicate(&desk, &order("", "", "")), "a missing value excludes nothing");
+    assert!(!is_duplicate(&desk, &order("2026-05-01", "城管局", "")), "later than 30 days");
+    assert!(!is_duplicate(&desk, &order("2026-03-20", "住建局", "")), "another unit");
+    let explained =
+        desk.ask("POST", "/explain", &json!({"a": {"id": "first"}, "b": {"row": order("2026-05-01", "", "")}}));
+    assert_eq!((&explained["matches"], &explained["excluded_by"]), (&json!(false), &json!("days")));
+
+    // An update of the status alone keeps the record and its place in the index.
+    desk.put_again("first", &order("2026-03-01", "城管局", "已办结"), "updated");
+    assert!(!is_duplicate(&desk, &order("2026-03-20", "城管局", "")), "the earlier matter is closed");
+    desk.register("second", &order("2026-03-20", "城管局", "办理中"));
+    desk.ask("PUT", "/decisions/first/second", &json!({"judgement": "same"}));
+    let confirmed = desk.ask("GET", "/records/second/similar", &Value::Null);
+    assert_eq!(ids(&confirmed["similar"]), ["first"], "a decision counts for more");
+}
+
+#[test]
+fn conditions_that_cannot_be_used_are_refused() {
+    let desk = Desk::new("scope-refused");
+    let cases = [
+        (json!({"days": 0}), "out_of_range"),
+        (json!({"same": ["unit", "unit"]}), "duplicate_name"),
+        (json!({"same": ["reply"]}), "invalid_value"),
+        (json!({"closed": [" "]}), "invalid_word"),
+        (json!({"weeks": 2}), "invalid_value"),
+    ];
+    for (scope, code) in cases {
+        expect_problem(&desk.send("PUT", "", &json!({"match": scope})), 422, code);
+    }
+    let without_text = json!({"preset": "signatures", "match": {"closed": ["已办结"]}});
+    expect_problem(&desk.send("PUT", "", &without_text), 422, "needs_text");
+}
+
+fn listed(desk: &Desk, path: &str) -> Vec<String> {
+    let list = desk.ask("GET", path, &Value::Null);
+    ids(&list["items"]).into_iter().map(str::to_owned).collect()
+}
+
+#[test]
+fn lists_select_records_by_what_the_office_wrote() {
+    let desk = Desk::new("selected");
+    desk.register("a", &order("2026-03-01", "城管局", "已办结"));
+    desk.register("b", &order("2026-03-02", "城管局", "办理中"));
+    desk.register("c", &order("2026-03-03", "住建局", "办理中"));
+    let unit = "unit=%E5%9F%8E%E7%AE%A1%E5%B1%80";
+    let open = "status=%E5%8A%9E%E7%90%86%E4%B8%AD";
+    assert_eq!(listed(&desk, &format!("/records?{unit}")), ["a", "b"]);
+    assert_eq!(listed(&desk, &format!("/records?{open}&verdict=exact_duplicate")), ["b", "c"]);
+    let similar = desk.ask("GET", &format!("/records/a/similar?{unit}"), &Value::Null);
+    assert_eq!(ids(&similar["similar"]), ["b"]);
+    assert_eq!(listed(&desk, &format!("/groups?{open}")).len(), 1);
+    assert_eq!(listed(&desk, "/groups?unit=%E6%B0%B4%E5%8A%A1%E5%B1%80").len(), 0);
+    expect_problem(&desk.send("GET", "/records?verdict=repeat", &Value::Null), 422, "invalid_parameter");
+}
+
+#[test]
+fn arrivals_list_the_duplicates_that_wait_for_a_decision() {
+    let desk = Desk::new("arrivals");
+    for (id, status) in [("a", "办理中"), ("b", "办理中"), ("c", "已办结")] {
+        desk.register(id, &order("2026-03-01", "城管局", status));
+    }
+    let listed = |query: &str| {
+        let list = desk.ask("GET", &format!("/arrivals?{query}"), &Value::Null);
+        let items = list["items"].as_array().expect("a list").clone();
+        let ids: Vec<String> =
+            items.iter().map(|item| item["record"]["id"].as_str().expect("an id").to_owned()).collect();
+        (ids, list["next"].as_str().map(str::to_owned))
+    };
+    assert_eq!(listed("").0, ["c", "b", "a"], "newest first");
+    assert_eq!(listed("undecided=true").0, ["c", "b"], "an original needs no decision");
+    desk.ask("PUT", "/decisions/a/b", &json!({"judgement": "same", "by": "李某"}));
+    assert_eq!(listed("undecided=true").0, ["c"]);
+    assert_eq!(listed("undecided=true&status=%E5%8A%9E%E7%90%86%E4%B8%AD").0, [] as [&str; 0]);
+    let first = listed("limit=2");
+    let rest = listed(&format!("limit=2&cursor={}", first.1.expect("a next")));
+    assert_eq!((first.0, rest), (vec!["c".into(), "b".into()], (vec!["a".into()], None)));
+    let decided = desk.ask("GET", "/arrivals", &Value::Null)["items"][1]["decision"].clone();
+    assert_eq!((&decided["judgement"], &decided["history"][0]["by"]), (&json!("same"), &json!("李某")));
+}
