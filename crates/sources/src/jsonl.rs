@@ -1,5 +1,5 @@
-//! JSON lines: one object a line. Blank lines count and are left out. Members of rows are mapped to the members of records as the columns
-//! of a table are.
+//! JSON lines: one object on each line. Blank lines are counted and left out. Members of rows are mapped to members of records in the same
+//! way as the columns of a table.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{self, BufRead, Read};

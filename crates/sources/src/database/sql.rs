@@ -1,47 +1,47 @@
-//! Statements, written for each database. The only place where names and values become SQL.
+//! Statements in the dialect of each database. Only this module turns names and values into SQL.
 //!
-//! Values are written as literals that no value can break out of; each dialect has one way to write them, set for the session where
-//! it depends on settings. A query that was configured stands in brackets as a table of its own and is the administrator's.
+//! A value becomes a literal that the value cannot end early. Each dialect has one form of literals; where the form depends on settings,
+//! the session sets them. A query from the configuration is put in brackets as a table, and the administrator is responsible for it.
 
 use super::Cell;
 use super::statement::only;
 
-/// How a database writes SQL.
+/// The form of SQL that a database understands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// MySQL and MariaDB.
     MySql,
-    /// PostgreSQL and those that speak as it does.
+    /// PostgreSQL and databases with the same protocol.
     Postgres,
     /// SQLite.
     Sqlite,
-    /// Others, by ODBC: standard SQL.
+    /// Other databases through ODBC: standard SQL.
     Odbc,
 }
 
-/// What is read.
+/// The source of the rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// All columns of a table or view, perhaps `SCHEMA.TABLE`.
+    /// All columns of a table or view. The name may be `SCHEMA.TABLE`.
     Table(String),
-    /// What a query gives.
+    /// The result of a query.
     Query(String),
 }
 
-/// A place in the order of (watermark, id), or of ids alone.
+/// A position in the order of (watermark, id), or in the order of ids alone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Position {
-    /// The watermark, as its column can be compared with it.
+    /// The watermark, in a form that can be compared with its column.
     pub watermark: Option<Cell>,
     /// The id.
     pub id: Cell,
 }
 
-/// A name, quoted.
+/// Returns a quoted name.
 pub fn name(dialect: Dialect, name: &str) -> String {
     match dialect {
         Dialect::MySql => format!("`{}`", name.replace('`', "``")),
-        // Some databases write names in capitals, and take quoted ones as they are.
+        // Some databases store names in capitals and do not change quoted names.
         Dialect::Odbc if is_plain(name) => name.to_owned(),
         Dialect::Postgres | Dialect::Sqlite | Dialect::Odbc => format!("\"{}\"", name.replace('"', "\"\"")),
     }
@@ -52,7 +52,7 @@ fn is_plain(name: &str) -> bool {
     begins && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// A value as a literal; what has none is `NULL`.
+/// Returns a value as a literal. A value without a text becomes `NULL`.
 pub fn literal(dialect: Dialect, cell: &Cell) -> String {
     match cell {
         Cell::Null | Cell::Binary(_) | Cell::Undecodable => "NULL".into(),
@@ -61,7 +61,7 @@ pub fn literal(dialect: Dialect, cell: &Cell) -> String {
         Cell::Int(value) => value.to_string(),
         Cell::Unsigned(value) => value.to_string(),
         Cell::Float(value) => format!("{value:e}"),
-        // Written as a number, so that it is compared as one.
+        // The literal is a number, so that the database compares it as a number.
         Cell::Decimal(digits) if is_decimal(digits) => digits.clone(),
         Cell::Decimal(text) | Cell::Text(text) => quoted(dialect, text),
     }
@@ -74,7 +74,7 @@ fn is_decimal(text: &str) -> bool {
 
 fn quoted(dialect: Dialect, text: &str) -> String {
     match dialect {
-        // What a backslash means depends on a setting; bytes mean themselves.
+        // The meaning of a backslash depends on a setting. Hexadecimal bytes have only one meaning.
         Dialect::MySql if text.is_empty() => "''".into(),
         Dialect::MySql => {
             let hex: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
@@ -86,7 +86,7 @@ fn quoted(dialect: Dialect, text: &str) -> String {
     }
 }
 
-/// A table or view, perhaps `SCHEMA.TABLE`, each part quoted.
+/// Returns the quoted name of a table or view. Each part of `SCHEMA.TABLE` is quoted.
 pub fn table(dialect: Dialect, table: &str) -> String {
     table.split('.').map(|part| name(dialect, part)).collect::<Vec<_>>().join(".")
 }
@@ -94,12 +94,12 @@ pub fn table(dialect: Dialect, table: &str) -> String {
 fn from(dialect: Dialect, origin: &Origin) -> String {
     match origin {
         Origin::Table(named) => table(dialect, named),
-        // A line of its own, since the last one of the query may be a comment.
+        // The bracket is on a new line, since the last line of the query may be a comment.
         Origin::Query(query) => format!("({}\n) doppel_query", statement(dialect, query)),
     }
 }
 
-/// All rows; those of a query as they come.
+/// Returns the statement that reads all rows. The rows of a query keep the order of the query.
 pub fn all(dialect: Dialect, origin: &Origin) -> String {
     match origin {
         Origin::Table(named) => format!("SELECT * FROM {}", table(dialect, named)),
@@ -107,17 +107,16 @@ pub fn all(dialect: Dialect, origin: &Origin) -> String {
     }
 }
 
-/// A query without what ends it.
+/// Returns a query without the semicolon at its end.
 fn statement(dialect: Dialect, query: &str) -> &str {
     match dialect {
         Dialect::Sqlite | Dialect::Odbc => only(query).unwrap_or(query),
-        // How a quoted text ends depends on settings there.
+        // The end of a quoted text depends on settings in these databases.
         Dialect::MySql | Dialect::Postgres => query.trim().trim_end_matches(';'),
     }
 }
 
-/// Whether something is read, and no more: one table, or one statement. MySQL and PostgreSQL say so themselves where a statement is
-/// prepared.
+/// True if the origin is one table or one statement. MySQL and PostgreSQL check this themselves when they prepare a statement.
 pub(super) fn is_one(dialect: Dialect, origin: &Origin) -> bool {
     match (dialect, origin) {
         (Dialect::Sqlite | Dialect::Odbc, Origin::Query(query)) => only(query).is_ok(),
@@ -125,7 +124,7 @@ pub(super) fn is_one(dialect: Dialect, origin: &Origin) -> bool {
     }
 }
 
-/// All rows: those of a table in the order of `id`, so that reading it twice gives the same order.
+/// Returns the statement that reads all rows. The rows of a table are in the order of `id`, so that a second read gives the same order.
 pub fn all_in_order(dialect: Dialect, origin: &Origin, id: Option<&str>) -> String {
     let select = all(dialect, origin);
     match (origin, id) {
@@ -134,7 +133,7 @@ pub fn all_in_order(dialect: Dialect, origin: &Origin, id: Option<&str>) -> Stri
     }
 }
 
-/// Columns of the order in which rows are followed.
+/// The columns that define the order in which rows are followed.
 #[derive(Clone, Copy, Debug)]
 pub struct Order<'a> {
     /// The column of the watermark; without one the order is that of ids.
