@@ -232,7 +232,7 @@ pub fn now(dialect: Dialect) -> String {
     match dialect {
         Dialect::MySql => "SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)".into(),
         Dialect::Postgres => "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)".into(),
-        // Not asked: what comes by ODBC is not followed.
+        // This statement is never needed: tables behind ODBC are not followed.
         Dialect::Odbc => "SELECT 0".into(),
         Dialect::Sqlite => "SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER) * 1000".into(),
     }
@@ -255,7 +255,7 @@ pub fn indexes(dialect: Dialect, named: &str) -> String {
              array_position(i.indkey::int2[], a.attnum)",
             text(&table(dialect, named))
         ),
-        // Not asked, as above.
+        // This statement is never needed, for the same reason as in `now`.
         Dialect::Odbc => "SELECT 0".into(),
         Dialect::Sqlite => format!(
             "SELECT l.name, i.name, l.\"unique\" FROM pragma_index_list({0}) l, pragma_index_info(l.name) i UNION ALL SELECT 'pk', name, 1 \
