@@ -87,7 +87,7 @@ fn fill(folder: &Path, data: &str) -> Vec<Value> {
     rule(&firsts[0], &firsts[1], "same");
     let counted = server.send("POST", "/v1/collections/letters/statistics", &Value::Null);
     assert_eq!(counted.status, 200, "{}", counted.text);
-    // The answers contain verdicts that do not know these decisions.
+    // The verdicts in these answers were given before the decisions.
     let seen = answers(&server);
     server.stop();
     seen
