@@ -179,7 +179,7 @@ fn row(family: u64, member: u64) -> Value {
     json!({ "title": "反映问题", "content": marked.collect::<String>() })
 }
 
-/// Sends a PUT until an answer other than 503 arrives. Returns `None` if none arrives within a minute.
+/// Sends a PUT until an answer other than 503 and 429 arrives. Returns `None` if the connection fails. Panics after a minute of refusals.
 fn patient_put(server: &TestServer, path: &str, row: &Value) -> Option<Response> {
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(60) {
