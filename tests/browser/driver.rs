@@ -113,7 +113,7 @@ impl Session {
         Self { driver, path, _profile: profile }
     }
 
-    /// Sends a request about this browser.
+    /// Sends a request to this browser.
     pub(crate) fn ask(&self, method: &str, path: &str, body: &Value) -> Answer {
         self.driver.ask(method, &format!("{}{path}", self.path), body)
     }

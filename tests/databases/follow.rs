@@ -85,7 +85,7 @@ fn whatever_becomes_of_rows_is_found(kind: Kind) {
     insert(&office, 2002, "七号院的电梯停运半个月，老人上下楼十分不便。", 86_400);
     wait_until(&server, "a row committed very late", || record(&server, "2002")["id"] == "2002");
     assert!(source(&server)["sweep"]["skipped"].is_u64());
-    // Changed.
+    // A row changes.
     let now = office.ago(0);
     office.run(&format!(
         "UPDATE letters SET content = '八号楼的垃圾桶一周没有清运，气味难闻。', changed = {now} WHERE bh = 2000"

@@ -1,4 +1,4 @@
-//! An office with a database of letters: one test, three kinds of it.
+//! An office with a database of letters, so that each test can run with three kinds of databases.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

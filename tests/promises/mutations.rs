@@ -18,7 +18,7 @@ use crate::support::{Rng, TestServer, run, setting};
 /// The longest processor time for one file, and the longest time on a busy machine.
 const MOST_TIME: Duration = Duration::from_secs(10);
 const MOST_WAIT: Duration = Duration::from_secs(120);
-/// The most memory for one file, in kilobytes.
+/// The largest memory for one file, in kilobytes.
 const MOST_MEMORY: u64 = 1 << 20;
 
 const CSV: &str = "编号,标题,内容\r\n1,路灯,三号路的路灯不亮\r\n2,\"井盖,破损\",\"文昌巷口\n井盖裂开\"\r\n";

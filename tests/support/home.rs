@@ -8,7 +8,6 @@ use crate::mongod;
 use crate::support::{TestServer, run};
 
 pub enum Home {
-    /// The embedded store.
     Folder(TempDir),
     /// MongoDB: the URI and the name of the database.
     Database(String, String),

@@ -5,10 +5,10 @@ use std::io::{self, BufRead};
 use super::{Item, Unreadable, too_large, unreadable};
 use doppel_core::record::Row;
 
-/// Reads the elements of an array, one at a time, in memory bounded by the longest element allowed.
+/// Reads the elements of an array one at a time. The memory depends on the longest element that is allowed.
 pub(super) struct JsonArray<R> {
     input: R,
-    /// Most bytes of an element.
+    /// The largest number of bytes of an element.
     max: usize,
     /// The line of the next byte.
     line: u64,
@@ -26,7 +26,7 @@ enum ArrayState {
     Behind,
 }
 
-/// An element while its bytes come.
+/// An element that is being read.
 #[derive(Default)]
 struct Element {
     bytes: Vec<u8>,

@@ -21,7 +21,7 @@ use doppel_core::record::{Row, RowError};
 
 pub use jsonl::{JsonStream, MemberMapping};
 
-/// How a file is written.
+/// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Format {
@@ -82,7 +82,7 @@ pub struct Unreadable {
     pub text: Option<String>,
 }
 
-/// The items of one file, in its order.
+/// The items of a file, in their order.
 pub type Items = Box<dyn Iterator<Item = io::Result<Item>> + Send>;
 
 /// The largest number of bytes of white space before an array.

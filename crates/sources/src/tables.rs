@@ -47,7 +47,7 @@ pub const MOST_COLUMNS: usize = 512;
 /// The largest number of rows above the row that names the columns: a title, the author of the table, a date.
 const MOST_ABOVE: usize = 10;
 
-/// A cell.
+/// A cell of a table.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// The text of the cell.
@@ -111,7 +111,7 @@ pub enum RowFault {
 }
 
 impl RowFault {
-    /// True if the row is no data, so that nothing is lost without it.
+    /// True if the row is no data, so that leaving it out loses nothing.
     pub fn is_left_out(&self) -> bool {
         matches!(self, Self::RepeatedHeader | Self::Totals)
     }
@@ -214,7 +214,7 @@ pub enum TableError {
     /// The file is a workbook, although the caller expects text.
     #[error("is a workbook, although it is called text; give --format xlsx")]
     IsWorkbook,
-    /// It is neither CSV nor a workbook.
+    /// The file is neither CSV nor a workbook.
     #[error("neither text nor a workbook")]
     Unknown,
     /// The workbook is damaged.

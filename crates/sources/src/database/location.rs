@@ -39,7 +39,7 @@ pub enum LocationError {
 }
 
 impl Location {
-    /// Reads a URL.
+    /// Parses a URL.
     ///
     /// # Errors
     /// See [`LocationError`].

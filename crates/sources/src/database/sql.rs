@@ -33,7 +33,6 @@ pub enum Origin {
 pub struct Position {
     /// The watermark, in a form that can be compared with its column.
     pub watermark: Option<Cell>,
-    /// The id.
     pub id: Cell,
 }
 
@@ -136,14 +135,14 @@ pub fn all_in_order(dialect: Dialect, origin: &Origin, id: Option<&str>) -> Stri
 /// The columns that define the order in which rows are followed.
 #[derive(Clone, Copy, Debug)]
 pub struct Order<'a> {
-    /// The column of the watermark; without one the order is that of ids.
+    /// The column of the watermark. Without a watermark the rows are in the order of ids.
     pub watermark: Option<&'a str>,
     /// The column of the id.
     pub id: &'a str,
 }
 
-/// The next rows behind `after` in the order of (watermark, id), with a watermark from `from` to `to`, both included: at most `limit`.
-/// Rows without an id have no place in any order, and are left out.
+/// Returns the statement that reads the next rows behind `after` in the order of (watermark, id). The watermark is between `from` and `to`,
+/// both included. At most `limit` rows are read. Rows without an id have no place in the order and are left out.
 pub fn page(
     dialect: Dialect,
     origin: &Origin,
@@ -161,7 +160,7 @@ pub fn page(
         conditions.extend(to_bound.map(|bound| format!("{watermark} <= {}", literal(dialect, bound))));
         if let Some(Position { watermark: Some(at), id: last }) = after {
             let (at, last) = (literal(dialect, at), literal(dialect, last));
-            // The first condition alone lets an index be used.
+            // The first condition alone allows the database to use an index.
             conditions.push(format!("{watermark} >= {at}"));
             conditions.push(format!("({watermark} > {at} OR {id} > {last})"));
         }
@@ -182,7 +181,7 @@ fn most(dialect: Dialect, limit: usize) -> String {
     }
 }
 
-/// The next ids behind `after`, in their order.
+/// Returns the statement that reads the next ids behind `after`, in their order.
 pub fn ids(dialect: Dialect, origin: &Origin, id: &str, after: Option<&Cell>, limit: usize) -> String {
     let id = name(dialect, id);
     let after = after.map(|after| format!("{id} > {}", literal(dialect, after)));
@@ -191,18 +190,19 @@ pub fn ids(dialect: Dialect, origin: &Origin, id: &str, after: Option<&Cell>, li
     format!("SELECT {id} FROM {} WHERE {condition} ORDER BY {id} {most}", from(dialect, origin))
 }
 
-/// The rows with these ids.
+/// Returns the statement that reads the rows with these ids.
 pub fn with_ids(dialect: Dialect, origin: &Origin, id: &str, ids: &[Cell]) -> String {
     let ids: Vec<String> = ids.iter().map(|id| literal(dialect, id)).collect();
     format!("SELECT * FROM {} WHERE {} IN ({})", from(dialect, origin), name(dialect, id), ids.join(", "))
 }
 
-/// The highest value of a column.
+/// Returns the statement that reads the highest value of a column.
 pub fn highest(dialect: Dialect, origin: &Origin, column: &str) -> String {
     format!("SELECT MAX({}) FROM {}", name(dialect, column), from(dialect, origin))
 }
 
-/// A value of a column of SQLite by which it can be told how times are written there: the highest that looks like a time, else any.
+/// Returns the statement that reads a value of a column of SQLite that shows the form of its times: the highest value that looks like a
+/// time, otherwise any.
 pub fn written_time(origin: &Origin, column: &str) -> String {
     let (column, from) = (name(Dialect::Sqlite, column), from(Dialect::Sqlite, origin));
     let digits = |count| "[0-9]".repeat(count);
@@ -213,12 +213,12 @@ pub fn written_time(origin: &Origin, column: &str) -> String {
     )
 }
 
-/// How many rows have no value in a column.
+/// Returns the statement that counts the rows without a value in a column.
 pub fn nulls(dialect: Dialect, origin: &Origin, column: &str) -> String {
     format!("SELECT COUNT(*) FROM {} WHERE {} IS NULL", from(dialect, origin), name(dialect, column))
 }
 
-/// How many ids more than one row has.
+/// Returns the statement that counts the ids that more than one row has.
 pub fn repeated(dialect: Dialect, origin: &Origin, id: &str) -> String {
     let id = name(dialect, id);
     let from = from(dialect, origin);
@@ -227,7 +227,7 @@ pub fn repeated(dialect: Dialect, origin: &Origin, id: &str) -> String {
     )
 }
 
-/// Microseconds since 1970 by the clock of the database.
+/// Returns the statement that reads the clock of the database, in microseconds since 1970.
 pub fn now(dialect: Dialect) -> String {
     match dialect {
         Dialect::MySql => "SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)".into(),
@@ -238,7 +238,8 @@ pub fn now(dialect: Dialect) -> String {
     }
 }
 
-/// The columns of each index of a table, in their order: name of the index, name of the column, whether it is unique.
+/// Returns the statement that reads the columns of each index of a table in their order: name of the index, name of the column, and whether
+/// the index is unique.
 pub fn indexes(dialect: Dialect, named: &str) -> String {
     let (schema, bare) = named.rsplit_once('.').map_or((None, named), |(schema, bare)| (Some(schema), bare));
     let text = |value: &str| quoted(dialect, value);
@@ -265,15 +266,15 @@ pub fn indexes(dialect: Dialect, named: &str) -> String {
     }
 }
 
-/// Gives no row, and no error where the table of verdicts is there and may be read.
+/// Returns a statement that reads no row, and fails if the table of verdicts is missing or may not be read.
 pub fn probe_verdicts(dialect: Dialect, named: &str) -> String {
     format!("SELECT id, verdict, duplicate_of, similarity, relation FROM {} WHERE 1 = 0", table(dialect, named))
 }
 
-/// Makes the table of verdicts where it is not there.
+/// Returns the statement that creates the table of verdicts if it is missing.
 pub fn create_verdicts(dialect: Dialect, named: &str) -> String {
     let (short, long) = match dialect {
-        // Ids are told apart as they are written, not as a language sorts them.
+        // The comparison of ids is exact and does not follow the rules of a language.
         Dialect::MySql => ("VARCHAR(256) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", "DOUBLE"),
         Dialect::Postgres | Dialect::Odbc => ("VARCHAR(256)", "DOUBLE PRECISION"),
         Dialect::Sqlite => ("TEXT", "REAL"),
@@ -285,22 +286,22 @@ pub fn create_verdicts(dialect: Dialect, named: &str) -> String {
     )
 }
 
-/// One row of the table of verdicts.
+/// A row of the table of verdicts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VerdictRow {
-    /// The record.
+    /// The id of the record.
     pub id: String,
-    /// Its verdict.
+    /// The verdict of the record.
     pub verdict: String,
     /// The record that it repeats.
     pub duplicate_of: Option<String>,
-    /// How alike these are.
+    /// The similarity of the two records.
     pub similarity: Option<f64>,
-    /// `repeat` or `shared`.
+    /// The relation of the two records: `repeat` or `shared`.
     pub relation: Option<String>,
 }
 
-/// Writes verdicts, each in the place of the one that its id had.
+/// Returns the statement that writes verdicts. Each replaces the earlier verdict of its id.
 pub fn put_verdicts(dialect: Dialect, named: &str, rows: &[VerdictRow]) -> String {
     const COLUMNS: [&str; 4] = ["verdict", "duplicate_of", "similarity", "relation"];
     let text = |value: &str| quoted(dialect, value);
@@ -324,7 +325,7 @@ pub fn put_verdicts(dialect: Dialect, named: &str, rows: &[VerdictRow]) -> Strin
     format!("INSERT INTO {} (id, {columns}) VALUES {values} {conflict} {}", table(dialect, named), new.join(", "))
 }
 
-/// Removes the verdicts of these ids.
+/// Returns the statement that removes the verdicts of these ids.
 pub fn remove_verdicts(dialect: Dialect, named: &str, ids: &[String]) -> String {
     let ids: Vec<String> = ids.iter().map(|id| quoted(dialect, id)).collect();
     format!("DELETE FROM {} WHERE id IN ({})", table(dialect, named), ids.join(", "))

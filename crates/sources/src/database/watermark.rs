@@ -20,7 +20,7 @@ pub struct Shape {
     zone: TimeZone,
 }
 
-/// A watermark: an instant.
+/// The instant at which a row was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Watermark(pub Timestamp);
 
@@ -33,9 +33,9 @@ pub enum WatermarkError {
          timestamptz, in SQLite text as YYYY-MM-DD HH:MM:SS"
     )]
     Kind {
-        /// The column.
+        /// The name of the column.
         column: String,
-        /// Its type.
+        /// The type of the column.
         declared: String,
     },
     /// A value of the column is no time.

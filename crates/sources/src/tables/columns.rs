@@ -8,7 +8,7 @@ use doppel_core::columns::{ColumnKind, ContentMissing, check_content, kind_of, k
 pub enum Target {
     /// The id.
     Id,
-    /// This field.
+    /// The field with this name.
     Field(String),
     /// A field with the name of the column, which is stored and not compared.
     Own,

@@ -19,7 +19,7 @@ use crate::tables::{Limits, MOST_WHOLE, TableError};
 
 type Archive = ZipArchive<BufReader<File>>;
 
-/// The folder of the sheets of an XLSX workbook as nearly every program names it.
+/// The folder of the sheets of an XLSX workbook. Nearly every program uses this name.
 const SHEETS: &str = "xl/worksheets/";
 /// The largest numbers of rows and columns of a sheet. The library that reads workbooks cuts repetitions at these.
 const MOST_ROWS: u64 = 1_048_576;
@@ -31,7 +31,7 @@ fn open(path: &Path) -> Result<Archive, TableError> {
     Ok(archive)
 }
 
-/// The name of a part, as the library compares names.
+/// Returns the name of a part in the form in which the library compares names.
 fn normalised(name: &str) -> String {
     name.replace('\\', "/").to_ascii_lowercase()
 }
@@ -418,7 +418,7 @@ struct Spread {
 #[derive(Default)]
 struct RowSpread {
     repeated: u64,
-    /// Cells up to the last one with a value.
+    /// Cells up to the last cell with a value.
     width: u64,
     /// Empty cells behind the last cell with a value.
     empty: u64,

@@ -380,7 +380,7 @@ fn serve() -> io::Result<()> {
     answer.0.flush()
 }
 
-/// The answer of a child.
+/// Writes the answer of a child.
 struct Writer<W: Write>(BufWriter<W>);
 
 impl<W: Write> Writer<W> {

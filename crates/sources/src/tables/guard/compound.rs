@@ -1,4 +1,4 @@
-//! Checks of XLS workbooks: records (BIFF) in a stream of a compound file, whose sectors are linked by a table (MS-CFB, MS-XLS).
+//! Checks of XLS workbooks. An XLS workbook is a stream of records (BIFF) in a compound file, whose sectors a table links (MS-CFB, MS-XLS).
 //!
 //! The chains are followed in the same way as in the library that reads workbooks, but with a bound: no chain may have more sectors than
 //! the file.
@@ -306,7 +306,7 @@ impl Sheets {
                     place(&mut around, formula.0, formula.1)?;
                     self.text += data.len() as u64 * BYTES_PER_CHARACTER;
                 }
-                // Integers in neighbouring cells.
+                // Integers in adjacent cells.
                 0x00bd => {
                     let (row, first) = (u16_at(data, 0)?, u16_at(data, 2)?);
                     let last = u16_at(data, data.len().saturating_sub(2))?;
