@@ -1,7 +1,7 @@
 //! A client that closes its connection while its record is being written leaves the record whole:
 //!
 //! ```text
-//! cargo test --features failpoints --test promise_hang_up
+//! cargo test --features failpoints --test failpoints hang_up
 //! ```
 #![cfg(feature = "failpoints")]
 

@@ -1,7 +1,7 @@
 //! A real sharded cluster of two shards for tests, with a router of the tests instead of mongos.
 //!
 //! The config server, the shards, `shardCollection`, snapshots at one cluster time and two-phase commits are MongoDB's. [`Router`]
-//! understands the wire protocol and decides which shard gets which command. Its placement rule is simpler than that of mongos: [`hash`]
+//! understands the wire protocol and decides which shard gets which command. Its placement rule is not that of mongos: [`hash`]
 //! decides the shard of documents of a collection with a hashed key; ranges of other keys begin on the first shard and are split and moved
 //! on command. A collection that has documents when it is sharded stays on the first shard until [`Router::spread`] moves its documents, as
 //! on a real cluster before the balancer runs. Shards receive commands without versions: stale routing itself is not tested, but the errors

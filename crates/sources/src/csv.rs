@@ -137,7 +137,7 @@ mod tests {
                 let line = 1 + text.matches('\n').count() as u64;
                 let mut row = serde_json::json!({ "id": format!("r{index}"), "t": cell });
                 if cell.trim().is_empty() {
-                    // A value of white space only counts as no value.
+                    // A value that consists of white space counts as no value.
                     row = serde_json::json!({ "id": format!("r{index}") });
                 }
                 expected.push((line, row.to_string()));

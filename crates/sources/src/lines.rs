@@ -121,7 +121,7 @@ mod tests {
         found
     }
 
-    /// Cuts the whole text at once. The simple implementation that the result of [`Lines`] is compared with.
+    /// Cuts the whole text at once: a simple implementation to compare with [`Lines`].
     fn plain(text: &[u8], max: usize) -> Vec<Line> {
         let mut rows: Vec<&[u8]> = text.split(|byte| *byte == b'\n').collect();
         if rows.last().is_some_and(|row| row.is_empty()) {

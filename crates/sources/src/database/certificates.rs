@@ -117,7 +117,7 @@ pub(super) fn distrust(error: &sqlx::Error) -> Option<DatabaseError> {
     };
     let what = match inner {
         rustls::Error::InvalidCertificate(error) => match error {
-            // A server with a certificate of another authority of the same name causes the error about the signature.
+            // Two authorities may have the same name. Then only the signature does not fit.
             CertificateError::UnknownIssuer | CertificateError::BadSignature => {
                 "its certificate is not of an authority that is trusted here; give the file of that authority's certificate (PEM): \
                  ssl-ca=FILE for MySQL and MariaDB, sslrootcert=FILE for PostgreSQL"

@@ -29,7 +29,7 @@ impl MySqlDriver {
         let mut setup = vec![
             format!("SET SESSION net_write_timeout = {SLOW_READER_S}"),
             format!("SET SESSION lock_wait_timeout = {LOCK_S}, innodb_lock_wait_timeout = {LOCK_S}"),
-            // The first value of a page may be a date of zeros, and the mode must allow it in a condition.
+            // The condition of a page may compare with a date of zeros, which the mode must allow.
             "SET SESSION sql_mode = REPLACE(REPLACE(@@sql_mode, 'NO_ZERO_IN_DATE', ''), 'NO_ZERO_DATE', '')".into(),
         ];
         if access == Access::ReadOnly {

@@ -106,7 +106,7 @@ impl Shape {
         Cell::Text(format!("{}{zulu}", civil.strftime(&format!("%Y-%m-%d{separator}%H:%M:%S{digits}"))))
     }
 
-    /// Returns a value that was read in the form for a comparison with exactly this value.
+    /// Returns a value that was read, in a form that the database compares as equal to exactly this value.
     pub fn same(&self, cell: &Cell) -> Cell {
         match (self.dialect, cell) {
             (Dialect::MySql, Cell::Text(text)) => Cell::Text(text.trim_end_matches('Z').replace('T', " ")),
