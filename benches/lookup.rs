@@ -1,8 +1,8 @@
-//! The index of a generation: nanoseconds a lookup, an insertion and a loaded record, and bytes a record; beside a flat scan
-//! over all fingerprints in the same run. One thread but for loading.
+//! Measures the index of a generation: nanoseconds per lookup, insertion and loaded record, and bytes per record. The baseline is a flat
+//! scan over all fingerprints in the same run. Everything except loading uses one thread.
 //!
-//! `cargo bench --bench lookup` takes 100,000 records; `DOPPEL_BENCH_RECORDS=1000000,10000000` others. It measures by itself:
-//! the distribution over single lookups matters here, and a 10 M index is not built twice.
+//! `cargo bench --bench lookup` uses 100,000 records; `DOPPEL_BENCH_RECORDS=1000000,10000000` sets other numbers. The bench has its own
+//! timing: the distribution over single lookups matters here, and an index of 10 million records should not be built twice.
 
 #![allow(clippy::disallowed_methods, reason = "a bench makes its own time, files and settings")]
 #![allow(clippy::print_stdout, reason = "a bench reports on the terminal")]
@@ -16,7 +16,7 @@ use doppel_core::index::{Ball, Entry, GenerationIndex, Lookup, Slot};
 use doppel_core::verdict::Fingerprint;
 
 const LOOKUPS: u64 = 40_000;
-/// Items timed together.
+/// Number of items that are timed together.
 const BATCH: usize = 64;
 
 fn main() {
@@ -72,9 +72,9 @@ fn queries(records: u64, skewed_percent: u64, count: u64) -> Vec<Fingerprint> {
     (0..count).map(|n| synthetic::query(n, records, skewed_percent)).collect()
 }
 
-/// Runs `work` for all items. The first half is timed in batches, which tells what one costs when the clock is not read
-/// each time: the median batch, and the best one (other programs may have the cores). The second half is timed one by
-/// one, which tells the distribution; reading the clock is part of those figures.
+/// Runs `work` for all items. The first half is timed in batches, which gives the cost of an item without the cost of reading the clock:
+/// the median batch, and the best batch (other programs may use the cores). The second half is timed item by item, which gives the
+/// distribution; these figures include the reading of the clock.
 fn timed<T>(name: &str, items: &[T], mut work: impl FnMut(&T)) {
     let nanos = |items: &[T], work: &mut dyn FnMut(&T)| {
         let started = Instant::now();

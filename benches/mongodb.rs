@@ -1,5 +1,5 @@
-//! The MongoDB store on a replica set of one on this machine: `cargo bench --bench mongodb -- 1000000` for that many
-//! fingerprints (100,000 unless given). Every figure stands beside a baseline of the same run.
+//! Measures the MongoDB store on a replica set of one member on this machine. `cargo bench --bench mongodb -- 1000000` sets the number of
+//! fingerprints (default 100,000). Every figure has a baseline from the same run.
 
 #![allow(clippy::disallowed_methods, reason = "a bench makes its own time, files and settings")]
 #![allow(clippy::print_stdout, reason = "the report")]
@@ -27,7 +27,7 @@ use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 
 const SLICE: Duration = Duration::from_secs(5);
 const RADIUS: u8 = 3;
-/// Records given to one call of `file`.
+/// Number of records in one call of `file`.
 const FILED_AT_ONCE: usize = 1000;
 
 fn spread(number: u64) -> u64 {
@@ -44,7 +44,7 @@ fn signed(fingerprint: u64, number: u64) -> Signed {
     Signed { digest: Digest(digest), features: 100, too_short: false, signatures, keys: Vec::new() }
 }
 
-/// About as long as a short petition.
+/// Returns a row that is about as long as a short petition.
 fn row(number: u64) -> String {
     let text = "小区门口道路积水影响居民出行".repeat(12);
     format!("{{\"title\":\"{number}\",\"content\":\"{number} {text}\"}}")
@@ -84,7 +84,7 @@ fn id(text: &str) -> RecordId {
     RecordId::new(text).expect("a valid id")
 }
 
-/// Calls a second, and percentiles, of `call` from `clients` callers for [`SLICE`].
+/// Measures calls per second and percentiles of `call` with `clients` callers during [`SLICE`].
 async fn measure<F>(name: &str, clients: usize, call: impl Fn(u64) -> F + Send + Sync + 'static)
 where
     F: Future<Output = ()> + Send,
@@ -127,7 +127,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Registers, in a second generation too if there is one.
+    /// Registers a record, also in a second generation if there is one.
     async fn put(&self, text: String, number: u64, fingerprint: u64, second: Option<GenerationId>) {
         let other = |generation| (generation, Arc::new(signed(spread(fingerprint), number)));
         let registration = Registration {
@@ -167,7 +167,7 @@ impl Bench {
         self.store.find(query, Arc::new(Near(Fingerprint(fingerprint))), Until::Exhausted).await.expect("a lookup");
     }
 
-    /// Attempts a transaction since `before`, which [`MongoStore::attempts`] said then.
+    /// Prints the attempts per transaction since `before`, the earlier result of [`MongoStore::attempts`].
     fn print_attempts(&self, before: (u64, u64)) {
         let after = self.store.attempts();
         println!("  attempts a transaction: {:.3}", (after.1 - before.1) as f64 / (after.0 - before.0) as f64);
@@ -223,7 +223,7 @@ async fn lookups_and_registers(bench: &Bench, records: u64) {
     }
 }
 
-/// A second generation beside the first: how fast it is filed, alone and beside writers, and what it costs these.
+/// Measures a second generation next to the first: the speed of filing it, alone and together with writers, and its cost for the writers.
 async fn second_generation(bench: &Bench) {
     let settings = bench.store.collection(&bench.name).await.expect("a look").expect("it is there").settings.clone();
     let spec = GenerationSpec {
@@ -307,7 +307,8 @@ async fn hot_bucket(bench: &Bench) {
             for key in keys {
                 let push =
                     doc! { "$push": { "list": { "bits_of_": fingerprint as i64, "record__": format!("hot-{at}") } } };
-                // Upserts of the same new document at once: the paper does not say; here the loser tries again.
+                // Several callers may insert the same new document at once. The paper does not cover this case; here the caller that fails
+                // tries again.
                 while single.update_one(doc! { "_id": key.clone() }, push.clone()).upsert(true).await.is_err() {}
             }
         }
@@ -315,7 +316,7 @@ async fn hot_bucket(bench: &Bench) {
     .await;
 }
 
-/// A burst of records of one matter: all have one fingerprint, each another text.
+/// Measures a burst of records of one matter. All have the same fingerprint, and each has another text.
 async fn hot_family(bench: &Bench) {
     let before = bench.store.attempts();
     let asked = bench.clone();
@@ -327,7 +328,7 @@ async fn hot_family(bench: &Bench) {
     bench.print_attempts(before);
 }
 
-/// The same push and read against pages and against the paper's single document, as a bucket grows.
+/// Measures the same push and read with pages and with the paper's single document, while a bucket grows.
 async fn growth(database: &mongodb::Database) {
     println!(
         "one bucket, alone:   entries   push to its page     push to one document   read pages / 1,000   read one / 1,000"
@@ -428,7 +429,7 @@ async fn run(records: u64) {
     let filling = (0..records).map(|at| (id(&format!("r{at}")), row(at), signed(spread(at), at)));
     store.fill(&bench.name, filling).await.expect("records");
     println!("{records} fingerprints, filled in bulk in {:.1} s", start.elapsed().as_secs_f64());
-    // What is not yet on disk is not counted.
+    // Data that is not on disk yet is not counted.
     client.database("admin").run_command(doc! { "fsync": 1 }).await.expect("a checkpoint");
     let bytes = store.usage().await.expect("figures").disk_bytes - empty;
     println!("bytes on disk a record: {} (rows of {} bytes)", bytes / records, row(0).len());

@@ -1,6 +1,6 @@
-//! Signing throughput, one thread, on petitions from the generator of samples: the dictionary segmenter alone, each step,
-//! and the whole way from a row's text to its signatures. The steps take turns, so that whatever else the machine does
-//! slows them alike: compare the ratios of one run. `cargo bench --bench signing`.
+//! Measures the throughput of signing with one thread on petitions from the generator of samples: the dictionary segmenter alone, each
+//! step, and the whole way from the text of a row to its signatures. The steps alternate, so that other work of the machine slows all of
+//! them in the same way: compare the ratios of one run. `cargo bench --bench signing`.
 
 #![allow(clippy::disallowed_methods, reason = "a bench makes its own time, files and settings")]
 #![allow(clippy::print_stdout, reason = "a bench reports on the terminal")]
@@ -16,7 +16,7 @@ use doppel_core::text::Document;
 use doppel_core::text::normalise::Normaliser;
 use doppel_lab::sample::{Options, Sample};
 
-/// Records, a few hundred thousand characters, go through a step in slices of some milliseconds.
+/// Number of records, which have a few hundred thousand characters. They go through a step in slices of a few milliseconds.
 const RECORDS: usize = 1_000;
 const SLICE: usize = 50;
 const PASSES: usize = 40;
@@ -62,9 +62,9 @@ fn main() {
 
 type Slice = Range<usize>;
 
-/// Runs all records through every step, [`PASSES`] times, slice by slice. What a step costs is the sum over the slices of
-/// each one's best time: short enough that some pass of each is not disturbed. A step goes through all slices before it is
-/// another's turn: the baseline has a dictionary of its own, and each should find its own one as warm in the caches.
+/// Runs all records through every step, [`PASSES`] times, slice by slice. The cost of a step is the sum of the best times of its slices; a
+/// slice is so short that some pass measures it without disturbance. A step runs through all slices before the next step begins: the
+/// baseline has another dictionary, and each step should find its own dictionary in the caches.
 fn measure(chars: usize, steps: &[(&str, &dyn Fn(Slice) -> usize)]) {
     const SLICES: usize = RECORDS / SLICE;
     let mut best = vec![[u64::MAX; SLICES]; steps.len()];

@@ -1,8 +1,8 @@
-//! Durable registrations a second: one caller, 64 callers, and beside them the raw database with the same bytes.
+//! Measures durable registrations per second: with one caller, with 64 callers, and with the raw database and the same bytes.
 //!
-//! `cargo bench --bench store`. Every registration is synced before it is answered, so the figures are the disk's as
-//! much as the store's: only their ratio to the raw loop of the same run says anything about the store. A last part opens a
-//! directory again and counts records a second.
+//! `cargo bench --bench store`. Every registration is synced before its answer, so that the figures depend on the disk as much as on the
+//! store. Only the ratio to the raw loop of the same run describes the store. The last part opens a directory again and counts records per
+//! second.
 
 #![allow(clippy::disallowed_methods, reason = "a bench makes its own time, files and settings")]
 #![allow(clippy::print_stdout, reason = "printing figures is what it is for")]
@@ -48,7 +48,7 @@ async fn register(desk: &Desk, from: usize, count: usize, callers: usize) {
     }
 }
 
-/// The same bytes into the bare database, `group` records a synced batch.
+/// Writes the same bytes to the raw database, `group` records per synced batch.
 fn raw(dir: &std::path::Path, count: usize, group: usize) -> f64 {
     let db = Database::builder(dir).open().expect("a directory");
     let space = |name| db.keyspace(name, KeyspaceCreateOptions::default).expect("a keyspace");

@@ -1,4 +1,4 @@
-//! What the fuzz targets share: reading a file of one kind to its end.
+//! Functions that the fuzz targets share: they read a file of one kind to its end.
 
 use std::io::{Cursor, Write};
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use doppel_sources::Format;
 use doppel_sources::tables::{AsText, Stream, Table, Wanted};
 
-/// The largest row, in bytes.
+/// The largest number of bytes of a row.
 const MAX: usize = 1 << 16;
 
 fn wanted(format: Format) -> Wanted {
@@ -19,7 +19,7 @@ fn drain(stream: Stream) {
     while let Ok(Some(_)) = stream.next_row() {}
 }
 
-/// Reads a workbook to its end, as an import and as the desk do.
+/// Reads a workbook to its end, in the ways of the import and of the desk.
 pub fn workbook(extension: &str, bytes: &[u8]) {
     let (Some(format), Ok(mut file)) =
         (Format::of(Path::new(&format!("a.{extension}"))), tempfile::NamedTempFile::new())

@@ -1,4 +1,4 @@
-//! What somebody who means harm can put into a letter, onto another page, or into a browser: nothing comes of it.
+//! Attacks through a letter, through another web page or through the browser have no effect.
 
 use crate::foreign::Listener;
 use crate::letters::{COLLECTION, put, searchable};
@@ -8,7 +8,7 @@ use crate::support::keyed::{Keyed, LAMPS};
 use crate::tab::{SIGNED_IN, Size, Tab};
 use serde_json::{Value, json};
 
-/// Markup, a way out of an attribute, templates of several kinds, and what our own scripts would obey.
+/// Harmful texts: markup, the end of an attribute, templates of several kinds, and attributes that the scripts of the desk obey.
 const EVIL: [&str; 4] = [
     "<script>window.harmed=1</script>",
     "\"'><img src=x onerror=window.harmed=1>",
@@ -16,7 +16,7 @@ const EVIL: [&str; 4] = [
     "<a data-key=s hx-get=/console hx-trigger=load onclick=window.harmed=1>x</a>",
 ];
 
-/// Nothing ran, and nothing of a text became part of the page.
+/// Checks that no script ran and that no markup of a text became part of the page.
 #[track_caller]
 fn assert_unharmed(tab: &Tab) {
     let script = "return [window.harmed ?? 0, document.querySelectorAll('img, main script, [onerror], [onclick], [hx-trigger=load]').length]";
@@ -80,7 +80,7 @@ fn whatever_a_text_holds_it_is_shown_as_text() {
     assert_kept_to(&tab, keyed.server.url());
 }
 
-/// The same as a note, and as a letter that is checked and registered.
+/// Enters the text as a note, and as a letter that is checked and registered.
 fn types_it(tab: &Tab, keyed: &Keyed, evil: &str) {
     tab.go(&format!("{}/console/{COLLECTION}/case/other", keyed.server.url()));
     let told = tab.text_of("ul.history li");
@@ -100,8 +100,8 @@ fn types_it(tab: &Tab, keyed: &Keyed, evil: &str) {
     assert_unharmed(tab);
 }
 
-/// A page that sends forms and requests to the pages of each of `targets`, with a token that is the right one; its title says when it
-/// is done, its text what it could read.
+/// Returns a page that sends forms and requests to the pages of each of `targets`, with a valid token. Its title shows when it has
+/// finished, and its text contains everything that it could read.
 fn hostile(targets: &[String], token: &str) -> String {
     let page = r#"<!doctype html><meta charset="utf-8"><title>busy</title><body><pre id="read"></pre><script>
 const fields = {token: TOKEN, a: 'a', b: 'b', seen: '0', judgement: 'same', back: '/console', row: '{"content":"伪造的来信"}', once: '1'};
@@ -130,7 +130,7 @@ Promise.all(loads).then(() => { document.title = 'done'; });
     page.replace("TARGETS", &json!(targets).to_string()).replace("TOKEN", &json!(token).to_string())
 }
 
-/// Has a browser that is at the desk look at a hostile page of another port, once under each of the machine's names.
+/// Makes a browser that is signed in at the desk open a hostile page from another port, once under each name of the machine.
 fn attack(tab: &Tab, server: &TestServer) {
     tab.has("input[name=token]");
     let token = tab.run("return document.querySelector('input[name=token]').value", &json!([]));
@@ -166,7 +166,7 @@ fn a_page_of_another_origin_changes_nothing_with_keys() {
     assert_eq!(keyed.decision("a", "b")["judgement"], "same", "and the desk itself goes on");
 }
 
-/// A service without keys that has two letters which repeat each other.
+/// Starts a service without keys that has two letters which repeat each other.
 fn open_server(folder: &tempfile::TempDir) -> TestServer {
     let server = TestServer::start_in(folder.path());
     for id in ["a", "b"] {
@@ -243,7 +243,7 @@ fn who_may_only_read_sees_no_form_that_writes_and_sends_none() {
     tab.fill("#paste", LAMPS);
     tab.has("#answer .pair");
     assert_eq!(tab.count("form[action$='/register']"), 0);
-    // From the page itself, with its own token.
+    // The page itself sends the requests with its own token.
     let script = "const done = arguments[arguments.length - 1];\
         const token = document.querySelector('input[name=token]').value;\
         const fields = {token, a: 'a', b: 'b', seen: '0', judgement: 'same', back: '/console', row: '{\"content\":\"x\"}', once: '1'};\

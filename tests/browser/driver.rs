@@ -1,7 +1,7 @@
-//! The program that drives the browser, and the requests that it takes (W3C WebDriver: JSON over HTTP).
+//! Starts the program that drives the browser, and sends its requests (W3C WebDriver: JSON over HTTP).
 //!
-//! One for all tests at once, on a port of loopback that it chooses itself. It ends with the last tab, also when a test fails; each
-//! tab is a browser of its own with a profile of its own, which go with it.
+//! All tests share one driver, which chooses a port of the loopback interface itself. The driver ends with the last tab, also if a test
+//! fails. Each tab is a separate browser with its own profile, and both are removed with the tab.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -11,14 +11,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// Longest wait for the driver to say where it listens; a busy machine takes some seconds.
+/// Longest wait until the driver reports its port. A busy machine needs several seconds.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
-/// Longest wait for one answer: beginning a browser is the longest, on a busy machine.
+/// Longest wait for one answer. Starting a browser on a busy machine takes longest.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// The path that a script of `scripts/` prints, after it has installed what is missing.
+/// Returns the path that a script of `scripts/` prints. The script first installs missing programs.
 pub(crate) fn found_by(script: &str) -> String {
-    // One after the other: two that install at once are in each other's way.
+    // The scripts run one after another, since two installations at once disturb each other.
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let path = format!("{}/scripts/{script}", env!("CARGO_MANIFEST_DIR"));
@@ -27,10 +27,10 @@ pub(crate) fn found_by(script: &str) -> String {
     String::from_utf8(found.stdout).expect("a path").trim().to_owned()
 }
 
-/// What a request to the driver came to; `Err` has the driver's own name for what went wrong, and its words.
+/// The result of a request to the driver. `Err` contains the driver's name of the error and its message.
 pub(crate) type Answer = Result<Value, (String, String)>;
 
-/// A running driver, ended when dropped.
+/// A running driver. Dropping this value ends the driver.
 pub(crate) struct Driver {
     child: Child,
     url: String,
@@ -38,7 +38,7 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// The driver that all tests share.
+    /// Returns the driver that all tests share.
     fn shared() -> Arc<Self> {
         static SHARED: Mutex<Weak<Driver>> = Mutex::new(Weak::new());
         let mut shared = SHARED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -95,7 +95,7 @@ impl Drop for Driver {
     }
 }
 
-/// A browser, ended when dropped.
+/// A browser. Dropping this value ends the browser.
 pub(crate) struct Session {
     driver: Arc<Driver>,
     path: String,
@@ -103,7 +103,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// A new browser that prefers `language`; `more` are arguments of its command line.
+    /// Starts a browser that prefers `language`. `more` are additional arguments of its command line.
     pub(crate) fn begin(language: &str, more: &[&str]) -> Self {
         let profile = tempfile::tempdir().expect("a temporary folder");
         let driver = Driver::shared();
@@ -113,7 +113,7 @@ impl Session {
         Self { driver, path, _profile: profile }
     }
 
-    /// Sends a request about this browser.
+    /// Sends a request to this browser.
     pub(crate) fn ask(&self, method: &str, path: &str, body: &Value) -> Answer {
         self.driver.ask(method, &format!("{}{path}", self.path), body)
     }
@@ -138,7 +138,7 @@ fn capabilities(language: &str, profile: &Path, more: &[&str]) -> Value {
         "--disable-background-networking",
         "--disable-component-update",
         "--disable-sync",
-        // The protection of this machine's addresses asks a person, and is no promise of ours.
+        // The browser's protection of local addresses would ask a person. The service does not rely on it.
         "--disable-features=LocalNetworkAccessChecks,BlockInsecurePrivateNetworkRequests",
     ];
     arguments.extend(fixed.iter().chain(more).map(|argument| (*argument).to_owned()));

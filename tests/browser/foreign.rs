@@ -1,7 +1,7 @@
-//! What a web page can make a real browser send to a service without keys: nothing that is done.
+//! A foreign web page can make a browser send requests to a service without keys, and the service carries out none of them.
 //!
-//! The same page asks the service and a listener of ours, which takes everything: that the listener was asked shows that the
-//! browser sends such requests.
+//! The same page sends its requests to the service and to a listener of the test, which accepts everything. The requests at the listener
+//! prove that the browser really sends them.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,7 +13,7 @@ use crate::driver::found_by;
 use crate::support::TestServer;
 use serde_json::{Value, json};
 
-/// Takes every request, answers the first path with the page, and remembers what it was asked.
+/// A listener that accepts every request, answers the first path with the page, and records the requests.
 pub(crate) struct Listener {
     pub(crate) address: SocketAddr,
     asked: Arc<Mutex<Vec<String>>>,
@@ -34,7 +34,7 @@ impl Listener {
         Self { address, asked }
     }
 
-    /// The requests for `path`.
+    /// Returns the number of requests for `path`.
     pub(crate) fn asked(&self, path: &str) -> usize {
         self.asked.lock().expect("no thread panicked").iter().filter(|line| line.contains(path)).count()
     }
@@ -52,14 +52,14 @@ fn answer(mut stream: &TcpStream, page: &str, asked: &Mutex<Vec<String>>) -> std
     std::io::copy(&mut lines.take(length), &mut std::io::sink())?;
     let asked_for_page = first.starts_with("GET / ");
     asked.lock().expect("no thread panicked").push(first);
-    // The page itself only: what is sent by it would send everything again.
+    // Only the first request gets the page: the requests that the page sends must not run it again.
     let page = if asked_for_page { page } else { "" };
     let length = page.len();
     let head = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: text/html; charset=utf-8\r\n";
     write!(stream, "{head}content-length: {length}\r\n\r\n{page}")
 }
 
-/// Everything that a page may send to another origin without asking first, to each of `targets`.
+/// Returns a page that sends everything that a page may send to another origin without a preflight request, to each of `targets`.
 fn page(targets: &[String]) -> String {
     let row = r#"{"content":"这封信是网页伪造的，没有人写过它"}"#;
     format!(
@@ -92,14 +92,14 @@ for (const target of {targets}) {{
     )
 }
 
-/// What becomes of a page in the browser, with what it has asked for.
+/// Returns the page as the browser shows it, after its requests have ended.
 fn browse(url: &str, profile: &Path, arguments: &[&str]) -> String {
     let chromium = found_by("get-chromium");
-    // The page is done in a second or two; a browser that hangs is a failure, not a wait.
+    // The page needs one or two seconds. The time limit turns a browser that hangs into a failure.
     let shown = Command::new("timeout")
         .args(["--kill-after=5", "60", &chromium])
         .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"])
-        // The protection of this machine's addresses asks a person, and is no promise of ours.
+        // The browser's protection of local addresses would ask a person. The service does not rely on it.
         .arg("--disable-features=LocalNetworkAccessChecks,BlockInsecurePrivateNetworkRequests")
         .args(["--virtual-time-budget=10000", "--dump-dom"])
         .arg(format!("--user-data-dir={}", profile.display()))

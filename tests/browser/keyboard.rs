@@ -1,4 +1,4 @@
-//! The desk without a mouse: everything that can be pressed is reached, seen where it is, and decided with one key.
+//! The desk works without a mouse: the keyboard reaches every control, the focus is visible, and one key makes a decision.
 
 use crate::letters::{self, COLLECTION, LAMPS_EARLIER, LAMPS_LATER, PAGES};
 use crate::reading::assert_kept_to;
@@ -6,10 +6,10 @@ use crate::support::keyed::Keyed;
 use crate::tab::{ENTER, Size, TAB, Tab};
 use serde_json::{Value, json};
 
-/// More steps than any page here has places to go to.
+/// An upper bound for the number of controls on any page here.
 const MOST_STEPS: usize = 120;
 
-/// Signs in with the keyboard alone: the field has the focus, the key is typed, and Enter.
+/// Signs in with the keyboard only: the field has the focus, the key is typed, and Enter submits.
 fn signed_in(keyed: &Keyed, size: Size) -> Tab {
     let tab = Tab::open("zh-CN", size);
     tab.go(&format!("{}/console/{COLLECTION}/inbox", keyed.server.url()));
@@ -20,7 +20,7 @@ fn signed_in(keyed: &Keyed, size: Size) -> Tab {
     tab
 }
 
-/// What has the focus, and how that is shown.
+/// Returns the element with the focus and the style of its focus.
 fn focused(tab: &Tab) -> Value {
     let script = "const e = document.activeElement; const style = getComputedStyle(e); const box = e.getBoundingClientRect();\
         return {id: e.id, tag: e.tagName, text: e.textContent.trim(), key: e.dataset.key ?? '', number: e.dataset.number ?? '',\
@@ -29,7 +29,7 @@ fn focused(tab: &Tab) -> Value {
     tab.run(script, &json!([]))
 }
 
-/// Numbers everything on the page that can be pressed or filled in, but for what a picture has of links that stand below it, too.
+/// Numbers all visible controls of the page, and returns their number. A link in a picture is left out if the same link follows below.
 fn numbered(tab: &Tab) -> usize {
     let script = "const all = [...document.querySelectorAll('a[href], button, input:not([type=hidden]), select, textarea, summary')]\
         .filter(e => e.checkVisibility() && e.getClientRects().length > 0)\
@@ -40,7 +40,7 @@ fn numbered(tab: &Tab) -> usize {
     usize::try_from(count.as_u64().expect("a number")).expect("few")
 }
 
-/// Goes once around the page with Tab.
+/// Moves through the whole page with the Tab key.
 fn goes_around(tab: &Tab) {
     tab.painted();
     let count = numbered(tab);
@@ -59,7 +59,7 @@ fn goes_around(tab: &Tab) {
     panic!("{missed:?} of {count} were never reached at {}", tab.url());
 }
 
-/// Goes on with Tab until `is_it`.
+/// Presses Tab until `is_it` is true for the element with the focus.
 #[track_caller]
 fn goes_to(tab: &Tab, what: &str, is_it: impl Fn(&Value) -> bool) {
     for _ in 0..MOST_STEPS {
@@ -87,7 +87,7 @@ fn everything_that_can_be_pressed_is_reached_with_tab_and_seen_to_be() {
             tab.go(&format!("{}/console/{COLLECTION}/{path}", keyed.server.url()));
             goes_around(&tab);
         }
-        // The first of all leads past what every page has at its top.
+        // The first link of every page skips the header.
         tab.go(&format!("{}/console", keyed.server.url()));
         tab.painted();
         tab.keys(TAB);
@@ -140,7 +140,7 @@ fn the_inbox_and_a_case_are_worked_off_with_one_key_each() {
 }
 
 fn works_off_a_case(tab: &Tab, decided: &dyn Fn(&str, &str) -> Value) {
-    // What is typed into a field is text, not a key.
+    // Keys that are typed into a field are text and no commands.
     goes_to(tab, "the note", |at| at["id"] == "note");
     tab.keys("s, n and u");
     assert_eq!(tab.run("return document.getElementById('note').value", &json!([])), "s, n and u");

@@ -1,14 +1,14 @@
-//! A collection as an office has it: letters that were made up for these tests, some of which repeat each other.
+//! A collection like that of an office. Its letters are invented for these tests, and some of them repeat each other.
 
 use std::time::{Duration, Instant};
 
 use crate::support::keyed::Keyed;
 use serde_json::{Value, json};
 
-/// The collection of the tests.
+/// The name of the collection in the tests.
 pub(crate) const COLLECTION: &str = "letters";
-/// Every page of the collection as one comes to it: the name of its picture, and its address. A new page of the desk is a line here; it
-/// is then read in both languages and at all sizes, and gone around with the keyboard.
+/// Every page of the collection: the name of its picture, and its address. A new page of the desk needs one line here; the tests then read
+/// it in both languages and at all sizes, and move through it with the keyboard.
 pub(crate) const PAGES: [(&str, &str); 12] = [
     ("inbox", "inbox"),
     ("check", "check"),
@@ -23,7 +23,7 @@ pub(crate) const PAGES: [(&str, &str); 12] = [
     ("what-if", "quality?duplicate=0.9"),
     ("error-record", "case/nobody"),
 ];
-/// What every letter says, so that one search finds more than fit on a page.
+/// A word in every letter, so that one search finds more letters than fit on a page.
 pub(crate) const EVERYWHERE: &str = "盼复";
 
 const LAMPS: &str = "您好，我住在河口新区三号路南段的安和里。从三月初起，三号路从桥头到菜市场的十几盏路灯全部不亮，晚上走路只能\
@@ -43,7 +43,7 @@ const WAGES: &str = "我们十二个人去年九月到十二月在白云岭隧�
 const BUS: &str = "十七路公交车从上个月起改走滨河大道，不再经过第三中学门口。学生放学要走二十分钟才能到最近的站，雨天很不方便。\
                    希望恢复原来的线路，或者在早晚高峰加开几班。";
 
-/// Matters that nobody else wrote about: title and what it says.
+/// Matters that only one letter is about: title and content.
 const OTHERS: [(&str, &str); 22] = [
     ("垃圾清运", "北苑小区西门的垃圾房三天没有清运，气味很大，苍蝇到处飞。"),
     ("井盖破损", "文昌巷口有一个雨水井盖裂开了一半，电动车经过时很危险。"),
@@ -71,7 +71,7 @@ const OTHERS: [(&str, &str); 22] = [
 
 const PEOPLE: [&str; 6] = ["周兰", "钱大江", "孙小雨", "吴石", "郑秋", "冯远"];
 
-/// Registers the letters, the oldest first, and waits until a search finds them all.
+/// Registers the letters, the oldest first, and waits until a search finds all of them.
 pub(crate) fn fill(keyed: &Keyed) {
     let mut letters: Vec<(String, Value)> = Vec::new();
     for (number, (title, content)) in OTHERS.iter().enumerate() {
@@ -99,11 +99,11 @@ pub(crate) fn fill(keyed: &Keyed) {
     searchable(keyed, letters.len() as u64);
 }
 
-/// The newest letter, which repeats [`LAMPS_EARLIER`].
+/// The newest letter. It repeats [`LAMPS_EARLIER`].
 pub(crate) const LAMPS_LATER: &str = "2024-03-109";
-/// What it repeats.
+/// The letter that [`LAMPS_LATER`] repeats.
 pub(crate) const LAMPS_EARLIER: &str = "2024-03-101";
-/// A letter that nobody has sent yet, about the same.
+/// A letter about the same matter that has not been registered.
 pub(crate) const LAMPS_AT_THE_DESK: &str = "安和里的居民反映，三号路从桥头到菜市场的十几盏路灯全部不亮，晚上走路只能用手机照明。我们打过两次电话报修，答复说已经登记，但一直没有人来修。";
 
 fn letter(title: &str, content: &str, person: usize, day: usize) -> Value {
@@ -111,7 +111,7 @@ fn letter(title: &str, content: &str, person: usize, day: usize) -> Value {
     json!({"title": title, "content": content, "user": user, "time": format!("2024-03-{day:02} 09:{:02}", 10 + person)})
 }
 
-/// Registers one.
+/// Registers one letter.
 #[track_caller]
 pub(crate) fn put(keyed: &Keyed, id: &str, row: &Value) {
     let path = format!("/v1/collections/{COLLECTION}/records/{id}");
@@ -119,7 +119,7 @@ pub(crate) fn put(keyed: &Keyed, id: &str, row: &Value) {
     assert_eq!(answer.status, 201, "{}", answer.text);
 }
 
-/// Waits until a search finds so many.
+/// Waits until a search finds `count` letters.
 pub(crate) fn searchable(keyed: &Keyed, count: u64) {
     let begun = Instant::now();
     loop {

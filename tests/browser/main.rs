@@ -1,4 +1,4 @@
-//! The pages in a real browser: Debian's Chromium, installed by `scripts/get-chromium` where it is missing.
+//! Tests the pages in a real browser: Chromium of Debian, which `scripts/get-chromium` installs if it is missing.
 
 #![allow(clippy::disallowed_methods, reason = "a test makes its own time, files and settings")]
 

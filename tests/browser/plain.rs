@@ -1,4 +1,4 @@
-//! The desk with scripts turned off: every action is a plain form.
+//! The desk works with scripts turned off: every action is a plain form.
 
 use crate::letters::{self, COLLECTION, EVERYWHERE, LAMPS_AT_THE_DESK, LAMPS_EARLIER, LAMPS_LATER};
 use crate::reading::assert_asked_only;

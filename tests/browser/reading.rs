@@ -1,7 +1,7 @@
-//! What must hold of every page that is looked at: it can be read without scrolling sideways, nothing keeps people from using it
-//! (axe-core finds nothing serious or critical), and in the end nothing was asked of anybody but the service.
+//! Checks that apply to every page: the page can be read without scrolling sideways, it has no barrier that axe-core rates as serious or
+//! critical, and in the end all requests went to the service only.
 //!
-//! With `DOPPEL_TEST_SCREENS` set to a folder, each page is also kept there as a picture.
+//! If `DOPPEL_TEST_SCREENS` names a folder, a picture of each page is stored there.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -11,12 +11,12 @@ use crate::support::shared_server;
 use crate::tab::{Size, Tab};
 use serde_json::{Value, json};
 
-/// Where pictures are kept, if they are.
+/// Returns the folder for pictures, if there is one.
 fn screens() -> Option<PathBuf> {
     std::env::var_os("DOPPEL_TEST_SCREENS").map(PathBuf::from)
 }
 
-/// Looks at the page as it is.
+/// Checks the current page.
 #[track_caller]
 pub(crate) fn read(tab: &Tab, name: &str) {
     keep(tab, name);
@@ -25,7 +25,7 @@ pub(crate) fn read(tab: &Tab, name: &str) {
     assert!(found.as_array().is_some_and(Vec::is_empty), "{name} at {}: {found:#}", tab.url());
 }
 
-/// Nothing is wider than what is seen of the page.
+/// Checks that no element is wider than the window.
 #[track_caller]
 pub(crate) fn assert_fits(tab: &Tab, name: &str) {
     let script = "const wide = [...document.querySelectorAll('body *')]\
@@ -37,7 +37,7 @@ pub(crate) fn assert_fits(tab: &Tab, name: &str) {
     assert!(told[0].as_f64() <= told[1].as_f64(), "{name} is wider than the window: {told}");
 }
 
-/// What axe-core calls serious or critical: rule, reason and the elements.
+/// Returns the violations that axe-core rates as serious or critical: rule, reason and elements.
 fn barriers(tab: &Tab) -> Value {
     static AXE: OnceLock<String> = OnceLock::new();
     let axe = AXE.get_or_init(|| std::fs::read_to_string(found_by("get-axe")).expect("axe-core can be read"));
@@ -53,7 +53,7 @@ fn barriers(tab: &Tab) -> Value {
     tab.run_async(script, &json!([]))
 }
 
-/// Keeps a picture of the whole page.
+/// Stores a picture of the whole page.
 fn keep(tab: &Tab, name: &str) {
     let Some(folder) = screens() else { return };
     tab.devtools("Emulation.setScrollbarsHidden", &json!({"hidden": true}));
@@ -67,7 +67,7 @@ fn keep(tab: &Tab, name: &str) {
     std::fs::write(folder.join(format!("{name}.png")), decoded(encoded)).expect("the picture can be written");
 }
 
-/// Base64, of which this is the only use.
+/// Decodes Base64. It is used only here, so that no library is needed.
 fn decoded(text: &str) -> Vec<u8> {
     let value = |byte: u8| match byte {
         b'A'..=b'Z' => byte - b'A',
@@ -85,15 +85,15 @@ fn decoded(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Ends a walk with scripts: as [`assert_asked_only`], and no policy was violated and no script failed. Returns how many requests
-/// there were.
+/// Ends a walk with scripts. Checks the same as [`assert_asked_only`], and also that no policy was violated and no script failed. Returns
+/// the number of requests.
 #[track_caller]
 pub(crate) fn assert_kept_to(tab: &Tab, service: &str) -> usize {
     assert_eq!(tab.noted().as_deref(), Some(""), "at {}", tab.url());
     assert_asked_only(tab, service)
 }
 
-/// Nothing was asked of anybody else. Returns how many requests there were.
+/// Checks that all requests went to the service. Returns the number of requests.
 #[track_caller]
 pub(crate) fn assert_asked_only(tab: &Tab, service: &str) -> usize {
     let asked = tab.requests();
@@ -104,7 +104,7 @@ pub(crate) fn assert_asked_only(tab: &Tab, service: &str) -> usize {
     asked.len()
 }
 
-/// Whether `check` finds something wrong.
+/// True if `check` fails.
 fn fails(check: impl FnOnce()) -> bool {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(check)).is_err()
 }

@@ -1,5 +1,5 @@
-//! Every page and every action of the desk, as a clerk goes through them: in both languages, at a desk, on a telephone, and
-//! enlarged to 200 %. Chinese in light colours, English in dark ones.
+//! Walks through every page and every action of the desk like a clerk: in both languages, on a desk screen, on a telephone, and enlarged to
+//! 200 %. Chinese pages have light colours, English pages dark colours.
 
 use crate::letters::{self, COLLECTION, EVERYWHERE, LAMPS_AT_THE_DESK, LAMPS_EARLIER, LAMPS_LATER, PAGES};
 use crate::reading::{assert_kept_to, read};
@@ -7,7 +7,7 @@ use crate::support::keyed::Keyed;
 use crate::tab::{SIGNED_IN, Size, Tab};
 use serde_json::{Value, json};
 
-/// What the pages say, in one language.
+/// The texts of the pages in one language.
 struct Said {
     tag: &'static str,
     colours: &'static str,
@@ -119,7 +119,7 @@ const EN: Said = Said {
     unknown_record: "There is no such record",
 };
 
-/// A clerk on the way through the pages.
+/// A clerk who walks through the pages.
 struct Walk<'a> {
     keyed: &'a Keyed,
     tab: Tab,
@@ -184,13 +184,13 @@ impl Walk<'_> {
         self.tab.go(&format!("{}{path}", self.keyed.server.url()));
     }
 
-    /// Looks at the page: `name` is that of its picture.
+    /// Checks the page. `name` is the name of its picture.
     #[track_caller]
     fn read(&self, name: &str) {
         read(&self.tab, &format!("{name}-{}-{}", self.said.tag, self.size.name));
     }
 
-    /// Goes to a part of the collection as one does: by the link at the top.
+    /// Opens a part of the collection with its link at the top.
     #[track_caller]
     fn section(&self, name: &str) {
         self.tab.press(&format!("//nav[@class='sections']/a[.='{name}']"));

@@ -1,5 +1,4 @@
-//! `doppel bench` measures every part at a small size and says so in a stable shape. How fast anything is, is not asked
-//! here.
+//! `doppel bench` measures every part at a small size and reports the figures in a stable form. The tests do not check speed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,7 +6,7 @@ use std::fs;
 use assert_cmd::Command;
 use serde_json::Value;
 
-/// Every figure, by part.
+/// All figures, by part.
 const FIGURES: &[(&str, &[&str])] = &[
     ("sign", &["sign.default", "sign.default_from_json", "sign.paper"]),
     (
@@ -44,7 +43,7 @@ fn positive(value: &Value, what: &str) {
     assert!(value.as_f64().is_some_and(|number| number > 0.0), "{what} is {value}");
 }
 
-/// Median, least and greatest, in order.
+/// Checks that minimum, median and maximum are in order.
 fn spread(value: &Value, what: &str) {
     for key in ["median", "min", "max"] {
         positive(&value[key], &format!("{what}.{key}"));
@@ -58,7 +57,7 @@ fn figure(figure: &Value) {
     assert!(figure["unit"].is_string() && figure["baseline"]["name"].is_string(), "{figure}");
     assert!(matches!(figure["better"].as_str(), Some("higher" | "lower")), "{figure}");
     spread(&figure["baseline"]["value"], name);
-    // Of a few records, a process's memory shows nothing.
+    // With a few records, the memory of a process shows nothing.
     if !["memory.process", "join.memory"].contains(&name) {
         spread(&figure["value"], name);
         spread(&figure["ratio"], name);
@@ -128,7 +127,7 @@ fn one_that_is_stopped_leaves_nothing_behind() {
     assert_eq!(entries(), 0, "files are left");
 }
 
-/// The processes that a process has started and that have not ended.
+/// Returns the running child processes of a process.
 fn children(pid: u32) -> Vec<u32> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let lists = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());

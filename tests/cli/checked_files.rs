@@ -1,4 +1,4 @@
-//! Tables that come back with what was found for each row: `doppel check FILE` and `doppel dedup --out`.
+//! `doppel check FILE` and `doppel dedup --out` write the table again, with the result for each row.
 
 use std::fs;
 use std::io::Write as _;
@@ -14,7 +14,7 @@ const LAMPS: &str = "河口新区三号路的路灯已经连续多日不亮，�
 const LAMPS_AGAIN: &str = "上次来信没有得到答复！河口新区三号路的路灯，已经连续多日不亮;晚上行走十分危险，居民多次报修没有结果。请给一个明确的时间。";
 const MARKET: &str = "小区楼下的夜市每天营业到凌晨，噪音扰民，居民投诉多次没有人管。";
 
-/// The rows of the register below its header: number, content, office; the last is not used by any setting.
+/// The rows of the register below its header: number, content, office. No setting uses the office.
 const ROWS: [[&str; 3]; 6] = [
     ["a", LAMPS, "城管局"],
     ["b", LAMPS_AGAIN, "=1+1"],
@@ -23,7 +23,7 @@ const ROWS: [[&str; 3]; 6] = [
     ["e", "", "没有内容"],
     ["f", "停电", "供电局"],
 ];
-/// What is found for each, where LAMPS is stored as `stored`.
+/// The result for each row, if the service already has LAMPS as `stored`.
 const FOUND: [[&str; 2]; 6] = [
     ["重件（全文相同）", "stored"],
     ["重件（内容相近）", "stored"],
@@ -72,7 +72,7 @@ fn workbook(dir: &Path) -> String {
     at(dir, "register.xlsx")
 }
 
-/// The rows of a table that was written.
+/// Returns the rows of a table that was written.
 fn table(path: &str) -> Vec<Vec<String>> {
     if path.ends_with(".xlsx") {
         let mut book: Xlsx<_> = calamine::open_workbook(path).expect("a workbook");
@@ -86,7 +86,7 @@ fn table(path: &str) -> Vec<Vec<String>> {
     let text = fs::read_to_string(path).expect("it is there");
     let text = text.strip_prefix('\u{feff}').expect("Excel looks for the mark").to_owned();
     assert!(text.ends_with("\r\n"));
-    // None of these cells holds a line end or a quote.
+    // No cell here contains a line end or a quote.
     let cell = |cell: &str| cell.trim_matches('"').to_owned();
     text.trim_end().split("\r\n").map(|line| line.split(',').map(cell).collect()).collect()
 }
@@ -99,7 +99,7 @@ fn doppel(arguments: &[&str], code: i32) -> (String, String) {
     (out, said)
 }
 
-/// A service where LAMPS is stored.
+/// Starts a service that has LAMPS.
 fn service(dir: &Path) -> TestServer {
     let server = TestServer::start_in(dir.join("data"));
     let path = "/v1/collections/letters/records/stored";
@@ -107,7 +107,7 @@ fn service(dir: &Path) -> TestServer {
     server
 }
 
-/// How many records there are.
+/// Returns the number of records.
 fn stored(server: &TestServer) -> u64 {
     server.send("GET", "/v1/collections/letters", &Value::Null).json()["records"].as_u64().expect("a count")
 }
@@ -140,7 +140,7 @@ fn a_table_of_any_kind_comes_back_with_what_was_found_for_each_row_and_nothing_i
         let arguments = ["check", "--to", server.url(), "--collection", "letters", "--summary", "json", "--out", &out];
         let (sum, said) = doppel(&[&arguments[..], &[file]].concat(), 3);
         let rows = table(&out);
-        // The workbook has a column without a name, and one whose name is a number.
+        // The workbook has a column without a name, and a column whose name is a number.
         assert_found(&rows, if file.ends_with("xlsx") { 5 } else { 3 });
         if file.ends_with("xlsx") {
             assert_eq!((rows[0][4].as_str(), rows[3][3].as_str()), ("2024.5", "12.75"), "{rows:?}");
@@ -248,7 +248,7 @@ fn a_check_that_is_stopped_leaves_no_half_file() {
     let mut command = crate::stoppable();
     command.args(["check", "--to", server.url(), "--collection", "letters", "--format", "csv", "--out", &out, "-"]);
     let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-    // It goes on waiting for more.
+    // The command waits for more input.
     let mut input = child.stdin.take().expect("piped");
     input.write_all(register(",").as_bytes()).unwrap();
     let begun =
@@ -271,7 +271,7 @@ fn a_check_that_is_stopped_leaves_no_half_file() {
 fn dedup_gives_the_input_back_with_what_each_row_repeats() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path();
-    // A title stands above the header, and one row has the id of another.
+    // A title stands above the header, and the last row has the same id as the first.
     let text = format!("2024年来信登记表\r\n{}\"a\",\"{LAMPS}\",\"\"\r\n", register(","));
     let file = put(dir, "register.csv", text);
     for (ending, memory) in [("csv", "1M"), ("xlsx", "2G")] {
@@ -285,7 +285,7 @@ fn dedup_gives_the_input_back_with_what_each_row_repeats() {
         assert_eq!((rows[3][2].as_str(), rows[6][3].as_str()), ("=1+1", "未处理"));
         assert_eq!(rows[8][3..7], ["未处理", "", "", "编号与前面的一行相同。请改正编号。"]);
         assert_eq!(fs::read_to_string(&pairs).unwrap().lines().count(), 2);
-        // The same letters by the same rules as a pair says.
+        // The share in the table is the similarity of the pair, since both compare the same letters by the same rules.
         let pair: Value = serde_json::from_str(fs::read_to_string(&pairs).unwrap().lines().next().unwrap()).unwrap();
         let share = pair["similarity"].as_f64().unwrap();
         assert_eq!(rows[3][5], format!("{}%", (share * 100.0).round()));

@@ -1,10 +1,10 @@
-//! What shells complete by, and the pages of the manual: they name every command.
+//! The completions for shells and the manual pages name every command.
 
 use std::collections::BTreeSet;
 
 use crate::support::run;
 
-/// What `doppel` says on standard output.
+/// Returns the standard output of `doppel`.
 #[track_caller]
 fn said(arguments: &[&str]) -> String {
     let output = run(arguments, &[]);
@@ -12,11 +12,11 @@ fn said(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// The commands that `doppel --help` lists.
+/// Returns the commands that `doppel --help` lists.
 fn commands() -> BTreeSet<String> {
     let help = said(&["--help"]);
     let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    // A long description goes on below, behind more spaces.
+    // A long description continues on the next line, which begins with more spaces.
     let names = listed.filter_map(|line| line.strip_prefix("  ")?.split(' ').next().filter(|name| !name.is_empty()));
     let names: BTreeSet<String> = names.filter(|name| *name != "help").map(ToOwned::to_owned).collect();
     assert!(names.len() >= 15 && names.contains("serve") && names.contains("man"), "{names:?}");
@@ -56,7 +56,7 @@ fn every_command_has_a_page_of_the_manual() {
     for command in commands() {
         let page = format!("doppel-{command}");
         assert!(pages.contains(&&*page), "{page} is not listed");
-        // In roff a hyphen that stays one is written with a backslash.
+        // In roff, a backslash precedes a hyphen that must stay a hyphen.
         assert!(first.contains(&page.replace('-', "\\-")), "the first page does not name {page}");
         let text = said(&["man", &page]);
         assert!(text.contains(&format!(".TH {page} 1")) && text.contains(".SH SYNOPSIS"), "{page}: {text}");

@@ -1,9 +1,9 @@
-//! What the configuration's mistakes are told like, how keys are made, and where a stranger at the door is led.
+//! Mistakes in the configuration have helpful messages; keys can be made; a visitor who is not signed in is led to the sign-in page.
 
 use crate::support::{TestServer, run};
 use serde_json::{Value, json};
 
-/// What `doppel` says on standard output and standard error, having ended with `code`.
+/// Returns standard output and standard error of `doppel`, and checks that its exit code is `code`.
 #[track_caller]
 fn said(arguments: &[&str], environment: &[(&str, &str)], code: i32) -> [String; 2] {
     let output = run(arguments, environment);

@@ -1,4 +1,4 @@
-//! What `doppel dedup` promises on the command line.
+//! Promises of `doppel dedup` on the command line.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,12 +16,12 @@ fn doppel_with(arguments: &[&str], input: &[u8]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_doppel"));
     let pipes = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = pipes.spawn().expect("the doppel binary starts");
-    // It may end without reading.
+    // The program may end without reading its input.
     let _ = child.stdin.take().expect("piped").write_all(input);
     child.wait_with_output().expect("it ends")
 }
 
-/// What it said, having ended with `code`.
+/// Returns the output, and checks that the exit code is `code`.
 #[track_caller]
 fn ended(output: &Output, code: i32) -> String {
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -29,7 +29,7 @@ fn ended(output: &Output, code: i32) -> String {
     said
 }
 
-/// The sum, as JSON.
+/// Returns the summary as JSON.
 #[track_caller]
 fn summary(arguments: &[&str], code: i32) -> Value {
     let output = doppel(&[&["dedup", "--summary", "json"], arguments].concat());
@@ -76,13 +76,13 @@ fn generated(dir: &Path, records: &str) -> (String, String) {
     (format!("{out}/records.jsonl"), format!("{out}/groups.jsonl"))
 }
 
-/// Ids of a pair, in the order of their bytes.
+/// Returns the ids of a pair in byte order.
 fn sorted(pair: &Value) -> (String, String) {
     let [a, b] = ["a", "b"].map(|side| pair[side].as_str().expect("an id").to_owned());
     (a.clone().min(b.clone()), a.max(b))
 }
 
-/// The pairs that `doppel eval` finds.
+/// Returns the pairs that `doppel eval` finds.
 fn eval_pairs(records: &str, truth: &str, settings: &[&str]) -> BTreeSet<(String, String)> {
     let arguments = [&["eval", "--records", records, "--groups", truth, "--format", "json"], settings].concat();
     let output = doppel(&arguments);
@@ -190,7 +190,7 @@ fn a_pair_says_what_found_it_and_a_group_who_and_when() {
 #[test]
 fn two_crowds_that_one_pair_links_are_two_groups_and_leave_two_survivors() {
     let dir = tempfile::tempdir().unwrap();
-    // Han characters that other subjects do not have.
+    // The text of a subject consists of Han characters that other subjects do not have.
     let text = |subject: u32, length: u32| -> String {
         (0..length).filter_map(|at| char::from_u32(0x4e00 + subject * 500 + at * 7)).collect()
     };
@@ -216,7 +216,7 @@ fn two_crowds_that_one_pair_links_are_two_groups_and_leave_two_survivors() {
         assert_eq!((&group["bridges"], &group["cut"]), (&json!([]), &json!([["a5", "b5"]])));
     }
     assert_eq!(stay, ["a0", "b0"]);
-    // Among nine a person sees which pair links them.
+    // In a group of nine, a person can see the pair that links the two crowds.
     let (sum, groups, stay) = run(&rows[3..]);
     assert_eq!((&sum["groups"], &groups[0]["size"], &groups[0]["cut"]), (&json!(1), &json!(9), &json!([])));
     assert_eq!((&groups[0]["bridges"], stay), (&json!([["a5", "b5"]]), vec![json!("a3")]));
@@ -260,7 +260,7 @@ fn bad_lines_are_rejected_with_their_numbers_and_the_rest_compared() {
     let expected = [(2, "malformed_line"), (3, "no_content"), (4, "no_id"), (5, "repeated_id")];
     assert_eq!(said, expected.map(|(line, code)| (Some(line), json!(code))));
     assert!(!fs::read_to_string(&rejects).unwrap().contains("夜市"), "a text is in the rejects file");
-    // Without a file they are said, and with made-up ids a row needs none.
+    // Without a rejects file the rejected rows are printed. With made-up ids a row needs no id.
     let output = doppel(&["dedup", "--make-ids", &file]);
     let said = ended(&output, 3);
     assert!(said.contains(&format!("{file}:3: no_content")) && !said.contains("no_id"), "{said}");
@@ -322,11 +322,11 @@ fn settings_decide_and_csv_is_read() {
     let settings = write(dir.path(), "settings.json", settings);
     let sum = summary(&["--settings", &settings, &file], 0);
     assert_eq!((&sum["records"], &sum["pairs"]), (&2.into(), &1.into()));
-    // The preset has no such field, and the name is usual for the content.
+    // The preset has no field of this name, but the name is usual for the content.
     assert_eq!(summary(&[&file], 0)["pairs"], 1);
 }
 
-/// Bits spread evenly.
+/// Returns evenly spread bits.
 fn random(n: u64) -> u64 {
     let mut x = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -337,7 +337,7 @@ fn random(n: u64) -> u64 {
 fn planted_fingerprints_are_found_and_equal_ones_stand_together() {
     let dir = tempfile::tempdir().unwrap();
     let mut all: Vec<u64> = (0..21_000).map(random).collect();
-    // Number 100 and 20,000 are near number 5; 40 equals number 7 twice.
+    // Numbers 100 and 20,000 are near number 5; numbers 40 and 41 equal number 7.
     all[100] = all[5] ^ 0b11;
     all[20_000] = all[5] ^ 1 << 40 ^ 1 << 50 ^ 1 << 60;
     (all[40], all[41]) = (all[7], all[7]);
@@ -371,7 +371,8 @@ fn planted_fingerprints_are_found_and_equal_ones_stand_together() {
 #[test]
 fn equal_fingerprints_are_crowds_that_one_pair_does_not_join() {
     let dir = tempfile::tempdir().unwrap();
-    // Two values nine times each, three bits from one neighbour each; the neighbours are three bits apart.
+    // Two values occur nine times each. Each value has one neighbour at a distance of three bits, and the two neighbours are three bits
+    // apart.
     let (a, b) = (0xff_u64, 0xff ^ 0b111 << 20 ^ 0b111 << 30 ^ 0b111 << 40);
     let mut all = vec![a; 9];
     all.extend([b; 9]);
@@ -464,7 +465,7 @@ fn one_that_is_stopped_leaves_the_files_of_before_and_says_so() {
         command.args(["dedup", "--format", "jsonl", "--pairs", &pairs, "--groups", &groups, "-"]);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-        // Its files are there, and more records may come.
+        // The files of the command exist, and the command waits for more records.
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
         while count() < 3 {
             assert!(std::time::Instant::now() < deadline, "it does not begin");

@@ -1,4 +1,4 @@
-//! `doppel doctor` on a directory of the embedded store.
+//! `doppel doctor` checks a directory of the embedded store.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ async fn a_generation_that_lacks_a_record_or_has_one_too_many_is_told() {
     let store: Arc<dyn Store> =
         Arc::new(EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).expect("the directory opens"));
     let desk = Desk::existing(&store, "lamps");
-    // How records are signed is all one here.
+    // The signatures of the records do not matter here.
     let second = desk.build("noted").await;
     let last = desk.all().await[3].seq;
     drop((desk, store));
@@ -88,7 +88,7 @@ async fn a_decision_that_names_no_record_is_told_and_deleted_on_demand() {
         };
         let pair = RecordPair::new(id(one), id(other)).expect("two ids");
         let decision = Decision { pair, rulings: vec![ruling] };
-        // Earlier builds left such a decision when the record was deleted while somebody decided.
+        // Earlier versions left such a decision if the record was deleted while a person decided.
         desk.store.put_decision(&desk.name, decision).await.expect("a decision");
     }
     desk.store.close().await.expect("it closes");
@@ -158,7 +158,7 @@ fn records_that_are_missing_are_noticed_by_the_count() {
     assert!(server.log().contains("has lost records"), "{}", server.log());
 }
 
-/// Runs `doppel`: what it said, and how it ended.
+/// Runs `doppel`. Returns its output and its exit code.
 fn doppel(arguments: &[&str]) -> (String, Option<i32>) {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_doppel"));
     let output = command.args(arguments).output().expect("doppel runs");
@@ -199,7 +199,7 @@ fn a_folder_that_is_no_data_directory_is_refused_by_every_command_and_nothing_is
 
 const LAMPS: usize = 300;
 
-/// A directory whose records are in tables.
+/// Fills a directory whose records are in tables.
 fn lamps(folder: &Path) {
     let server = TestServer::start_in(folder);
     for number in 0..LAMPS {
@@ -216,7 +216,7 @@ fn lamps(folder: &Path) {
     }
 }
 
-/// Overwrites some bytes of a keyspace's table.
+/// Overwrites some bytes of the table of a keyspace.
 fn overwrite(folder: &Path, keyspace: u32) {
     use std::os::unix::fs::FileExt;
     let tables = folder.join(format!("keyspaces/{keyspace}/tables"));
@@ -288,15 +288,15 @@ fn where_the_records_tables_do_not_open_those_of_the_journal_are_salvaged() {
     let [data, out] = [folder.path(), saved.path()].map(|path| path.to_str().expect("a plain path").to_owned());
     let (text, code) = doppel(&["doctor", "--data", &data, "--salvage", &out]);
     assert_eq!(code, Some(3), "{text}");
-    // The journal still has them all.
+    // The journal still contains all records.
     assert!(text.contains(&format!("lamps.jsonl: {} records", LAMPS + LATER)), "{text}");
     assert!(text.contains("records: its tables cannot be opened"), "{text}");
 }
 
-/// What begins each block of a table.
+/// The bytes at the beginning of each block of a table.
 const BLOCK: &[u8] = b"LSM";
 
-/// A directory with two collections in tables.
+/// Fills a directory that has two collections in tables.
 fn trees_and_lamps(folder: &Path) {
     let server = TestServer::start_in(folder);
     for number in 0..3 {
@@ -310,13 +310,13 @@ fn trees_and_lamps(folder: &Path) {
     meta.rotate_memtable_and_wait().expect("a flush");
 }
 
-/// Overwrites the table of `meta`: all blocks in which there are entries, or the whole.
+/// Overwrites the table of `meta`: all blocks with entries, or the whole table.
 fn overwrite_meta(folder: &Path, is_whole: bool) {
     let tables: Vec<_> = std::fs::read_dir(folder.join("keyspaces/1/tables")).expect("a listing").collect();
     let [Ok(table)] = &tables[..] else { panic!("one table") };
     let mut bytes = std::fs::read(table.path()).expect("a table");
     let blocks: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(BLOCK)).collect();
-    // The last four say where keys are and what the table is.
+    // The last four blocks contain the index of the keys and the description of the table.
     let damaged = if is_whole { &blocks[..] } else { &blocks[..blocks.len() - 4] };
     for block in damaged {
         bytes[block + 60..block + 64].fill(0xa5);
@@ -331,7 +331,7 @@ fn collections_whose_names_are_lost_are_salvaged_under_their_numbers() {
         trees_and_lamps(folder.path());
         overwrite_meta(folder.path(), is_whole);
         if is_whole {
-            // What was written last is in it too: the names, in a directory this young.
+            // The journal contains the last writes. In such a young directory these include the names.
             std::fs::remove_file(folder.path().join("0.jnl")).expect("a journal");
         }
         overwrite(folder.path(), 2);

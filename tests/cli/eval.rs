@@ -1,4 +1,4 @@
-//! What `doppel eval` promises on the command line: labelled pairs, several sets, JSON with stable names, a chart.
+//! Promises of `doppel eval` on the command line: labelled pairs, several sets, JSON with stable names, a chart.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// Two calls about one matter, one by the same form about another place, one about something else.
+/// Two calls about one matter, one call with the same form about another place, and one call about something else.
 const RECORDS: &str = r#"{"id":"a","content":"来电人称枫叶里小区南门外的路灯连续三晚没有亮,夜间行人看不清台阶,请尽快安排检修"}
 {"id":"b","content":"来电人称枫叶里小区南门外的路灯连续三晚没有亮,夜间行人看不清台阶,盼回电"}
 {"id":"c","content":"来电人称石榴湾小区西门外的路灯连续三晚没有亮,夜间行人看不清台阶,请尽快安排检修"}
@@ -33,7 +33,7 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).expect("one object")
 }
 
-/// A set in a folder of its own; its path.
+/// Writes a set into a new folder, and returns the path of the folder.
 fn set(folder: &Path, name: &str, with_pairs: bool) -> String {
     let set = folder.join(name);
     fs::create_dir(&set).expect("a folder");
@@ -100,7 +100,7 @@ fn related_records_are_measured_by_judgements_beside_plain_rankings_and_weights_
     fs::write(&weights, r#"{"objects": 0}"#).expect("a file");
     let base = ["--records", &records, "--groups", &groups, "--related", &judged];
     let report = json(&[&base[..], &["--fit"]].concat());
-    // Of the four, a duplicate is left out: what is judged comes first.
+    // The duplicate among the four results is left out, so that the judged result comes first.
     assert_eq!(
         (&report["recall_at_10"], &report["mrr"], &report["ndcg_at_10"]),
         (&1.0.into(), &1.0.into(), &1.0.into())
@@ -123,8 +123,9 @@ fn related_records_are_measured_by_judgements_beside_plain_rankings_and_weights_
     assert!(code == Some(2) && said.contains("--all"), "{said}");
 }
 
-/// A collection as `doppel export` writes it, in which only the time tells what belongs together: `pairs` pairs decided to be the same
-/// matter in other words, one that its texts show, one refused, one whose decision was withdrawn, and one of a record that is gone.
+/// Returns a collection in the form of `doppel export` in which only the time shows that records belong together. It has `pairs` pairs with
+/// different words that were decided to be the same matter, one pair whose texts show this, one refused pair, one pair whose decision was
+/// withdrawn, and one pair with a record that was deleted.
 fn exported(pairs: usize) -> String {
     const WORDS: [&str; 24] = [
         "路灯", "井盖", "噪音", "垃圾", "停水", "停电", "学校", "医院", "公交", "地铁", "施工", "物业", "电梯", "暖气",

@@ -1,5 +1,5 @@
-//! `doppel experiment` at small sizes: tables that add up, files beside each other, known duplicates found. How fast anything
-//! is, is not asked here. T5, which needs servers, is in `cli_experiment_servers.rs`.
+//! `doppel experiment` at small sizes: the tables add up, the files exist, and known duplicates are found. The tests do not check speed. T5
+//! needs servers and is tested in `experiment_servers.rs`.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ fn experiment(arguments: &[&str]) -> Output {
         .expect("it runs")
 }
 
-/// Runs one at a small size; its report, which is also in the folder.
+/// Runs one experiment at a small size. Returns its report, which is also in the folder.
 fn run(name: &str, more: &[&str]) -> (String, tempfile::TempDir) {
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().to_str().expect("a plain path");
@@ -30,7 +30,7 @@ fn run(name: &str, more: &[&str]) -> (String, tempfile::TempDir) {
     (text, folder)
 }
 
-/// Every picture that the text names is there, and is one.
+/// Checks that every picture in the text exists and is an SVG picture.
 fn pictures(text: &str, folder: &Path) {
     let named: Vec<&str> = text
         .lines()
@@ -44,7 +44,7 @@ fn pictures(text: &str, folder: &Path) {
     }
 }
 
-/// The rows of the table under `caption`, head left out, cells trimmed.
+/// Returns the rows of the table below `caption` without the head, with trimmed cells.
 fn table(text: &str, caption: &str) -> Vec<Vec<String>> {
     let at = text.find(caption).unwrap_or_else(|| panic!("no table {caption:?} in {text}"));
     let rows = text[at..].lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
@@ -71,7 +71,7 @@ fn t2_times_grow_with_the_number_of_records_and_unknown_figures_are_called_so() 
         }
         assert_eq!(number(&sizes[5][0]), 300.0);
     }
-    // What is known of the document is an order, and no figure.
+    // The document gives only an order for this experiment, and no figure.
     assert!(!text.contains("ms there"));
 }
 
@@ -142,7 +142,7 @@ fn md5_stands_beside_the_figures_of_the_paper() {
         (of(hybrid), of(single));
     assert_eq!(precision, 100.0, "equal texts are the same matter in a made-up crawl");
     assert!(hybrid_deleted > single_deleted && hybrid_truth > single_truth, "{text}");
-    // 84 of 100 repeats are to the letter, but a matter whose first stands alone with changed repeats has none.
+    // 84 of 100 repeats have exactly the same text, but a matter has no exact repeat if all repeats of its first record are changed.
     assert!((70.0..95.0).contains(&single_truth) && hybrid_union > 99.0 && of(multiple)[3] > 80.0, "{text}");
     assert_eq!(single[6..], ["98.7 %", "89.5 %", "34,994,843"]);
 }

@@ -1,6 +1,6 @@
-//! `doppel experiment t5` and `all`, over a real MariaDB server and a real MongoDB replica set.
+//! `doppel experiment t5` and `all`, with a real MariaDB server and a real MongoDB replica set.
 //!
-//! `DOPPEL_TEST_EXPERIMENTS` names a file to write all experiments to at the documents' sizes (for acceptance).
+//! For acceptance, `DOPPEL_TEST_EXPERIMENTS` names a file to which all experiments are written at the sizes of the documents.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -13,7 +13,7 @@ fn experiment(name: &str, mysql: &str, mongo: &str, database: &str) -> Command {
     command
 }
 
-/// Collections of records that are left in the database.
+/// Returns the number of collections of records that are left in the database.
 async fn left(uri: &str, database: &str) -> u64 {
     let client = mongodb::Client::with_uri_str(uri).await.expect("a client");
     let collections = client.database(database).collection::<Document>("collections");
@@ -45,7 +45,7 @@ async fn t5_asks_all_three_stores_alike_and_leaves_nothing_on_the_servers() {
     }
     assert!(folder.path().join("t5.svg").is_file() && folder.path().join("t5.md").is_file());
 
-    // Stopped while it files its stock.
+    // The command is stopped while it files its stock.
     let mut command = experiment("t5", mysql.url(), mongo.uri(), &database);
     let mut child =
         command.stdout(Stdio::null()).stderr(Stdio::piped()).arg("--out").arg(folder.path()).spawn().expect("it runs");

@@ -1,4 +1,4 @@
-//! A collection carried from one store to another gives the same answers there, both ways, with a real MongoDB server.
+//! A collection that is moved from one store to the other gives the same answers, in both directions. Uses a real MongoDB server.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 const RECORDS: usize = 160;
 
-/// Runs `doppel`, told where the database is.
+/// Runs `doppel` with the location of the database.
 fn doppel(database: Option<(&str, &str)>, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_doppel"));
     if let Some((uri, name)) = database {
@@ -18,7 +18,7 @@ fn doppel(database: Option<(&str, &str)>, arguments: &[&str]) -> Output {
     command.args(arguments).output().expect("doppel runs")
 }
 
-/// What it said, having ended with `code`.
+/// Checks that the exit code is `code` and that the output contains all `parts`.
 #[track_caller]
 fn says(output: &Output, code: i32, parts: &[&str]) {
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -32,8 +32,8 @@ fn path(folder: &Path, name: &str) -> String {
     folder.join(name).to_str().expect("a plain path").to_owned()
 }
 
-/// All that clients see of the collection, but what belongs to a store: sequence numbers, times, numbers of generations and of
-/// statistics.
+/// Returns everything that clients see of the collection, without the values that depend on the store: sequence numbers, times, numbers of
+/// generations and of statistics.
 fn answers(server: &TestServer) -> Vec<Value> {
     let get = |path: &str| {
         let answer = server.send("GET", &format!("/v1/collections/letters{path}"), &Value::Null);
@@ -58,7 +58,7 @@ fn answers(server: &TestServer) -> Vec<Value> {
     seen
 }
 
-/// A service with a collection of its own settings, families, and decisions about some of them; its answers.
+/// Starts a service that has a collection with its own settings, families, and decisions about some of them. Returns its answers.
 fn fill(folder: &Path, data: &str) -> Vec<Value> {
     let sample = path(folder, "sample");
     let count = RECORDS.to_string();
@@ -78,7 +78,7 @@ fn fill(folder: &Path, data: &str) -> Vec<Value> {
     };
     let firsts: Vec<Value> = groups
         .map(|group| {
-            // Ruled twice: the history comes along.
+            // Each pair gets two decisions, since the history must be exported, too.
             rule(&group["members"][0], &group["members"][1], "same");
             rule(&group["members"][0], &group["members"][1], "not_same");
             group["members"][0].clone()
@@ -87,13 +87,13 @@ fn fill(folder: &Path, data: &str) -> Vec<Value> {
     rule(&firsts[0], &firsts[1], "same");
     let counted = server.send("POST", "/v1/collections/letters/statistics", &Value::Null);
     assert_eq!(counted.status, 200, "{}", counted.text);
-    // The verdicts as they would be with these decisions: each is registered anew.
+    // The verdicts in these answers were given before the decisions.
     let seen = answers(&server);
     server.stop();
     seen
 }
 
-/// Without the verdicts, which are drawn anew with the decisions known.
+/// Removes the verdicts, because an import computes them again with the decisions.
 fn without_verdicts(seen: &[Value]) -> Vec<Value> {
     let mut seen = seen.to_vec();
     for item in seen.iter_mut().filter(|item| item.is_array() && item[2].is_array()) {
@@ -102,7 +102,7 @@ fn without_verdicts(seen: &[Value]) -> Vec<Value> {
     seen
 }
 
-/// Rows and decisions of a file, and its number of lines.
+/// Returns the rows and decisions of a file, and its number of lines.
 fn content(file: &str) -> (Vec<Value>, usize) {
     let text = fs::read_to_string(file).expect("the file is there");
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
@@ -175,7 +175,7 @@ fn files_that_are_not_whole_and_collections_that_differ_are_refused() {
     let text = fs::read_to_string(&out).expect("the file is there");
     fs::write(&cut, text.lines().take(lines - 40).map(|line| format!("{line}\n")).collect::<String>()).expect("a file");
     says(&import(&[&cut]), 1, &["ends early", "121 records stored"]);
-    // Going on with the whole file is safe.
+    // A second import with the whole file is safe.
     says(&import(&[&out]), 0, &["39 records stored, 121 unchanged"]);
     says(&import(&[&out, &cut]), 2, &["one file"]);
     says(&import(&["--make-ids", &out]), 2, &[]);

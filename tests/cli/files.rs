@@ -1,5 +1,5 @@
-//! What commands promise of the files they write: none that is read is harmed, under whatever name, and nothing is there by halves.
-//! Import and dedup have tests of their own.
+//! Commands never harm a file that they read, under whatever name, and never leave an incomplete file. Import and dedup have other tests
+//! for this.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,7 +11,7 @@ fn at(dir: &Path, name: &str) -> String {
     dir.join(name).to_str().expect("a plain path").to_owned()
 }
 
-/// Refused as wrong usage, and every file below `dir` is as it was.
+/// Checks that the command is refused as wrong usage, and that every file below `dir` is unchanged.
 #[track_caller]
 fn refused(dir: &Path, arguments: &[&str]) {
     let before = contents(dir);
@@ -56,7 +56,7 @@ fn no_command_writes_over_what_it_reads() {
     refused(dir, &[&experiment[..], &["--out", dir.to_str().expect("a plain path")]].concat());
     refused(dir, &["export", "--from", &data, "--collection", "c", &at(dir, "data/version")]);
     refused(dir, &["export", "--from", &data, "--collection", "c", &at(dir, "data/new")]);
-    // One of its files would be two.
+    // Two of the command's output files would be the same file.
     fs::remove_file(&records).expect("removed");
     symlink(&groups, &records).expect("a link");
     refused(dir, &["sample", "--records", "5", "--seed", "2", "--out", &set]);

@@ -1,4 +1,4 @@
-//! Workbooks that would take all memory or hours: every command that reads files refuses them, with what to do.
+//! Every command that reads files refuses workbooks that would take all memory or hours, and says what to do.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What `doppel import` promises on the command line.
+//! Promises of `doppel import` on the command line.
 
 use std::fs;
 use std::io::Write;
@@ -14,7 +14,7 @@ pub(crate) fn import_with(arguments: &[&str], input: &[u8], environment: &[(&str
     command.args(["import", "--collection", "letters"]).args(arguments).envs(environment.iter().copied());
     let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = pipes.spawn().expect("the doppel binary starts");
-    // It may end without reading.
+    // The program may end without reading its input.
     let _ = child.stdin.take().expect("piped").write_all(input);
     child.wait_with_output().expect("it ends")
 }
@@ -23,7 +23,7 @@ fn import(arguments: &[&str]) -> Output {
     import_with(arguments, b"", &[])
 }
 
-/// What it said, having ended with `code`.
+/// Returns the output, and checks that the exit code is `code`.
 #[track_caller]
 fn ended(output: &Output, code: i32) -> String {
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -53,7 +53,7 @@ pub(crate) fn jsonl(count: usize) -> String {
     (1..=count).map(|n| format!("{{\"id\":\"r{n}\",\"title\":\"第{n}件来信谈的是另一件事\"}}\n")).collect()
 }
 
-/// Every record in commit order: id, verdict and what it repeats.
+/// Returns every record in commit order: id, verdict, and the record that it repeats.
 fn verdicts(server: &TestServer) -> Vec<(String, Value, Value)> {
     let page = server.send("GET", "/v1/collections/letters/records?limit=1000", &Value::Null).json();
     let items = page["items"].as_array().unwrap_or_else(|| panic!("{page}")).iter();
@@ -204,7 +204,7 @@ fn columns_are_told_with_their_use_and_those_that_nothing_uses() {
     assert!(said.contains("columns used: id (id), 标题 (text), 来电时间 as time (time), user (identity)\n"), "{said}");
     assert!(said.contains("columns not used: 来电人; stored as they came"), "{said}");
     assert!(!said.contains("secret") && !said.contains("unused_member"), "{said}");
-    // In a directory the same, and nothing is said of what settings do use.
+    // An import into a directory has the same result, and fields that the settings use are not reported as unused.
     let data = dir.path().join("directory");
     says(&import(&["--to", data.to_str().unwrap(), &file]), 0, &counted);
     let fields = json!({"fields": [{"name": "标题", "role": "text"}, {"name": "来电人", "role": "identity"},
@@ -324,7 +324,7 @@ fn a_signal_stops_it_and_it_can_go_on_from_there() {
     command.args(["import", "--to", server.url(), "--collection", "letters", "--format", "jsonl", "-"]);
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-    // Standard input stays open: more may come, so that only a signal ends it.
+    // Standard input stays open, so that only a signal ends the command.
     let mut input = child.stdin.take().expect("piped");
     input.write_all(jsonl(2500).as_bytes()).expect("it reads");
     input.flush().expect("it reads");
@@ -382,7 +382,7 @@ fn what_an_import_reads_is_never_its_rejects_file() {
     assert_eq!(fs::read_to_string(&file).unwrap(), text);
 }
 
-/// What stands in `dir` under names that begin with `name`.
+/// Returns the files in `dir` whose names begin with `name`.
 fn beginning_with(dir: &Path, name: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).expect("readable").map(|entry| entry.expect("readable").path());
     let mut found: Vec<_> = entries
@@ -494,7 +494,7 @@ fn a_header_that_cannot_be_used_is_wrong_usage() {
     says(&import(&["--to", data, "--make-ids", &twice[0], &twice[1]]), 2, &["y-1"]);
 }
 
-/// A key with these scopes, and a configuration that knows it.
+/// Makes a key with these scopes. Returns the key and a configuration that accepts it.
 fn new_key(dir: &Path, scopes: &str) -> (String, String) {
     let made =
         Command::new(env!("CARGO_BIN_EXE_doppel")).args(["config", "new-key", "desk", "--scopes", scopes]).output();

@@ -1,4 +1,4 @@
-//! `doppel import` to a service behind TLS.
+//! `doppel import` works with a service behind TLS.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -16,19 +16,19 @@ use tokio_rustls::TlsAcceptor;
 use crate::import::{import_with, jsonl, says, write};
 use crate::support::TestServer;
 
-/// Takes connections with TLS and hands them on, as an office's proxy does. Ends when dropped.
+/// A proxy that accepts TLS connections and passes them on. Dropping this value ends the proxy.
 struct Front {
     url: String,
     _runtime: Runtime,
 }
 
 impl Front {
-    /// In front of `server`, with a certificate for `name` of the authority `issuer`.
+    /// Starts a proxy in front of `server`. The authority `issuer` signs its certificate for `name`.
     fn start(server: &TestServer, issuer: &CertifiedIssuer<'_, KeyPair>, name: &str) -> anyhow::Result<Self> {
         Self::with(server, issuer, &CertificateParams::new([name.to_owned()])?)
     }
 
-    /// With a certificate as `params` say.
+    /// Starts a proxy with a certificate of these `params`.
     fn with(
         server: &TestServer,
         issuer: &CertifiedIssuer<'_, KeyPair>,
@@ -55,13 +55,13 @@ impl Front {
 }
 
 async fn hand_on(acceptor: TlsAcceptor, stream: TcpStream, behind: String) {
-    // A client that does not trust the certificate hangs up.
+    // A client that does not trust the certificate closes the connection.
     let Ok(mut outside) = acceptor.accept(stream).await else { return };
     let mut inside = TcpStream::connect(behind).await.expect("the service listens");
     let _ = tokio::io::copy_bidirectional(&mut outside, &mut inside).await;
 }
 
-/// An authority, and the file of its certificate.
+/// Returns an authority and the file of its certificate.
 fn authority(dir: &Path, file: &str) -> anyhow::Result<(CertifiedIssuer<'static, KeyPair>, String)> {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, file);
@@ -71,7 +71,7 @@ fn authority(dir: &Path, file: &str) -> anyhow::Result<(CertifiedIssuer<'static,
     Ok((issuer, path))
 }
 
-/// Where the system trusts the certificates in `system` and no others.
+/// Runs an import on a system that trusts only the certificates in `system`.
 fn import(arguments: &[&str], system: &str) -> Output {
     import_with(arguments, b"", &[("SSL_CERT_FILE", system), ("SSL_CERT_DIR", "")])
 }
@@ -88,7 +88,7 @@ fn a_service_behind_tls_is_trusted_by_an_option_or_by_the_system() {
     let (issuer, ca) = authority(dir.path(), "ca.pem").unwrap();
     let (_, other) = authority(dir.path(), "other.pem").unwrap();
     let front = Front::start(&server, &issuer, "127.0.0.1").unwrap();
-    // Several requests on one connection, whose bodies and answers are under way at the same time.
+    // Several requests use one connection, and their bodies and answers are sent at the same time.
     let file = write(dir.path(), "letters.jsonl", jsonl(4500));
     says(&import(&["--to", &front.url, "--ca", &ca, &file], &other), 0, &["4500 new", "rejected  0"]);
     says(&import(&["--to", &front.url, &file], &ca), 0, &["4500 unchanged", "rejected  0"]);
@@ -105,7 +105,7 @@ fn a_service_that_is_not_trusted_gets_nothing() {
     let front = Front::start(&server, &issuer, "127.0.0.1").unwrap();
     let untrusted = ["the certificate of https://127.0.0.1:", "UnknownIssuer", "--ca FILE"];
     says(&import(&["--to", &front.url, &file], &other), 1, &untrusted);
-    // What the option names is trusted and nothing else.
+    // Only the authority that the option names is trusted.
     says(&import(&["--to", &front.url, "--ca", &other, &file], &ca), 1, &untrusted);
     let elsewhere = Front::start(&server, &issuer, "desk.example").unwrap();
     says(
@@ -134,7 +134,7 @@ fn who_speaks_to_tls_without_it_is_told_what_to_write() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_doppel"));
     command.args(["import", "--collection", "letters", "--to", &front.url.replace("https:", "http:"), &file]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    // It goes on trying: a proxy may be starting.
+    // The command tries again, because a proxy may be starting.
     let said = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
     let hint = said.into_iter().find(|line| line.contains("if it speaks TLS, write https://"));
     child.kill().unwrap();

@@ -1,4 +1,4 @@
-//! The commands, run as a user runs them.
+//! Tests the commands in the way in which a user runs them.
 
 #![allow(clippy::disallowed_methods, reason = "a test makes its own time, files and settings")]
 
@@ -28,7 +28,7 @@ mod office_registers;
 mod sample;
 mod snapshot;
 
-/// `doppel`, stopped by every signal: under `nohup` it would ignore one.
+/// Returns a command for `doppel` that every signal can stop. Under `nohup`, `doppel` would inherit an ignored signal.
 fn stoppable() -> std::process::Command {
     let mut command = std::process::Command::new("env");
     command.args(["--default-signal=HUP", env!("CARGO_BIN_EXE_doppel")]);

@@ -1,4 +1,5 @@
-//! Files as an office keeps them, in every encoding and format, good and broken: read right or refused by name, never silently less.
+//! Files of offices in every encoding and format, good and broken: each is read correctly or refused with its name, and no row is lost
+//! silently.
 
 use std::fs;
 use std::path::Path;
@@ -35,7 +36,7 @@ fn workbook(path: &Path) {
             sheet.write(row, column, cell).expect("made here");
         }
     }
-    // A number, a date, and the days of a date that nothing says is one.
+    // A number, a date, and a day number without a date format.
     sheet.write(2, 0, 7).expect("made here");
     sheet.write_with_format(2, 3, ExcelDateTime::from_ymd(2024, 3, 5).expect("made here"), &date).expect("made here");
     sheet.write(3, 3, 45_357).expect("made here");
@@ -52,7 +53,7 @@ fn utf16(text: &str) -> Vec<u8> {
     std::iter::once(0xfeff).chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect()
 }
 
-/// Exit code, standard output and standard error of an import.
+/// Returns exit code, standard output and standard error of an import.
 fn import(arguments: &[&str]) -> (Option<i32>, String, String) {
     import_into("letters", arguments)
 }
@@ -63,7 +64,7 @@ fn import_into(collection: &str, arguments: &[&str]) -> (Option<i32>, String, St
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// How many lines the sum says were read, to be sent, and rejected.
+/// Returns the counts of the summary: lines that were read, lines to send, and rejected lines. Also returns standard error.
 fn dry_run(file: &str, more: &[&str]) -> (u64, u64, u64, String) {
     let (code, out, said) = import(&[&["--to", "./not-there", "--dry-run", "--summary", "json", file], more].concat());
     let sum: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{code:?}: {out}{said}"));
@@ -100,7 +101,7 @@ fn every_format_and_encoding_gives_the_same_records() {
         let record =
             |id: &str| server.send("GET", &format!("/v1/collections/{collection}/records/{id}"), &Value::Null).json();
         let (first, second) = (record("7"), record("8"));
-        // A time that is not read is warned of.
+        // A time that cannot be read would cause a warning.
         assert!(!out.contains("warned"), "{file}: {out}{said}");
         let times = [&first["row"]["time"], &second["row"]["time"]];
         match file.ends_with("xlsx") {
@@ -136,7 +137,7 @@ fn what_is_broken_is_refused_by_name_and_no_row_is_lost() {
     }
     let header = put(dir.path(), "header.csv", "id,标题\n");
     assert_eq!(dry_run(&header, &[]).0, 0);
-    // Undecodable bytes, an open quote, and a row of another count: each costs itself.
+    // Undecodable bytes, an open quote, and a row with another number of cells: each loses only its own row.
     let mut text = "id,标题\n1,路灯不亮了\n2,X\n3,\"井盖\n4,电梯停了\n5,a,b\n6,夜市太吵\n".as_bytes().to_vec();
     let at = text.iter().position(|byte| *byte == b'X').unwrap();
     text[at] = 0xff;

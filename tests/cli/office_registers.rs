@@ -1,4 +1,4 @@
-//! Registers as offices keep them: under which names the columns stand, which digits the file has, and where the records begin.
+//! Registers of offices: the names of their columns, the digits that the file contains, and the row where the records begin.
 
 use std::fs;
 use std::path::Path;
@@ -38,7 +38,7 @@ fn write(sheet: &mut Worksheet, row: u32, cells: &[&str]) {
     }
 }
 
-/// The sum of an import, and standard error.
+/// Returns the summary of an import, and standard error.
 fn import(server: &TestServer, collection: &str, arguments: &[&str]) -> (Value, String) {
     let head = ["import", "--summary", "json", "--to", server.url(), "--collection", collection];
     let output = run(&[&head, arguments].concat(), &[]);
@@ -47,7 +47,7 @@ fn import(server: &TestServer, collection: &str, arguments: &[&str]) -> (Value, 
     (sum, said)
 }
 
-/// Standard error of an import that is refused as a whole.
+/// Returns standard error of an import that is refused completely.
 fn refused(server: &TestServer, arguments: &[&str]) -> String {
     let output = run(&[&["import", "--to", server.url(), "--collection", "refused"], arguments].concat(), &[]);
     let said = String::from_utf8(output.stderr).expect("made here");
@@ -55,7 +55,7 @@ fn refused(server: &TestServer, arguments: &[&str]) -> String {
     said
 }
 
-/// The rows of a collection by id.
+/// Returns the rows of a collection with their ids, in the order of the ids.
 fn rows(server: &TestServer, collection: &str) -> Vec<(String, Value)> {
     let list = server.send("GET", &format!("/v1/collections/{collection}/records?limit=1000"), &Value::Null).json();
     let items = list["items"].as_array().unwrap_or_else(|| panic!("{list}"));
@@ -114,7 +114,7 @@ fn columns_of_a_hotline_are_known_in_every_format() {
         assert_eq!(rows[0].1["content"], LETTERS[0], "{file}");
         assert_eq!(*first.get_or_insert_with(|| rows.clone()), rows, "{file}");
     }
-    // The same over HTTP: the members keep their names, the verdicts are the same.
+    // Registration over HTTP gives the same verdicts, and the members keep their names.
     for (number, object) in objects.iter().enumerate() {
         let answer = server.send("PUT", &format!("/v1/collections/http/records/G{number}"), object);
         let expected = if number < 3 { Value::Null } else { json!(format!("G{}", number - 3)) };

@@ -1,4 +1,4 @@
-//! What `doppel sample` promises on the command line.
+//! Promises of `doppel sample` on the command line.
 
 use std::fs;
 

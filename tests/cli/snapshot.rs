@@ -1,4 +1,4 @@
-//! `doppel snapshot`: what was backed up comes back as it was, or not at all.
+//! `doppel snapshot` restores a backup exactly, or refuses.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use crate::support::keyed::Keyed;
 use crate::support::{TestServer, run};
 use serde_json::{Value, json};
 
-/// Runs it to its end; what it said, and its exit code.
+/// Runs `doppel snapshot` to its end. Returns its output and its exit code.
 fn snapshot(arguments: &[&str]) -> (String, Option<i32>) {
     said(&run(&[&["snapshot"], arguments].concat(), &[]))
 }
@@ -45,7 +45,7 @@ fn put(server: &TestServer, collection: &str, number: usize) {
     assert!(answer.status < 300, "{}", answer.text);
 }
 
-/// A directory with some records, which no service has open.
+/// Returns a directory with some records that no service has open.
 fn some_records(folder: &Path) -> PathBuf {
     let data = folder.join("data");
     let server = TestServer::start_in(&data);
@@ -54,7 +54,7 @@ fn some_records(folder: &Path) -> PathBuf {
     data
 }
 
-/// Waits for the task's end.
+/// Waits for the end of the task.
 fn ended(server: &TestServer, asked: &crate::support::Response) {
     assert_eq!(asked.status, 202, "{}", asked.text);
     let at = asked.header("location").expect("a location").to_owned();
@@ -65,7 +65,7 @@ fn ended(server: &TestServer, asked: &crate::support::Response) {
     }
 }
 
-/// What a service answers to every question whose answer should survive.
+/// Returns the answers of a service to all questions whose answers must survive a backup.
 fn answers(server: &TestServer) -> BTreeMap<String, Value> {
     let mut paths: Vec<String> = vec!["/v1/collections".into(), "/v1/tasks".into()];
     for collection in ["letters", "hotline"] {
@@ -86,7 +86,7 @@ fn answers(server: &TestServer) -> BTreeMap<String, Value> {
     let answer = |path: String| {
         let answer = server.send("GET", &path, &Value::Null);
         let mut body = answer.json();
-        // How long it took, and the name of the request.
+        // The duration and the id of the request differ between two calls.
         for passing in ["took_us", "request_id"] {
             body.as_object_mut().and_then(|body| body.remove(passing));
         }
@@ -119,7 +119,7 @@ fn a_restored_directory_answers_every_question_as_the_one_that_was_backed_up() {
     let said = done(&["create", "--from", server.url(), "--out", path(&file)]);
     assert!(said.contains("verified"), "{said}");
     let before = answers(&server);
-    // None of this is in it.
+    // These records are registered after the snapshot and are not part of it.
     (24..30).for_each(|number| put(&server, "letters", number));
     server.stop();
     for from in [&kept, &file] {
@@ -168,7 +168,7 @@ fn a_directory_that_no_service_has_open_is_backed_up_listed_verified_pruned_and_
         let doctor = run(&["doctor", "--data", path(&to)], &[]);
         assert!(String::from_utf8_lossy(&doctor.stdout).contains("30 records, 30 entries, 0 faults"));
     }
-    // The environment names both as the configuration does.
+    // The environment gives both folders, as the configuration does.
     let environment = [("DOPPEL_SNAPSHOTS__DIR", path(&kept)), ("DOPPEL_STORE__DATA", path(&data))];
     let (text, code) = said(&run(&["snapshot", "create"], &environment));
     assert_eq!(code, Some(0), "{text}");
@@ -246,7 +246,7 @@ fn a_damaged_snapshot_is_refused_by_the_name_of_the_file_and_restores_to_nothing
     done(&["restore", path(&kept), "--data", path(&to)]);
 }
 
-/// Changes the body of the only manifest in `kept`, and gives it the checksum of the new body.
+/// Changes the body of the only manifest in `kept` and writes the checksum of the new body into the manifest.
 fn forge(kept: &Path, change: &dyn Fn(&mut Value)) {
     let mut manifests = fs::read_dir(kept.join("snapshots")).expect("a folder");
     let manifest = manifests.next().expect("a manifest").expect("an entry").path();

@@ -1,11 +1,11 @@
-//! A browser without a window: it keeps cookies, fills in forms and follows nothing by itself.
+//! A browser without a window: it keeps cookies and fills in forms, but does not follow redirects.
 
 use std::collections::BTreeMap;
 
 use crate::support::TestServer;
 pub(crate) use crate::support::keyed::{Keyed, LAMPS};
 
-/// An answer.
+/// An answer of the service.
 #[derive(Clone, Debug)]
 pub(crate) struct Page {
     pub(crate) status: u16,
@@ -14,24 +14,24 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// A header, by its lower-case name.
+    /// Returns the header with this lower-case name.
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.iter().find(|(found, _)| found == name).map_or("", |(_, value)| value)
     }
 
-    /// The lines that set cookies.
+    /// Returns the headers that set cookies.
     pub(crate) fn cookies(&self) -> Vec<&str> {
         self.headers.iter().filter(|(name, _)| name == "set-cookie").map(|(_, value)| value.as_str()).collect()
     }
 
-    /// The values of the attribute `name` of all elements, as they were before they were escaped.
+    /// Returns the values of the attribute `name` of all elements, without escapes.
     pub(crate) fn values(&self, name: &str) -> Vec<String> {
         let begin = format!(" {name}=\"");
         let pieces = self.html.split(&begin).skip(1);
         pieces.map(|rest| unescaped(rest.split('"').next().expect("a value"))).collect()
     }
 
-    /// The hidden fields of the first form that goes to a place that ends with `action`.
+    /// Returns the hidden fields of the first form whose address ends with `action`.
     #[track_caller]
     pub(crate) fn form(&self, action: &str) -> Vec<(String, String)> {
         let forms = self.html.split("<form ").skip(1);
@@ -46,7 +46,7 @@ impl Page {
         fields.map(field).collect()
     }
 
-    /// Whether there is a form that goes to a place that ends with `action`.
+    /// True if the page has a form whose address ends with `action`.
     pub(crate) fn has_form(&self, action: &str) -> bool {
         self.html.contains(&format!("action=\"{action}\"")) || self.html.contains(&format!("{action}\" class"))
     }
@@ -57,11 +57,10 @@ fn unescaped(text: &str) -> String {
     table.iter().fold(text.to_owned(), |text, (entity, sign)| text.replace(entity, sign))
 }
 
-/// A browser.
 pub(crate) struct Browser<'s> {
     server: &'s TestServer,
     pub(crate) jar: BTreeMap<String, String>,
-    /// Sent with every request.
+    /// Headers that are sent with every request.
     pub(crate) headers: Vec<(String, String)>,
 }
 
@@ -70,7 +69,7 @@ impl<'s> Browser<'s> {
         Self { server, jar: BTreeMap::new(), headers: Vec::new() }
     }
 
-    /// One that sends this header, too.
+    /// Returns the browser with an additional header.
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         self.headers.retain(|(found, _)| found != name);
         self.headers.push((name.to_owned(), value.to_owned()));
@@ -81,7 +80,7 @@ impl<'s> Browser<'s> {
         self.send("GET", path, None, &[])
     }
 
-    /// The page at `path`, which must be there.
+    /// Returns the page at `path`, which must exist.
     #[track_caller]
     pub(crate) fn open(&mut self, path: &str) -> Page {
         let page = self.get(path);
@@ -89,7 +88,7 @@ impl<'s> Browser<'s> {
         page
     }
 
-    /// Sends a form.
+    /// Sends a form with its hidden `fields` and the fields of `more`.
     pub(crate) fn post(&mut self, path: &str, fields: &[(String, String)], more: &[(&str, &str)]) -> Page {
         let more = more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let pairs =
@@ -154,7 +153,7 @@ fn read(answer: &str) -> Page {
     Page { status, headers: lines.map(header).collect(), html: html.to_owned() }
 }
 
-/// A text as it stands in a query or a form.
+/// Encodes a text for a query or a form.
 pub(crate) fn encoded(text: &str) -> String {
     let byte = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => char::from(byte).to_string(),
@@ -164,7 +163,7 @@ pub(crate) fn encoded(text: &str) -> String {
 }
 
 impl Keyed {
-    /// A browser in which somebody signed in with the key `name`.
+    /// Returns a browser that is signed in with the key `name`.
     pub(crate) fn signed_in(&self, name: &str) -> Browser<'_> {
         let mut browser = Browser::new(&self.server);
         browser.sign_in(self.key(name));

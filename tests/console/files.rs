@@ -1,4 +1,4 @@
-//! Files of letters: a table goes in and comes back with what was found, row by row.
+//! Files of letters: the desk takes a table and returns it with the result for each row.
 
 use std::io::{Cursor, Read, Write};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::support::{Desk, TestServer};
 const ROADS: &str = "幸福小区门口的道路破损严重，雨天积水很深，老人出行困难，请有关部门尽快修复。";
 pub(crate) const FILES: &str = "/console/letters/files";
 
-/// Sends bytes as they are, and gives back what comes as it is: the status, the head, the body.
+/// Sends bytes without changes. Returns the status, the head and the body of the answer.
 fn raw(
     server: &TestServer,
     browser: &Browser<'_>,
@@ -64,12 +64,12 @@ pub(crate) fn send(
     raw(server, browser, "POST", action, &more, &body)
 }
 
-/// Where the form on the page sends a file.
+/// Returns the address to which the form of the page sends a file.
 pub(crate) fn action(page: &Page) -> String {
     page.values("action").into_iter().find(|action| action.contains("?token=")).expect("a form for files")
 }
 
-/// Gives a file; the page where its columns are chosen.
+/// Uploads a file. Returns the address of the page where its columns are chosen.
 #[track_caller]
 pub(crate) fn give(server: &TestServer, browser: &mut Browser<'_>, name: &str, bytes: &[u8]) -> String {
     let page = browser.open(FILES);
@@ -78,7 +78,7 @@ pub(crate) fn give(server: &TestServer, browser: &mut Browser<'_>, name: &str, b
     header(&head, "location").to_owned()
 }
 
-/// What the form says of the columns, as it was guessed.
+/// Returns the fields of the form with the guessed columns.
 fn chosen(page: &Page) -> Vec<(String, String)> {
     let selects =
         page.html.split("<select id=\"column-").skip(1).map(|rest| rest.split("</select>").next().unwrap_or_default());
@@ -89,7 +89,7 @@ fn chosen(page: &Page) -> Vec<(String, String)> {
     selects.enumerate().map(|(at, select)| (format!("column.{at}"), value(select))).collect()
 }
 
-/// Begins with the columns as they were guessed.
+/// Starts the work on a file with the guessed columns.
 #[track_caller]
 pub(crate) fn begin(browser: &mut Browser<'_>, file: &str, what: &str) {
     let page = browser.open(file);
@@ -99,7 +99,7 @@ pub(crate) fn begin(browser: &mut Browser<'_>, file: &str, what: &str) {
     assert_eq!((begun.status, begun.header("location")), (303, file), "{}", begun.html);
 }
 
-/// The page of a file when it has ended.
+/// Waits until the work on a file ends. Returns its page.
 #[track_caller]
 pub(crate) fn ended(browser: &mut Browser<'_>, file: &str) -> Page {
     let begun = Instant::now();
@@ -119,7 +119,7 @@ fn result(server: &TestServer, browser: &Browser<'_>, file: &str) -> (String, Ve
     (head, body)
 }
 
-/// Lines of a CSV whose cells hold neither quotes nor commas.
+/// Returns the cells of a CSV whose cells contain neither quotes nor commas.
 fn lines(bytes: &[u8]) -> Vec<Vec<String>> {
     let text = std::str::from_utf8(bytes).expect("UTF-8").strip_prefix('\u{feff}').expect("a mark");
     text.lines().map(|line| line.split(',').map(str::to_owned).collect()).collect()
@@ -247,7 +247,7 @@ fn another_sheet_of_a_workbook_can_be_read() {
     let mut book: Xlsx<_> = Xlsx::new(Cursor::new(body)).expect("a workbook");
     let range = book.worksheet_range("二月").expect("the sheet");
     assert_eq!(range.get_value((1, 2)), Some(&Data::String("a".into())), "{range:?}");
-    // Once the work has begun there is no other sheet to choose.
+    // After the work has begun, no other sheet can be chosen.
     let page = clerk.open(&other);
     assert!(!page.html.contains("改读这张工作表"), "{}", page.html);
 }
@@ -257,7 +257,7 @@ fn registering_a_file_twice_makes_no_second_record() {
     let keyed = Keyed::start(&[]);
     keyed.put("a", LAMPS);
     let mut clerk = keyed.signed_in("desk");
-    // Without ids, with ids, with an id that is another letter's and one that is given twice.
+    // One file has no ids. The other has an id of another letter, and an id that occurs twice.
     let plain = format!("内容,办理单位\n{LAMPS},城管局\n{ROADS},\n");
     let named = format!(
         "编号,内容\nn1,水管漏水多日无人维修请物业尽快处理一下\na,{ROADS}\nn1,井盖破损多日请派人更换不然很危险\n"
@@ -299,7 +299,7 @@ fn only_who_may_gets_in_and_nothing_is_kept_otherwise() {
     }
     assert!(reader.open(FILES).html.contains("还没有文件"));
     assert_eq!(std::fs::read_dir(keyed.data().join("desk-files")).expect("its folder").count(), 0);
-    // No other address takes such a body.
+    // Only the address for files accepts such a body.
     let token = action(&reader.open(FILES)).split_once('?').expect("a query").1.to_owned();
     let (status, ..) = send(&keyed.server, &reader, &format!("/console/letters/check?{token}"), "f.csv", b"a");
     assert_eq!(status, 415);
@@ -344,7 +344,7 @@ fn what_cannot_be_taken_is_said_with_what_to_do() {
         assert!(status == 422 && html.contains(told), "{told}: {head}\n{html}");
         assert!(!html.contains("token=") || !html.contains("lang=zh-CN&#38;token"), "{html}");
     }
-    // Said before it comes.
+    // A body that declares its size is refused before it is sent.
     let more = "content-type: multipart/form-data; boundary=bound\r\ncontent-length: 80000000\r\n";
     let (status, _, body) = raw(&desk.server, &clerk, "POST", &action, more, b"--bound\r\n");
     let html = String::from_utf8_lossy(&body).into_owned();

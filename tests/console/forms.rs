@@ -1,10 +1,10 @@
-//! Forms that are not ours, or not for whoever sends them: nothing is done.
+//! Forms from other pages, and forms without the necessary permission, have no effect.
 
 use crate::browser::{Browser, Keyed, LAMPS, Page};
 use crate::support::{OwnServer, TestServer, shared_server};
 use serde_json::{Value, json};
 
-/// Two letters that repeat each other, and a browser before the form that decides about them.
+/// Registers two letters that repeat each other.
 fn pair(server: &OwnServer, name: &str) {
     for id in ["a", "b"] {
         let put = server.send("PUT", &format!("/v1/collections/{name}/records/{id}"), &json!({ "content": LAMPS }));
@@ -34,7 +34,7 @@ fn a_form_without_the_token_of_its_browser_does_nothing() {
         assert_eq!(refused.status, 403, "{token:?}");
         assert!(refused.html.contains("页面已过期"), "{}", refused.html);
     }
-    // A browser without the cookie that the token was made for.
+    // A browser without the cookie that belongs to the token.
     let refused = Browser::new(&server).post("/console/tokens/decide", &other, &[("judgement", "same")]);
     assert_eq!(refused.status, 403);
     for path in ["/console/tokens/check", "/console/tokens/register", "/console/sign-out", "/console/sign-in"] {
@@ -44,7 +44,7 @@ fn a_form_without_the_token_of_its_browser_does_nothing() {
     assert_eq!(server.send("GET", "/v1/collections/tokens", &Value::Null).json()["records"], 2);
 }
 
-/// Sends the form as a page at another place makes a browser send it.
+/// Sends the form as if a page of another site made the browser send it.
 fn send_from(browser: &mut Browser<'_>, form: &[(String, String)], headers: &[(&str, &str)]) -> Page {
     let fields: Vec<String> =
         form.iter().map(|(name, value)| format!("{name}={}", crate::browser::encoded(value))).collect();
@@ -115,7 +115,7 @@ fn a_key_that_may_only_read_is_shown_no_form_and_refused_when_it_sends_one() {
         assert!(refused.html.contains("没有执行此操作的权限"), "{}", refused.html);
     }
     assert_eq!(keyed.decision("a", "b"), Value::Null);
-    // One that may only write sees nothing.
+    // A key that may only write sees no page.
     let mut writer = keyed.signed_in("intake");
     for path in [
         "/console",

@@ -1,4 +1,4 @@
-//! What a clerk does with groups: finds the hot ones, sees how one hangs together, cuts it, calls it one matter, takes that back.
+//! A clerk works with groups: finds hot issues, looks at the links of a group, divides it, confirms that it is one matter, and undoes this.
 
 use jiff::{Timestamp, ToSpan};
 use serde_json::{Value, json};
@@ -7,18 +7,18 @@ use crate::browser::{Browser, Keyed, LAMPS, Page, encoded};
 use crate::pages::searchable;
 use crate::support::{Desk, TestServer};
 
-/// Han characters that other subjects do not have.
+/// Returns a text of Han characters that other subjects do not have.
 fn text(subject: u32, length: u32) -> String {
     (0..length).filter_map(|at| char::from_u32(0x4e00 + subject * 500 + at * 7)).collect()
 }
 
-/// So many days ago, at noon.
+/// Returns noon of the day `days` ago.
 fn days_ago(days: i64) -> String {
     let then = Timestamp::now() - (24 * days).hours();
     then.strftime("%Y-%m-%d 12:00").to_string()
 }
 
-/// A matter of three people of late, one of one person of late, and one of long ago.
+/// Registers a recent matter of three people, a recent matter of one person, and an old matter.
 fn matters(name: &str) -> Desk {
     let desk = Desk::with(name, &json!({}));
     for (id, subject, user, days) in [
@@ -38,7 +38,8 @@ fn matters(name: &str) -> Desk {
     desk
 }
 
-/// Of each of two subjects five copies and a letter, `a5` and `b5`, that goes on to what both letters go on to.
+/// Registers five copies for each of two subjects, and for each subject a longer letter (`a5` and `b5`). The two longer letters end with
+/// the same text.
 fn two_crowds(put: impl Fn(&str, &str)) {
     for (crowd, subject) in [("a", 1), ("b", 2)] {
         for at in 0..6 {
@@ -48,7 +49,7 @@ fn two_crowds(put: impl Fn(&str, &str)) {
     }
 }
 
-/// The links to groups, in their order.
+/// Returns the ids of the linked groups, in the order of the page.
 fn groups(page: &Page, collection: &str) -> Vec<String> {
     let begin = format!("/console/{collection}/groups/");
     let ids = page.values("href").into_iter().filter_map(|href| Some(href.strip_prefix(&begin)?.to_owned()));
@@ -64,7 +65,7 @@ fn hot_issues_come_by_people_in_the_days_that_were_chosen() {
     assert!(page.html.contains("role=\"img\"") && page.html.contains("<title>每天件数：0 0"), "{}", page.html);
     assert!(page.html.contains("<b>3</b>") && page.html.contains("<b>1</b>"), "people of late");
     let week = clerk.open("/console/hot/groups?days=7").html;
-    // Where it is past four in the afternoon, it is tomorrow in the collection's zone.
+    // After four in the afternoon UTC, the next day has begun in the time zone of the collection.
     assert!([" 1 2 0 0</title>", " 1 2 0 0 0</title>"].iter().any(|trend| week.contains(trend)), "{week}");
     assert_eq!(groups(&clerk.open("/console/hot/groups?days=7&page=2"), "hot"), Vec::<String>::new());
     let none = clerk.open("/console/hot/groups?days=30&page=9");
@@ -140,7 +141,7 @@ fn a_group_of_many_is_shown_in_pages_and_not_called_one_matter_at_once() {
     assert_eq!(file.html.lines().count(), 121, "all of them in a file");
 }
 
-/// What the API says of the decisions of a collection: pairs and what holds.
+/// Returns the decisions of a collection from the API: each pair with its judgement.
 fn decided(server: &TestServer, key: &str) -> Vec<(String, String)> {
     let answer = server.send_as(key, "GET", "/v1/collections/letters/decisions?limit=1000", &Value::Null).json();
     let items = answer["items"].as_array().expect("items").iter();
@@ -214,7 +215,7 @@ fn all_of_a_group_are_called_one_matter_pair_by_pair_and_taken_back_where_nobody
     assert!(nothing.html.contains("已经这样认定过了") && !nothing.has_form(path), "{}", nothing.html);
 
     let undo = clerk.open("/console/letters/groups/a");
-    // The notice was told to the page before: it is told once.
+    // The notice appears once, and the page before has shown it.
     assert!(!undo.has_form("/console/letters/undo"));
     let shown = {
         let other = json!({"judgement": "not_same", "by": "他人"});

@@ -1,4 +1,4 @@
-//! Files that would take the memory or the time of the service: they are refused, and a process with limits reads what is not.
+//! Files that would take the memory or the time of the service are refused. A process with limits reads all other files.
 
 use std::io::Cursor;
 use std::path::PathBuf;
@@ -14,13 +14,13 @@ use crate::browser::{Browser, Keyed, LAMPS};
 use crate::files::{action, begin, ended, give, send};
 use crate::support::Desk;
 
-/// A line of a file of the kernel about a process.
+/// Returns the value of a line in a file of the kernel about a process.
 fn line(pid: u32, file: &str, name: &str) -> Option<String> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/{file}")).ok()?;
     text.lines().find_map(|line| line.strip_prefix(name).map(|rest| rest.trim().to_owned()))
 }
 
-/// The process ids of the children of a process.
+/// Returns the process ids of the children of a process.
 fn children(parent: u32) -> Vec<u32> {
     let processes = std::fs::read_dir("/proc").expect("Linux").filter_map(Result::ok);
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -65,7 +65,7 @@ fn the_process_that_reads_a_workbook_has_limits_and_no_secrets() {
     let mut clerk = keyed.signed_in("desk");
     let file = give(&keyed.server, &mut clerk, "来信.xlsx", &bytes);
     begin(&mut clerk, &file, "check");
-    // The process lives as long as rows are worked on. It limits its address space last.
+    // The process runs while rows are being processed. Its last step before reading is to limit its address space.
     let service = keyed.server.pid();
     let begun = Instant::now();
     let is_limited =
@@ -97,7 +97,7 @@ fn the_process_that_reads_a_workbook_has_limits_and_no_secrets() {
     });
     assert_eq!(strange.count(), 0, "{open:?}");
 
-    // It ends with the work.
+    // The process ends together with the work.
     let form = clerk.open(&file).form(&format!("{file}/stop"));
     assert_eq!(clerk.post(&format!("{file}/stop"), &form, &[]).status, 303);
     ended(&mut clerk, &file);

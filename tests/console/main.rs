@@ -1,4 +1,4 @@
-//! The desk, looked at as a browser does.
+//! Tests the pages of the desk with requests like those of a browser.
 
 #![allow(clippy::disallowed_methods, reason = "a test makes its own time, files and settings")]
 

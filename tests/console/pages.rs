@@ -1,4 +1,5 @@
-//! What holds of every page: it keeps to itself, holds nothing inline, speaks the reader's language, and shows text as text.
+//! Every page links only to the service, contains no inline code, uses the language of the reader, and shows texts without interpreting
+//! them.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +7,7 @@ use crate::browser::{Browser, Keyed, LAMPS, Page, encoded};
 use crate::support::{Desk, TestServer, expect_problem, shared_server};
 use serde_json::{Value, json};
 
-/// A collection with a letter, one that repeats it, one of the same petitioner, and one that is too short.
+/// Registers a letter, a letter that repeats it, a letter of the same petitioner, and a letter that is too short.
 fn letters(name: &str) -> Desk {
     let desk = Desk::with(name, &json!({}));
     let letter = |content: &str, user: &str| json!({"title": "路灯不亮", "content": content, "user": user, "time": "2024-03-01 09:30"});
@@ -18,7 +19,7 @@ fn letters(name: &str) -> Desk {
     desk
 }
 
-/// Waits until a search finds so many.
+/// Waits until a search finds `count` letters.
 pub(crate) fn searchable(desk: &Desk, count: u64) {
     let begin = Instant::now();
     loop {
@@ -102,7 +103,7 @@ fn assert_kept_to_itself(page: &Page, path: &str) {
     }
 }
 
-/// The names of a tag's attributes: what stands outside of quotes.
+/// Returns the names of the attributes of a tag. They are the parts outside quotes.
 fn attributes(tag: &str) -> Vec<String> {
     let outside: String = tag.split('"').step_by(2).collect();
     outside.split_whitespace().skip(1).map(|word| word.trim_end_matches('=').to_ascii_lowercase()).collect()
@@ -152,7 +153,7 @@ fn every_page_keeps_to_itself_in_both_languages_and_holds_nothing_inline() {
             assert!(matches!(page.status, 200 | 404 | 422), "{path}: {} {}", page.status, page.html);
             assert_kept_to_itself(&page, &path);
             assert_labelled(&page, &path);
-            // The link to the content is the only one that is no path.
+            // The link to the content is the only link that is no path.
             let page = Page { html: page.html.replace("href=\"#main\"", ""), ..page };
             assert_nothing_inline(&page, &path);
         }
@@ -257,7 +258,7 @@ fn in_pages_of_html_what_both_show_is_marked() {
     assert!(page.contains("转&#60;i&#62;") && !page.contains("&#60;div") && !page.contains("草稿"), "{page}");
 }
 
-/// Twelve rows of 900 kB are more than an answer of the API may hold.
+/// Twelve rows of 900 kB are more than an answer of the API may contain.
 #[test]
 fn long_rows_do_not_keep_a_page_from_being_shown() {
     let desk = Desk::with("long-rows", &json!({}));

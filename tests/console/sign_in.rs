@@ -1,4 +1,4 @@
-//! Signing in: what is shown to whom, what the cookie is like, and when it is worth nothing.
+//! Signing in: which pages need it, the properties of the cookie, and the events that make it invalid.
 
 use std::time::{Duration, Instant};
 
@@ -96,7 +96,7 @@ fn the_cookie_is_for_our_pages_alone_and_secure_behind_tls() {
 fn a_cookie_that_somebody_had_before_is_never_the_session() {
     let keyed = Keyed::start(&[]);
     let mut victim = Browser::new(&keyed.server);
-    // Planted by an attacker, who has looked at the page with it.
+    // An attacker planted this cookie and has opened a page with it.
     let planted = "ab".repeat(32);
     victim.jar.insert(BROWSER.into(), planted.clone());
     victim.sign_in(keyed.key("desk"));
@@ -104,7 +104,7 @@ fn a_cookie_that_somebody_had_before_is_never_the_session() {
     let mut attacker = Browser::new(&keyed.server);
     attacker.jar.insert(BROWSER.into(), planted);
     assert_eq!(attacker.get("/console").status, 303);
-    // Signing in again ends the session before.
+    // A new sign-in ends the earlier session.
     let before = session(&victim);
     let out = victim.open("/console").form("/console/sign-out");
     assert_eq!(victim.post("/console/sign-out", &out, &[]).status, 303);
@@ -161,7 +161,7 @@ fn a_script_is_led_to_the_sign_in_page_as_a_whole() {
 fn the_log_names_the_key_of_who_is_signed_in() {
     let keyed = Keyed::start(&[]);
     keyed.signed_in("reader").open("/console");
-    // The line is written when the answer has left, and read by another thread.
+    // The service writes the line after the answer is sent, and another thread reads it.
     let begin = Instant::now();
     loop {
         let log = keyed.server.log();
@@ -179,7 +179,7 @@ fn a_link_on_another_site_ends_no_session() {
     keyed.put("a", LAMPS);
     let mut clerk = keyed.signed_in("desk");
     let session = clerk.jar.clone();
-    // The browser keeps its cookies back: the request comes from another site.
+    // The browser does not send its cookies, because the request comes from another site.
     let led = [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")];
     clerk.jar.clear();
     let once_more = clerk.send("GET", "/console/letters/case/a", None, &led);

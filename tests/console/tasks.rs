@@ -1,4 +1,4 @@
-//! Work and quality: what is shown, who may do what, and that it does what it says.
+//! The pages for tasks and quality: their content, the permissions that they need, and the effects of their actions.
 
 use std::time::{Duration, Instant};
 
@@ -49,7 +49,7 @@ fn standing(keyed: &Keyed) -> Vec<(u64, String)> {
     list["items"].as_array().expect("a list").iter().map(one).collect()
 }
 
-/// Sends a form of the page and shows where it leads.
+/// Sends a form of the page. Returns the page that follows.
 fn press(browser: &mut Browser<'_>, page: &Page, action: &str) -> Page {
     let sent = browser.post(action, &page.form(action), &[]);
     assert_eq!((sent.status, sent.header("location")), (303, WORK), "{}", sent.html);
@@ -77,7 +77,7 @@ fn an_administrator_rebuilds_goes_back_discards_and_cancels() {
     let told = press(&mut office, &back, &format!("{WORK}/generations/2/discard"));
     assert!(told.html.contains("版本 2 已删除"), "{}", told.html);
     assert_eq!(standing(&keyed), [(1, "live".to_owned())]);
-    // A page that was open since: nothing is done, and that is said.
+    // The form comes from a page that was opened earlier: nothing happens, and the desk reports this.
     let told = press(&mut office, &back, &format!("{WORK}/generations/2/discard"));
     assert!(told.html.contains("没有执行：它已不存在"), "{}", told.html);
 
@@ -133,7 +133,7 @@ fn who_is_no_administrator_sees_the_work_and_changes_nothing() {
     for path in [WORK, QUALITY, &format!("{WORK}/now"), &format!("{WORK}/generations/2")] {
         assert_eq!(writer.get(path).status, 403, "{path}");
     }
-    // A form of this collection's page ends no task of another.
+    // A form of the page of this collection cannot cancel a task of another collection.
     ask(&keyed, "PUT", "/v1/collections/others", &json!({}));
     let mut office = keyed.signed_in("office");
     let form = office.open(WORK).form(&cancel);
@@ -166,7 +166,7 @@ fn decisions_are_set_against_what_was_found_and_other_thresholds_do_what_was_sai
     let wrong = office.open(&format!("{QUALITY}?duplicate=%22%3E%3Cscript%3E"));
     assert!(wrong.html.contains("所填的数不在范围内") && !wrong.html.contains("\"><script>"), "{}", wrong.html);
 
-    // The longest letter holds all of the others: only the least evidence refuses it.
+    // The longest letter contains all others, so that only the condition on the least evidence refuses it.
     let tried = office.open(&format!("{QUALITY}?duplicate=1"));
     assert!(tried.html.contains("系统找到的 3 对（不论是否认定）中，2 对会不再算重件"), "{}", tried.html);
     assert!(tried.html.contains("/console/letters/case/c?with=a"), "{}", tried.html);

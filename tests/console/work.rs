@@ -1,4 +1,4 @@
-//! What a clerk does: screens what came in, decides and takes it back, checks a letter, registers it, finds it.
+//! A clerk screens the inbox, decides and undoes a decision, checks a letter, registers it, and finds it.
 
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ fn decisions_by_form_and_by_the_api_are_the_same() {
         (&json!("not_same"), &json!("desk"), &json!("两处不同的路灯"))
     );
 
-    // Told once, with the way back.
+    // The notice appears once, with a way to undo the decision.
     let after = clerk.open("/console/letters/case/b");
     assert!(after.html.contains("已认定为不是同一事项") && after.html.contains("两处不同的路灯"), "{}", after.html);
     assert!(!clerk.open("/console/letters/case/b").html.contains("已认定为不是同一事项。"));
@@ -44,7 +44,7 @@ fn decisions_by_form_and_by_the_api_are_the_same() {
     assert!(shown.contains("值班员") && shown.contains("电话核实") && shown.contains("认定记录：同一事项"), "{shown}");
 }
 
-/// A verdict is history: what a person decided since is said of the record on every page that lists it, in the same words.
+/// A verdict never changes. Each page that lists a record shows the decision of a person about it, in the same words.
 #[test]
 fn what_was_decided_is_shown_wherever_a_record_is_listed() {
     let keyed = Keyed::start(&[]);
@@ -78,7 +78,7 @@ fn what_was_decided_is_shown_wherever_a_record_is_listed() {
         assert!(clerk.open(page).html.contains("人工认定：同一事项"), "{page}");
     }
     decide("not_same");
-    // They are no group any more.
+    // The two letters are no group any more.
     for page in pages[..3].iter().chain(&beside) {
         let html = clerk.open(page).html;
         assert!(html.contains("人工认定：不是同一事项"), "{page}: {html}");
@@ -136,7 +136,7 @@ fn who_was_slower_is_told_what_was_decided_and_changes_nothing() {
     assert_eq!(told.status, 409);
     assert!(told.html.contains("已由他人认定") && told.html.contains("先到"), "{}", told.html);
     assert_eq!(keyed.decision("a", "b")["history"].as_array().map(Vec::len), Some(1));
-    // Having seen it, they may decide otherwise.
+    // After the second clerk has seen the decision, a different decision is possible.
     let again =
         second.post("/console/letters/decide", &told.form("/console/letters/decide"), &[("judgement", "not_same")]);
     assert_eq!(again.status, 303);
@@ -236,7 +236,7 @@ fn a_record_stands_beside_its_repeats_its_petitioner_s_others_and_related_ones()
     assert!(linked.form("/console/case/decide").contains(&("b".into(), "c".into())), "a link shows what it names");
     let related = clerk.open("/console/case/case/b?tab=related");
     assert!(related.html.contains("a%2F1") && related.html.contains("共同的词"), "{}", related.html);
-    // Apart by a person's word, it stays where the word can be taken back.
+    // A record that a person has separated stays on the page where this decision can be undone.
     let form = case.form("/console/case/decide");
     assert_eq!(clerk.post("/console/case/decide", &form, &[("judgement", "not_same")]).status, 303);
     let apart = clerk.open("/console/case/case/a%2F1");

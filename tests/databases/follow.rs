@@ -1,4 +1,4 @@
-//! What the service promises of a database that it follows: whatever becomes of rows, it is found.
+//! The service finds every change of the rows of a database that it follows.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::office::{KINDS, Kind, Office, PASSWORD, assert_same, sample, state};
 use crate::support::{TestServer, expect_problem, run, setting};
 
-/// Longest wait for something to be found, on a busy machine; longer where there are more rows than some hundred.
+/// Longest wait for a change on a busy machine. It is longer for thousands of rows.
 fn patience() -> Duration {
     Duration::from_secs(120 + setting("DOPPEL_TEST_DATABASE_ROWS", 0) / 100)
 }
@@ -22,7 +22,7 @@ pub(crate) fn wait_until(server: &TestServer, what: &str, mut is_so: impl FnMut(
     }
 }
 
-/// Writes a configuration with the source `letters`, and `more` lines in its section.
+/// Writes a configuration with the source `letters` and the lines `more` in its section.
 pub(crate) fn configure(office: &Office, more: &str) -> String {
     let password = match office.kind {
         Kind::Sqlite => String::new(),
@@ -63,7 +63,7 @@ pub(crate) fn insert(office: &Office, id: u32, content: &str, ago: i64) {
     ));
 }
 
-/// Rows that are there before, that come, come late, are changed and deleted; all that is known of them afterwards.
+/// Checks rows that exist before, that are inserted, inserted late, changed and deleted, and checks all reports afterwards.
 fn whatever_becomes_of_rows_is_found(kind: Kind) {
     let office = Office::open(kind);
     office.make_letters();
@@ -73,26 +73,26 @@ fn whatever_becomes_of_rows_is_found(kind: Kind) {
         start(&office, "follow = true\nread_back_s = 10\nsweep_s = 2\nwrite_back = { table = \"doppel_verdicts\" }\n");
     wait_until(&server, "the rows that were there", || count(&server) == 30);
 
-    // New, and more than a page of one watermark.
+    // New rows. More rows than fit on a page have the same watermark.
     let many: Vec<String> =
         (1000..1505).map(|id| format!("({id}, '同一时刻', '{}', {})", tie(id), office.ago(0))).collect();
     office.run(&format!("INSERT INTO letters (bh, title, content, changed) VALUES {}", many.join(", ")));
     insert(&office, 2000, "五号路的下水道堵塞多日，污水流到路上，居民绕行不便。", 0);
     wait_until(&server, "rows that came", || count(&server) == 536);
-    // Committed late: within what a round reads back, and long before.
+    // Rows that are committed late: within the time that a round reads again, and long before it.
     insert(&office, 2001, "六号桥的栏杆断了两根，请尽快修理，以免有人落水。", 5);
     wait_until(&server, "a row committed late", || record(&server, "2001")["id"] == "2001");
     insert(&office, 2002, "七号院的电梯停运半个月，老人上下楼十分不便。", 86_400);
     wait_until(&server, "a row committed very late", || record(&server, "2002")["id"] == "2002");
     assert!(source(&server)["sweep"]["skipped"].is_u64());
-    // Changed.
+    // A row changes.
     let now = office.ago(0);
     office.run(&format!(
         "UPDATE letters SET content = '八号楼的垃圾桶一周没有清运，气味难闻。', changed = {now} WHERE bh = 2000"
     ));
     let changed = || record(&server, "2000")["row"]["content"] == "八号楼的垃圾桶一周没有清运，气味难闻。";
     wait_until(&server, "a changed row", changed);
-    // Deleted: told, and nothing more.
+    // Deleted rows are reported and not removed.
     office.run("DELETE FROM letters WHERE bh = 2001");
     wait_until(&server, "a deleted row", || source(&server)["sweep"]["missing"] == 1);
     let told = source(&server);
@@ -107,25 +107,25 @@ fn whatever_becomes_of_rows_is_found(kind: Kind) {
     assert!(!server.log().contains(PASSWORD));
     server.stop();
 
-    // And deleted, when told to; verdicts once more the same.
+    // With `delete`, the records are removed, too. The verdicts are written again and are the same.
     let more = "follow = true\nsweep_s = 2\ndelete = true\nwrite_back = { table = \"doppel_verdicts\" }\n";
     let server = start(&office, more);
     wait_until(&server, "a record deleted", || record(&server, "2001")["code"] == "unknown_record");
     assert_eq!(count(&server), 537);
     check_verdicts(&office, &server, 537);
-    // A table that is suddenly empty is a mistake until somebody says it is not.
+    // A table that is suddenly empty counts as a mistake until a person confirms it.
     office.run("DELETE FROM letters");
     wait_until(&server, "that too many are gone", || source(&server)["sweep"]["refused"].is_string());
     assert_eq!(count(&server), 537);
     server.stop();
 }
 
-/// Texts that have little to do with each other.
+/// Returns texts that have little in common.
 fn tie(id: u32) -> String {
     (0..12).filter_map(|at| char::from_u32(0x4e00 + (id * 7919 + at * 104_729) % 20_000)).collect()
 }
 
-/// The table of verdicts says of each record what the record says.
+/// Checks that the table of verdicts agrees with the records.
 #[track_caller]
 pub(crate) fn check_verdicts(office: &Office, server: &TestServer, records: usize) {
     let records_of = || state(server, "letters");
@@ -155,7 +155,7 @@ fn whatever_becomes_of_rows_of_sqlite_is_found() {
     whatever_becomes_of_rows_is_found(Kind::Sqlite);
 }
 
-/// A service that dies while it reads is gone on with, and ends as one that did not.
+/// A service that is killed while it reads has the same records after a restart as a service that was not killed.
 #[test]
 fn a_service_killed_while_it_follows_ends_as_one_that_was_not() {
     let letters = sample(setting("DOPPEL_TEST_DATABASE_ROWS", 120));
@@ -171,7 +171,7 @@ fn a_service_killed_while_it_follows_ends_as_one_that_was_not() {
         wait_until(&server, "a whole round", || source(&server)["last_round"].is_string());
         let followed = state(&server, "letters");
 
-        // The same once, by an administrator, into a collection of its own.
+        // An administrator starts one import into another collection.
         let config = std::fs::read_to_string(office.path("doppel.toml")).expect("readable");
         let whole = config
             .replace("collection = \"letters\"", "collection = \"whole\"")
@@ -209,7 +209,7 @@ fn a_check_says_what_would_go_wrong_and_what_to_do() {
         for said in ["an index serves (changed, bh)", "bh (id)", "petitioner as user (identity)", "the clocks of"] {
             assert!(text.contains(said), "{kind:?}, {said}: {text}");
         }
-        // No index, a time to come, a watermark that is missing.
+        // There is no index, a time in the future, and a missing watermark.
         office.run(office.say(["DROP INDEX by_change ON letters", "DROP INDEX by_change", "DROP INDEX by_change"]));
         office.run(&format!("UPDATE letters SET changed = {} WHERE bh = 3", office.ago(-28_800)));
         let (code, text) = check(&office);
@@ -234,7 +234,7 @@ fn a_check_says_what_would_go_wrong_and_what_to_do() {
     assert!(text.contains("1 rows have no bh") && text.contains("1 values of bh are of several rows"), "{text}");
 }
 
-/// A database that is away is waited for, and said; nothing in what is said is secret.
+/// The service waits for a database that cannot be reached and reports the error, which contains no secret.
 #[test]
 fn a_source_that_cannot_be_read_is_said_and_tried_again() {
     let office = Office::open(Kind::Postgres);
@@ -258,7 +258,7 @@ fn a_source_that_cannot_be_read_is_said_and_tried_again() {
     server.stop();
 }
 
-/// Of two instances on one MongoDB one reads; the other goes on when it stops.
+/// Of two instances with the same MongoDB, one reads; the other takes over when the first stops.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_several_instances_one_follows_and_another_takes_over() {
     let mongod = crate::mongod::Shared::start().await;

@@ -1,4 +1,4 @@
-//! What `doppel import --from` promises of each database.
+//! Promises of `doppel import --from` for each kind of database.
 
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::office::{KINDS, Kind, MAPPED, Office, PASSWORD, assert_same, sample, state};
 use crate::support::{TestServer, run, setting};
 
-/// Runs an import of `office` into `to`.
+/// Runs an import from `office` into `to`.
 fn import(office: &Office, to: &str, collection: &str, more: &[&str]) -> Output {
     let from = office.from();
     let mut arguments = vec!["import", "--to", to, "--collection", collection];
@@ -23,7 +23,8 @@ fn said(output: &Output) -> String {
     text
 }
 
-/// Every type of a database, in a table `kinds` with one row of values and one of NULL; and what a record of the first holds.
+/// Creates the table `kinds` with every type of the database, one row of values and one row of NULL. Returns the expected record of the
+/// first row.
 fn kinds(office: &Office) -> Value {
     let columns = office.say([
         "bh VARCHAR(20) PRIMARY KEY, title VARCHAR(50) CHARACTER SET gbk, content LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, n1 TINYINT, n4 INT, n8 BIGINT, u8 BIGINT \
@@ -75,14 +76,14 @@ fn each_type_comes_as_it_is(kind: Kind) {
     assert_eq!(records["B-2"].0["title"].as_str().map(str::trim), Some("七号路"));
     assert!(records["B-2"].0.get("content").is_none(), "NULL is no value");
     assert_eq!(records.len(), 2);
-    // The same by a query, which may also convert.
+    // A query gives the same record and may also convert values.
     let query = ["--query", "SELECT bh AS id, title, content FROM kinds WHERE bh = 'B-1'", "--summary", "json"];
     let output = import(&office, server.url(), "query", &query);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert_eq!(state(&server, "query")["B-1"].0["content"], "路灯不亮");
     let summary: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(summary["outcomes"]["new"], 1, "{summary}");
-    // A field cannot be made of bytes.
+    // A field cannot contain bytes.
     let output = import(
         &office,
         server.url(),
@@ -108,7 +109,7 @@ fn each_type_of_sqlite_comes_as_it_is() {
     each_type_comes_as_it_is(Kind::Sqlite);
 }
 
-/// Killed half-way and run again, an import ends as one that was never disturbed.
+/// An import that is killed half-way and run again has the same result as an undisturbed import.
 #[test]
 fn an_import_that_was_killed_and_run_again_ends_as_one_that_was_not() {
     let letters = sample(setting("DOPPEL_TEST_DATABASE_ROWS", 120));
@@ -117,7 +118,7 @@ fn an_import_that_was_killed_and_run_again_ends_as_one_that_was_not() {
     }
 }
 
-/// The same by ODBC.
+/// Tests the same through ODBC.
 #[cfg(feature = "odbc")]
 #[test]
 fn an_import_by_odbc_that_was_killed_and_run_again_ends_as_one_that_was_not() {
@@ -187,7 +188,7 @@ fn a_password_in_a_url_is_refused_and_told_where_it_belongs() {
     }
 }
 
-/// The password comes from a file or the environment; a wrong one is told without being told.
+/// The password comes from a file or the environment. The error about a wrong password does not contain the password.
 #[test]
 fn no_password_is_in_what_is_said() {
     for kind in [Kind::Mariadb, Kind::Postgres] {
@@ -203,14 +204,14 @@ fn no_password_is_in_what_is_said() {
         let output = run(&arguments, &[("DOPPEL_DATABASE_PASSWORD", &wrong)]);
         assert_eq!(output.status.code(), Some(1), "{kind:?}: {}", said(&output));
         assert!(said(&output).contains("refuses the user or the password"), "{kind:?}: {}", said(&output));
-        // And it only reads.
+        // The connection only reads.
         let writing = ["--query", "DELETE FROM t RETURNING id, content"];
         let output = import(&office, &office.file("data"), "c", &writing);
         assert_ne!(output.status.code(), Some(0), "{kind:?}: {}", said(&output));
     }
 }
 
-/// A query is one statement, whatever stands in its quotes and comments; of several none is run.
+/// A query is one statement, whatever its quotes and comments contain. Of several statements none is run.
 #[test]
 fn a_query_of_several_statements_is_refused_and_none_of_them_is_run() {
     for kind in KINDS {

@@ -1,4 +1,4 @@
-//! Databases as sources: real servers, and the real binary that reads them.
+//! Databases as sources: real servers, and the real program that reads them.
 
 #![allow(
     clippy::disallowed_methods,

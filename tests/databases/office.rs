@@ -1,4 +1,4 @@
-//! An office with a database of letters: one test, three kinds of it.
+//! An office with a database of letters, so that each test can run with three kinds of databases.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,10 +12,10 @@ use crate::postgres::Postgres;
 use crate::support::{TestServer, run};
 use doppel_sources::database::{Access, Connection, Location, text_of};
 
-/// What must never be seen anywhere.
+/// The password, which no output may contain.
 pub(crate) const PASSWORD: &str = "geheim-77-xyzzy";
 
-/// Which database an office has.
+/// The kind of database of an office.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Mariadb,
@@ -31,7 +31,7 @@ enum Server {
     Sqlite,
 }
 
-/// A database, and a folder beside it.
+/// A database and a folder.
 pub(crate) struct Office {
     pub(crate) kind: Kind,
     server: Server,
@@ -44,7 +44,7 @@ impl Office {
         Self::open_with(kind, None)
     }
 
-    /// The same; the server shows this certificate and its key, if any.
+    /// Opens an office whose server has this certificate and its key, if any.
     pub(crate) fn open_with(kind: Kind, certificate: Option<&(String, String)>) -> Self {
         let runtime = Runtime::new().expect("a runtime");
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -62,7 +62,7 @@ impl Office {
         office
     }
 
-    /// Sends a signal to the server; whether there is one to send it to.
+    /// Sends a signal to the server. Returns false if there is no server process.
     pub(crate) fn signal(&self, name: &str) -> bool {
         match &self.server {
             Server::Mariadb(server) => server.signal(name).is_some(),
@@ -82,7 +82,7 @@ impl Office {
         self.path(name).to_str().expect("a plain path").to_owned()
     }
 
-    /// Where it is, as somebody is told who is not told the password.
+    /// Returns the URL of the database, without a password.
     pub(crate) fn url(&self) -> String {
         match &self.server {
             Server::Mariadb(server) => server.url().replace("root@", "office@"),
@@ -91,7 +91,7 @@ impl Office {
         }
     }
 
-    /// The same through an ODBC driver.
+    /// Returns the location of the database through an ODBC driver.
     #[cfg(feature = "odbc")]
     pub(crate) fn odbc_url(&self) -> String {
         match &self.server {
@@ -124,25 +124,25 @@ impl Office {
         });
     }
 
-    /// What a query gives.
+    /// Returns the rows of a query.
     pub(crate) fn ask(&self, select: &str) -> Vec<Vec<Option<String>>> {
         let location = Location::parse(&self.url()).expect("a location");
         let password = (self.kind != Kind::Sqlite).then_some(PASSWORD);
         self.runtime.block_on(async {
             let mut connection = Connection::open(&location, password, Access::ReadOnly).await.expect("connected");
-            // The table may not be there yet.
+            // The table may not exist yet.
             let rows = connection.all(select.to_owned()).await.unwrap_or_default();
             rows.iter().map(|row| row.iter().map(text_of).collect()).collect()
         })
     }
 
-    /// A type of this database: of MariaDB, PostgreSQL, SQLite.
+    /// Returns the words for this database, out of those for MariaDB, PostgreSQL and SQLite.
     pub(crate) fn say<'a>(&self, words: [&'a str; 3]) -> &'a str {
         let at = KINDS.iter().position(|kind| *kind == self.kind).expect("one of them");
         words[at]
     }
 
-    /// Makes the table `letters`: ids, title, content, petitioner, when it came, when it was changed.
+    /// Creates the table `letters` with id, title, content, petitioner, time of arrival, and time of the last change.
     pub(crate) fn make_letters(&self) {
         let text = self.say(["TEXT CHARACTER SET gbk", "text", "TEXT"]);
         let came = self.say(["DATETIME", "timestamp", "TEXT"]);
@@ -154,17 +154,17 @@ impl Office {
         self.run("CREATE INDEX by_change ON letters (changed, bh)");
     }
 
-    /// Now, as `changed` holds it, so many seconds ago.
+    /// Returns the SQL for the time `seconds` ago, as the column `changed` contains times.
     pub(crate) fn ago(&self, seconds: i64) -> String {
         match self.kind {
-            // Times without a zone are those of the collection: 08:00 east of Greenwich.
+            // Times without a zone are in the zone of the collection, which is 8 hours east of Greenwich.
             Kind::Mariadb => format!("(UTC_TIMESTAMP(6) + INTERVAL 8 HOUR - INTERVAL {seconds} SECOND)"),
             Kind::Postgres => format!("(now() - INTERVAL '{seconds} seconds')"),
             Kind::Sqlite => format!("datetime('now', '+8 hours', '{:+} seconds')", -seconds),
         }
     }
 
-    /// Puts letters of the sample into the table, the first with the id 1; changed `ago` seconds ago.
+    /// Inserts letters of the sample into the table, with ids from 1. They were changed `ago` seconds ago.
     pub(crate) fn fill(&self, letters: &[Value], ago: i64) {
         let quoted = |letter: &Value, name: &str| match letter[name].as_str() {
             Some(text) if !text.is_empty() => format!("'{}'", text.replace('\'', "''")),
@@ -182,12 +182,12 @@ impl Office {
         }
     }
 
-    /// The arguments that name the database.
+    /// Returns the arguments that name the database.
     pub(crate) fn from(&self) -> Vec<String> {
         self.named(self.url())
     }
 
-    /// The same, of one of its addresses.
+    /// Returns the arguments that name the database by this URL.
     pub(crate) fn named(&self, url: String) -> Vec<String> {
         let mut arguments = vec!["--from".to_owned(), url];
         if self.kind != Kind::Sqlite {
@@ -197,10 +197,10 @@ impl Office {
     }
 }
 
-/// The columns of `letters` as fields.
+/// The arguments that map the columns of `letters` to fields.
 pub(crate) const MAPPED: [&str; 6] = ["--id-field", "bh", "--map", "petitioner=user", "--map", "came=time"];
 
-/// Letters with known duplicates.
+/// Returns letters with known duplicates.
 pub(crate) fn sample(records: u64) -> Vec<Value> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let out = folder.path().to_str().expect("a plain path");
@@ -210,14 +210,14 @@ pub(crate) fn sample(records: u64) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-/// Row, verdict and earlier case of each record, by id.
+/// Row, verdict and earlier record of each record, by id.
 pub(crate) type State = BTreeMap<String, (Value, Value, Value)>;
 
-/// One in so many verdicts may be another one in a collection that was filled at another pace: what is common in it is counted beside
-/// what comes in, when there is time for that (docs/databases.md). None among some hundred records.
+/// In a collection that was filled at another speed, one of this number of verdicts may differ: common words are counted while records
+/// arrive, when there is time (docs/databases.md). With a few hundred records, no verdict may differ.
 const OTHER_VERDICTS: usize = 200;
 
-/// The same records with the same rows, and the same verdicts but for a few.
+/// Checks that both states have the same records with the same rows, and, with few exceptions, the same verdicts.
 #[track_caller]
 pub(crate) fn assert_same(whole: &State, cut: &State, what: &str) {
     assert!(whole.keys().eq(cut.keys()), "{what}: other records");
@@ -228,7 +228,7 @@ pub(crate) fn assert_same(whole: &State, cut: &State, what: &str) {
     assert!(others <= whole.len() / OTHER_VERDICTS, "{what}: {others} of {} verdicts differ", whole.len());
 }
 
-/// Of all records of a collection, by id: the row, the verdict and what it repeats.
+/// Returns all records of a collection by id: the row, the verdict, and the record that it repeats.
 pub(crate) fn state(server: &TestServer, collection: &str) -> State {
     let mut all = BTreeMap::new();
     let mut path = format!("/v1/collections/{collection}/records?limit=1000");

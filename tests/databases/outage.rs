@@ -1,4 +1,4 @@
-//! What the service promises while a database, or an instance of the service itself, is not there for a time.
+//! Promises of the service while a database or another instance of the service is away for a time.
 
 use serde_json::{Value, json};
 
@@ -6,21 +6,21 @@ use crate::follow::{configure, count, insert, wait_until};
 use crate::office::{KINDS, Kind, Office, state};
 use crate::support::TestServer;
 
-/// Rows of which a round reads several pages.
+/// Number of rows, for which a round reads several pages.
 const ROWS: u32 = 1200;
 
-/// A text that shares nothing with those of other ids.
+/// Returns a text that has nothing in common with the texts of other ids.
 fn letter(id: u32) -> String {
     let mut state = id;
     let next = |_| {
-        // Multiplier and increment of Numerical Recipes; the high bits are the good ones.
+        // Multiplier and increment are from Numerical Recipes. The high bits are the most random.
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         char::from_u32(0x4e00 + (state >> 16) % 20_000)
     };
     (0..16).filter_map(next).collect()
 }
 
-/// Fills the table with letters that have nothing to do with each other.
+/// Fills the table with letters that have nothing in common.
 fn fill(office: &Office) {
     let changed = office.ago(3600);
     for from in (1..=ROWS).step_by(400) {
@@ -30,7 +30,7 @@ fn fill(office: &Office) {
     }
 }
 
-/// Each row is one record, with its content in the field for it, and repeats no other.
+/// Checks that each row is one record with its content in the right field, and that no record repeats another.
 #[track_caller]
 fn check_records(server: &TestServer, rows: impl Iterator<Item = u32>) {
     let records = state(server, "letters");
@@ -49,7 +49,7 @@ fn named(server: &TestServer, name: &str) -> Value {
     items.clone().find(|item| item["name"] == name).cloned().unwrap_or_else(|| panic!("{name}: {sources}"))
 }
 
-/// A server that is there and says nothing any more: its process is stopped, connections stay open.
+/// A server exists but does not answer: its process is stopped, and its connections stay open.
 fn a_server_that_goes_silent_is_told_and_gone_on_with(kind: Kind) {
     let (office, other) = (Office::open(kind), Office::open(Kind::Sqlite));
     office.make_letters();
@@ -68,7 +68,7 @@ fn a_server_that_goes_silent_is_told_and_gone_on_with(kind: Kind) {
     wait_until(&server, "that the silence is told", || status() == "unanswered");
     assert!(named(&server, "letters")["unanswered_since"].is_string());
     assert!(count(&server) < u64::from(ROWS), "it was stopped in mid-round");
-    // Others are read meanwhile.
+    // Other sources are read in the meantime.
     insert(&other, 7, "七号院的电梯停运半个月，老人上下楼十分不便。", 3);
     let beside = || server.send("GET", "/v1/collections/beside/records/7", &Value::Null).status == 200;
     wait_until(&server, "a row of another source", beside);
@@ -78,7 +78,7 @@ fn a_server_that_goes_silent_is_told_and_gone_on_with(kind: Kind) {
     wait_until(&server, "that all is well", || status() == "following");
     assert_eq!(named(&server, "letters")["unanswered_since"], Value::Null);
     check_records(&server, 1..=ROWS);
-    // Between two rounds: the next connection gets no answer, and is not waited for as long.
+    // The server stops between two rounds: the next connection gets no answer, and the service waits for a shorter time.
     assert!(office.signal("STOP"));
     wait_until(&server, "that it fails", || status() == "failing");
     let told = named(&server, "letters");
@@ -103,7 +103,7 @@ fn a_postgres_that_goes_silent_is_told_and_gone_on_with() {
     a_server_that_goes_silent_is_told_and_gone_on_with(Kind::Postgres);
 }
 
-/// Columns that move in mid-round put no value into the field of another.
+/// If columns move during a round, no value gets into the field of another column.
 #[test]
 fn a_table_that_is_altered_while_a_round_reads_it_is_read_on_as_it_is_then() {
     for kind in KINDS {
@@ -129,7 +129,7 @@ fn a_table_that_is_altered_while_a_round_reads_it_is_read_on_as_it_is_then() {
     }
 }
 
-/// Of two instances on one MongoDB the one that reads dies in mid-round.
+/// Of two instances with the same MongoDB, the instance that reads dies during a round.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn when_the_instance_that_reads_dies_another_takes_over_and_nothing_is_lost_or_doubled() {
     let mongod = crate::mongod::Shared::start().await;

@@ -1,4 +1,4 @@
-//! What the service promises of connections to databases: encrypted where the URL says so, to the server that is meant, or not at all.
+//! Connections to databases are encrypted if the URL demands it, and lead to the intended server or fail.
 
 use rcgen::SanType;
 use tokio::runtime::Runtime;
@@ -8,7 +8,7 @@ use crate::support::certificates::Office as Authority;
 use crate::support::{TestServer, run};
 use doppel_sources::database::{Access, Cell, Connection, Location};
 
-/// Connects with these parameters; what cipher the server says it speaks, or why there is no connection.
+/// Connects with these parameters. Returns the cipher that the server reports, or the error.
 fn connect(office: &Office, parameters: &str) -> Result<String, String> {
     let location = Location::parse(&format!("{}?{parameters}", office.url())).map_err(|error| error.to_string())?;
     let cipher = office.say([
@@ -56,7 +56,7 @@ fn the_server_that_is_meant_is_read_encrypted_and_no_other(kind: Kind) {
     refused(&office, &format!("{full}&{ca}={}", authority.file("empty.pem")), "holds no certificate in PEM form");
     refused(&office, &format!("{ca}={}", authority.file("ca.pem")), "no certificate is looked at");
 
-    // The real binary, with what it reads.
+    // The real program reads the database with these parameters.
     office.make_letters();
     office.fill(&sample(10), 60);
     let server = TestServer::start_in(office.path("data"));

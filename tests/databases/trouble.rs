@@ -1,4 +1,4 @@
-//! What the service promises of a database in which something is not as it should be.
+//! Promises of the service for a database with faults.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::follow::{check_verdicts, configure, count, insert, record, source, st
 use crate::office::{KINDS, Kind, Office};
 use crate::support::{TestServer, run};
 
-/// Waits for a round that begins after this is asked for: it finds one more row.
+/// Inserts one more row and waits until a round that begins later finds it.
 fn wait_for_a_round(server: &TestServer, office: &Office, id: u32) {
     insert(office, id, "十号楼的水管漏水，楼道里积水已经三天。", 3);
     let id = id.to_string();
@@ -33,7 +33,7 @@ fn a_row_whose_watermark_is_no_time_stops_no_other_and_is_counted_once() {
         assert_eq!((&told["rejected"], &told["last_rejected_id"]), (&1.into(), &"2".into()), "{kind:?}: {told}");
         assert_eq!(told["last_rejected_code"], "watermark_no_time", "{kind:?}: {told}");
         server.stop();
-        // The comparison of ids finds what no round reads.
+        // The comparison of ids finds rows that no round reads.
         let server = start(&office, "follow = true\nsweep_s = 1\n");
         wait_until(&server, "all rows", || count(&server) == 5);
         server.stop();
@@ -48,7 +48,7 @@ fn a_clock_that_was_ahead_hides_no_row() {
     let server = start(&office, "follow = true\nsweep_s = 0\n");
     wait_until(&server, "the first row", || count(&server) == 1);
     server.stop();
-    // The same watermark is now eight hours ahead.
+    // In this time zone the same watermark is eight hours ahead.
     let server = start(&office, "follow = true\nsweep_s = 0\ntime_zone = \"UTC\"\n");
     insert(&office, 2, "二号路的井盖丢失，请尽快处理。", 28_800);
     wait_until(&server, "a row that came since", || count(&server) == 2);
@@ -98,7 +98,7 @@ fn rows_without_an_order_end_reading_with_the_reason() {
     assert!(!output.status.success() && text.contains("\"bh\" cannot be the id"), "{text}");
 }
 
-/// Trouble with the table of verdicts keeps no row waiting, and what was not written is written later, also after a restart.
+/// Trouble with the table of verdicts delays no row. Verdicts that could not be written are written later, also after a restart.
 #[test]
 fn verdicts_that_cannot_be_written_are_written_later() {
     let office = Office::open(Kind::Sqlite);
@@ -138,7 +138,7 @@ fn a_check_reads_names_with_a_dot_and_queries_that_end_in_a_comment() {
     assert!(text.contains("every bh is one row's"), "{text}");
 }
 
-/// The table may be made by somebody else, so that whoever reads need not be allowed to create any.
+/// Another user may create the table, so that the user who reads needs no right to create tables.
 #[test]
 fn a_table_of_verdicts_that_is_there_needs_no_right_to_create_one() {
     let office = Office::open(Kind::Mariadb);

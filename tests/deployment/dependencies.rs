@@ -1,4 +1,4 @@
-//! What changes a fingerprint is pinned exactly. Licences and sources: `cargo deny`, see `deny.toml`.
+//! The exact version is fixed for each dependency that changes fingerprints. `cargo deny` checks licences and sources, see `deny.toml`.
 
 #[test]
 fn what_changes_a_fingerprint_is_pinned() {

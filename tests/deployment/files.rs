@@ -1,4 +1,4 @@
-//! The Dockerfile and the compose files say what the documentation promises, and nothing in them names what is not there.
+//! The Dockerfile and the compose files keep the promises of the documentation, and everything that they name exists.
 
 use serde_norway::Value;
 
@@ -33,7 +33,7 @@ fn everything_a_service_refers_to_is_defined() {
             for needed in keys(&at["depends_on"]) {
                 let other = &file["services"][needed.as_str()];
                 assert!(other.is_mapping(), "{name}: {service} depends on {needed}");
-                // doppel's own check is in its image.
+                // The image of doppel contains its own health check.
                 let healthy = at["depends_on"][needed.as_str()]["condition"] == "service_healthy";
                 assert!(
                     !healthy || other["healthcheck"].is_mapping() || other["image"] == "doppel",

@@ -1,4 +1,4 @@
-//! The table of limits in docs/security.md says what the program does.
+//! The table of limits in docs/security.md agrees with the program.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ use doppel_store::decisions::MAX_RULINGS;
 use doppel_store::keys::MOST_KEYS;
 use doppel_store::rules::generation_life::MAX_GENERATIONS;
 
-/// The section of the document that has the table.
+/// Returns the section of the document that contains the table.
 fn section() -> &'static str {
     let text = include_str!("../../docs/security.md");
     text.split("\n## What is bounded\n").nth(1).expect("the section").split("\n## ").next().unwrap_or_default()
@@ -129,7 +129,7 @@ fn the_table_of_limits_has_the_limits_of_the_program() {
     assert_eq!(expand::FREE_BYTES, 16 << 20);
 }
 
-/// A limit that means no limit where it is 0.
+/// Returns the text for a limit that is off at 0.
 fn no_bound(limit: u32) -> String {
     if limit == 0 { "no bound".into() } else { limit.to_string() }
 }

@@ -1,4 +1,4 @@
-//! The files that deploy the service, and what it is made of.
+//! Tests the files that deploy the service, and its dependencies.
 
 #![allow(clippy::disallowed_methods, reason = "a test makes its own time, files and settings")]
 

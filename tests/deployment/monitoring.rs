@@ -1,5 +1,5 @@
-//! The alerts and the dashboard ask for what the service has: each metric, label and value of theirs is in the `/metrics` of a
-//! service that has done some work, and each alert has a section that says what to do.
+//! The alerts and the dashboard ask only for existing metrics: each metric, label and value is in the `/metrics` of a service that has done
+//! some work, and each alert has a section that says what to do.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -18,13 +18,13 @@ use crate::support::TestServer;
 const PROMETHEUS_METRICS: [&str; 1] = ["up"];
 const PROMETHEUS_LABELS: [&str; 3] = ["instance", "job", "le"];
 
-/// Longest wait for the first round of a source and the comparison behind it, on a busy machine.
+/// Longest wait for the first round of a source and the comparison after it, on a busy machine.
 const A_ROUND: Duration = Duration::from_secs(60);
 
-/// What `/metrics` shows: for each metric the values of each of its labels.
+/// The content of `/metrics`: for each metric, the values of each of its labels.
 type Series = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
-/// Where an expression stands, and the expression.
+/// The place of an expression, and the expression.
 type Located = (String, String);
 
 fn alerts() -> Vec<serde_norway::Value> {
@@ -42,7 +42,7 @@ fn alert_expressions() -> Vec<Located> {
     alerts().iter().map(|alert| (text(alert, "alert").to_owned(), text(alert, "expr").to_owned())).collect()
 }
 
-/// The expressions of all panels, with what Grafana fills in replaced by something of the same kind.
+/// Returns the expressions of all panels. A plausible value replaces the variable that Grafana fills in.
 fn dashboard_expressions() -> Vec<Located> {
     let file: Value =
         serde_json::from_str(include_str!("../../ops/grafana/doppel.json")).expect("the dashboard is JSON");
@@ -63,7 +63,7 @@ fn series(text: &str) -> Series {
         let (name, rest) = line.split_at(line.find(['{', ' ']).expect("a value"));
         let labels = series.entry(name.to_owned()).or_default();
         let inside = rest.strip_prefix('{').and_then(|rest| rest.rsplit_once('}')).map_or("", |(inside, _)| inside);
-        // No label value of ours has a quote in it, and routes have commas never, braces often.
+        // No label value of doppel contains a quote. Routes never contain commas and often braces.
         for pair in inside.split("\",").filter(|pair| !pair.is_empty()) {
             let (label, value) = pair.trim_end_matches('"').split_once("=\"").expect("a label");
             labels.entry(label.to_owned()).or_default().insert(value.to_owned());
@@ -72,7 +72,7 @@ fn series(text: &str) -> Series {
     series
 }
 
-/// What is wrong with one expression.
+/// Collects the faults of one expression.
 struct Check<'a> {
     series: &'a Series,
     wrong: Vec<String>,
@@ -96,7 +96,7 @@ impl Check<'_> {
         }
     }
 
-    /// Labels that are kept by an aggregation must be labels of something.
+    /// Checks that the labels of an aggregation are labels of some metric.
     fn grouping(&mut self, modifier: &LabelModifier) {
         let (LabelModifier::Include(labels) | LabelModifier::Exclude(labels)) = modifier;
         for label in &labels.labels {
@@ -109,7 +109,8 @@ impl Check<'_> {
     }
 }
 
-/// The values that a matcher names and nothing has. A status that did not occur (`500`, `5..`) cannot be shown by a service that works.
+/// Returns the faults of a matcher: values that no metric has. A status that did not occur (`500`, `5..`) is accepted, since a working
+/// service cannot show it.
 fn unknown_values(name: &str, matcher: &Matcher, values: &BTreeSet<String>) -> Vec<String> {
     let wanted: Vec<&str> = match &matcher.op {
         _ if matcher.name == "status" => Vec::new(),
@@ -134,7 +135,7 @@ impl ExprVisitor for Check<'_> {
     }
 }
 
-/// What is wrong with the expressions, in words; empty when all is well.
+/// Returns the faults of the expressions in words.
 fn faults(series: &Series, expressions: &[Located]) -> Vec<String> {
     let mut faults = Vec::new();
     for (place, expression) in expressions {
@@ -148,7 +149,7 @@ fn faults(series: &Series, expressions: &[Located]) -> Vec<String> {
     faults
 }
 
-/// A database with a letter, and a configuration that has it followed.
+/// Creates a database with a letter. Returns the file of a configuration that follows it.
 fn followed(folder: &Path) -> String {
     let office = folder.join("office.db");
     let options = SqliteConnectOptions::new().filename(&office).create_if_missing(true);
@@ -168,7 +169,7 @@ fn followed(folder: &Path) -> String {
     path.to_str().expect("a plain path").to_owned()
 }
 
-/// The metrics of a service that has stored, refused and followed something.
+/// Returns the metrics of a service that has stored, refused and followed records.
 fn measured() -> Series {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let kept = folder.path().join("kept");

@@ -1,5 +1,5 @@
-//! What is handed out: the archive and the Debian package hold what they promise, the unit and the image run the same program, and the
-//! configuration that comes with the package is one.
+//! The release: the archive and the Debian package contain the promised files, the unit and the image run the same program, and the
+//! configuration in the package is valid.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,7 +10,7 @@ use doppel::config::Config;
 const UNIT: &str = include_str!("../../ops/systemd/doppel.service");
 const DOCKERFILE: &str = include_str!("../../Dockerfile");
 
-/// The settings of `[Service]`, each with all that is said of it.
+/// Returns the settings of `[Service]`, each with all its values.
 fn service() -> BTreeMap<&'static str, Vec<&'static str>> {
     let section = UNIT.split("[Service]").nth(1).and_then(|rest| rest.split("\n[").next()).expect("a section");
     let mut settings = BTreeMap::<_, Vec<_>>::new();
@@ -36,7 +36,7 @@ fn the_unit_waits_for_the_service_to_be_ready_and_to_drain() {
     let (unit, config) = (service(), Config::default());
     assert_eq!(unit["Type"], ["notify"]);
     let seconds = unit["TimeoutStopSec"][0].strip_suffix('s').and_then(|text| text.parse::<u64>().ok());
-    // Requests under way, then the writes that outlive theirs.
+    // First the running requests end, then the writes that last longer than their requests.
     let needed = config.server.shutdown_grace_ms + 2 * config.server.shutdown_drain_ms;
     assert!(seconds.expect("seconds") * 1000 > needed, "a drain may take {needed} ms");
     let files = unit["LimitNOFILE"][0].parse::<usize>().expect("a number");
@@ -70,7 +70,7 @@ fn the_unit_lets_snapshots_be_written_where_the_package_and_the_manual_have_them
     }
 }
 
-/// Packs a program that only calls the one under test, which is large.
+/// Packs a small program that only calls the tested program, which is large.
 fn pack(folder: &Path) -> String {
     use std::os::unix::fs::PermissionsExt;
     let stub = folder.join("stub");
@@ -84,7 +84,7 @@ fn pack(folder: &Path) -> String {
     std::fs::read_to_string(folder.join("out/SHA256SUMS")).expect("sums")
 }
 
-/// The files that a command lists, without `./` before them.
+/// Returns the files that a command lists, without the leading `./`.
 fn listed(command: &mut Command) -> BTreeSet<String> {
     let output = command.output().expect("the command runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

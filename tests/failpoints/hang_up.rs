@@ -1,7 +1,7 @@
-//! A client that hangs up while its record is being written leaves it whole:
+//! A client that closes its connection while its record is being written leaves the record whole:
 //!
 //! ```text
-//! cargo test --features failpoints --test promise_hang_up
+//! cargo test --features failpoints --test failpoints hang_up
 //! ```
 #![cfg(feature = "failpoints")]
 
@@ -56,7 +56,7 @@ async fn a_record_whose_client_hangs_up_between_append_and_sync_is_there_afterwa
     client.write_all((head + ROW).as_bytes()).expect("sent");
     tokio::task::block_in_place(|| arrived.recv().expect("the writer comes between append and sync"));
     drop(client);
-    // Time for the service to notice.
+    // Gives the service time to notice the end of the connection.
     tokio::time::sleep(Duration::from_millis(100)).await;
     let id = RecordId::new("r1").expect("an id");
     assert!(engine.record(&desk, &id).await.is_err(), "nobody sees what is not yet durable");

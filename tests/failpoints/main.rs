@@ -1,4 +1,4 @@
-//! What needs a failpoint, and so a process of its own.
+//! Tests that need a failpoint, which affects the whole process.
 
 #![allow(clippy::disallowed_methods, reason = "a test makes its own time, files and settings")]
 #![cfg(feature = "failpoints")]

@@ -1,4 +1,4 @@
-//! What waits for its turn when the service has drained is not begun any more.
+//! A write that waits for its turn at the end of the drain is not begun.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -16,7 +16,7 @@ use fail::FailScenario;
 
 const RECORDS: &str = "/v1/collections/desk/records";
 
-/// Sends a request but for its body, of so many bytes.
+/// Sends a request without its body of `length` bytes.
 fn send_head(address: std::net::SocketAddr, request: &str, media: &str, length: usize) -> TcpStream {
     let mut client = TcpStream::connect(address).expect("a connection");
     let head =
@@ -73,7 +73,7 @@ async fn a_line_that_waits_for_its_turn_when_the_service_has_drained_is_not_begu
     begun.write_all(row.as_bytes()).expect("sent");
     tokio::task::block_in_place(|| arrived.recv().expect("a write begins"));
     until(|| app.permits.free() == 0).await;
-    // The only turn is taken.
+    // Another write has the only turn.
     waiting.write_all(line.as_bytes()).expect("sent");
     tokio::time::sleep(Duration::from_millis(200)).await;
     shutdown.enter(Phase::Draining);

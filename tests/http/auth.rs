@@ -1,4 +1,4 @@
-//! Who may do what: scopes by route, the shapes of 401, 403 and 429, and no open door to the network.
+//! Permissions: scopes by route, the bodies of 401, 403 and 429, and no access from the network without keys.
 
 use crate::support::{TestServer, expect_problem, run};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ struct Guarded {
 }
 
 impl Guarded {
-    /// A service with one key per scope, made as an operator would.
+    /// Starts a service with one key for each scope. The keys are made in the way of an operator.
     fn start(environment: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let mut text = String::new();
@@ -145,7 +145,7 @@ fn a_missing_key_and_a_wrong_one_are_told_apart_and_nothing_else_is() {
     details.dedup();
     assert_eq!(details.len(), 1, "{details:?}");
     assert_eq!(ask(&format!("bearer {good}")).status, 200, "the scheme's name has no case");
-    // Who may not write does not learn whether the row would have been right, nor whether the record is there.
+    // A caller without write permission learns neither whether the row is valid nor whether the record exists.
     for body in ["{", "{\"content\":[]}", "{\"content\":\"x\"}"] {
         let bearer = format!("Bearer {good}");
         let headers = [("authorization", bearer.as_str()), ("content-type", "text/plain")];
@@ -322,7 +322,7 @@ fn what_an_administrator_does_is_logged_with_the_key_the_outcome_and_the_trace_a
     let headers = [("authorization", &*bearer), ("traceparent", &*parent)];
     let deleted = guarded.server.request("DELETE", "/v1/collections/desk/records/a", &headers, b"");
     assert_eq!(deleted.map(|answer| answer.status), Some(204));
-    // What is logged comes by another way than the answer.
+    // The log line and the answer arrive independently.
     let given_up = std::time::Instant::now() + std::time::Duration::from_secs(10);
     while !guarded.server.log().contains(trace) && std::time::Instant::now() < given_up {
         std::thread::sleep(std::time::Duration::from_millis(20));

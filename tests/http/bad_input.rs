@@ -1,4 +1,4 @@
-//! Bad input of every kind gets a stated 4xx with a code and the place, and does no harm.
+//! Bad input of every kind gets a documented 4xx status with a code and the place of the error, and does no harm.
 
 use crate::support::{Response, TestServer, expect_problem};
 use serde_json::{Value, json};
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 const RECORDS: &str = "/v1/collections/desk/records";
 const JSON: &str = "application/json";
 
-/// Status, code, pointer of the first violation (`-` for none).
+/// Status, code, and pointer of the first violation (`-` for none).
 type Expected<'a> = (u16, &'a str, &'a str);
 
-/// A request and what it must be answered.
+/// A request and its expected answer.
 struct Case<'a> {
     what: &'a str,
     method: &'a str,
@@ -50,7 +50,7 @@ fn check(server: &TestServer, case: &Case<'_>) {
     }
 }
 
-/// The service answers a good request as if nothing had happened.
+/// Checks that the service answers a good request normally.
 #[track_caller]
 fn still_works(server: &TestServer) {
     let good = json!({"title": "楼下垃圾无人清运", "content": "小区东门的垃圾桶已经三天没有人来清运了"});

@@ -1,5 +1,5 @@
-//! `_bulk`: one answer a line, in line order, registered in line order; bad lines get their own answer and harm no other;
-//! memory stays the same whatever comes.
+//! `_bulk` gives one answer for each line, and registers and answers lines in their order. A bad line gets an answer and harms no other
+//! line. The memory does not depend on the input.
 
 use std::io::{Read, Write};
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn start(environment: &[(&str, &str)]) -> (tempfile::TempDir, TestServer) {
     (folder, server)
 }
 
-/// A path of a collection that no other test writes to.
+/// Returns the path for a collection to which no other test writes.
 fn bulk_of(collection: &str) -> String {
     format!("/v1/collections/{collection}/records/_bulk")
 }
@@ -28,7 +28,7 @@ fn send(server: &TestServer, path: &str, body: &[u8]) -> Vec<Value> {
     answer.text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
 }
 
-/// A text of its own for every number: no two share more than a few characters in a row.
+/// Returns a separate text for each number. Two texts share at most a few successive characters.
 fn text(number: u64) -> String {
     let mut random = Rng::new(number);
     let han = |random: &mut Rng| char::from_u32(0x4e00 + random.below(0x4000) as u32).expect("a Han character");
@@ -108,8 +108,8 @@ fn bodies_without_lines_give_no_answers() {
     assert_eq!(server.send("GET", "/v1/collections/empty", &Value::Null).status, 404);
 }
 
-/// Line k + 1 repeats line k, from the very first line into a collection that is not there yet; every seventh is long, so
-/// that it takes another thread to sign, every eleventh repeats the id before it.
+/// Line k + 1 repeats line k, beginning with the first line of a collection that does not exist yet. Every seventh line is long, so that
+/// another thread signs it; every eleventh line repeats the id of the line before.
 #[test]
 fn lines_are_registered_in_line_order_whatever_each_takes() {
     let (_folder, server) = start(&[]);
@@ -185,7 +185,7 @@ fn without_auto_create_every_line_says_that_the_collection_is_missing() {
     assert!(answers.iter().all(|line| line["status"] == 404 && line["code"] == "unknown_collection"), "{}", answers[0]);
 }
 
-/// Writes a chunk of a chunked body; `false` when the service takes no more.
+/// Writes a chunk of a chunked body. Returns `false` if the service reads no more.
 fn chunk(stream: &mut impl Write, bytes: &[u8]) -> bool {
     let head = format!("{:x}\r\n", bytes.len());
     stream.write_all(&[head.as_bytes(), bytes, b"\r\n"].concat()).is_ok()
@@ -207,7 +207,7 @@ fn a_client_that_never_reads_is_let_go_of_and_costs_no_memory() {
     server.send("POST", "/v1/collections/deaf/records", &json!({"content": "文字"}));
     let mut stream = begin_bulk(&server, "deaf");
     stream.set_write_timeout(Some(Duration::from_secs(20))).expect("a timeout can be set");
-    // Each line is refused at length, so that the answers fill every buffer on the way.
+    // The answers about refused lines are long, so that they fill every buffer on the way.
     let piece = b"x\n".repeat(8 << 10);
     let mut sent = 0;
     while sent < 64 << 20 && chunk(&mut stream, &piece) {
@@ -261,7 +261,7 @@ fn memory_does_not_grow_with_the_body() {
                 }
             }
         });
-        // One short record in the middle of lines that are each refused, and of one line that never seems to end.
+        // One short record among many lines that are refused, and one line that is nearly endless.
         let refused = format!("{{\"content\":[\"{}\"]}}\n", "长".repeat(10_000)).repeat(8);
         let mut sent = 0;
         while sent < total {

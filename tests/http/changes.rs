@@ -1,4 +1,4 @@
-//! The change feed.
+//! Tests the change feed.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ fn row(content: &str) -> Value {
     json!({"title": "来信", "content": content})
 }
 
-/// The changes after a number, in words, and where to go on.
+/// Returns the changes after a number, in words, and the number for the next call.
 fn changes(desk: &Desk, since: u64, more: &str) -> (Vec<String>, u64) {
     let list = desk.ask("GET", &format!("/changes?since={since}{more}"), &Value::Null);
     let word = |change: &Value| {

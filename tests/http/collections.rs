@@ -1,4 +1,4 @@
-//! Collections: presets, what may change when, deleting, creation on the first write, separation.
+//! Collections: presets, the changes that are allowed, deletion, creation by the first write, and separation from each other.
 
 use std::collections::BTreeSet;
 
@@ -224,7 +224,7 @@ fn putting_a_collection_that_is_being_dropped_creates_it_again() {
             assert!(matches!(answer.status, 200 | 201), "{}", answer.text);
         }
     });
-    // Nobody drops it any more.
+    // The collection is not deleted any more.
     assert!(matches!(server.send("PUT", path, &json!({})).status, 200 | 201));
     assert_eq!(server.send("PUT", &format!("{path}/records/a"), &row(LAMPS)).status, 201);
     assert_eq!(server.send("GET", path, &Value::Null).json()["records"], 1);

@@ -1,5 +1,5 @@
-//! Bodies that come compressed are what they expand to, on every route and within every limit; answers are compressed for whoever
-//! accepts that.
+//! A compressed body is treated like the body that it expands to, on every route and within every limit. Answers are compressed for clients
+//! that accept this.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::time::Duration;
@@ -34,7 +34,7 @@ fn send(server: &TestServer, (method, path): (&str, &str), headers: &[(&str, &st
     server.request(method, path, headers, body).unwrap_or_else(|| panic!("no answer to {method} {path}"))
 }
 
-/// The method, path and media type of every route that takes a body, by the service's own description.
+/// Returns the method, path and media type of every route that takes a body, from the OpenAPI description.
 fn routes() -> Vec<(String, String, String)> {
     let described: Value = serde_norway::from_str(include_str!("../../openapi.yaml")).expect("YAML");
     let mut routes = Vec::new();
@@ -64,7 +64,7 @@ fn every_route_takes_a_compressed_body_for_what_it_expands_to() {
         server.send("PUT", &format!("{RECORDS}/a"), &json!({"content": "路灯坏了很久没有人来修理"})).status,
         201
     );
-    // What the service says of a body that it reads and refuses, or of a line of one.
+    // The answer to a body that is read and refused, or whose lines are refused.
     let body = br#"{"unheard_of": "unheard of", "no": 1}"#;
     let said = |answer: &Response| {
         let mut said = answer.json();
@@ -111,7 +111,7 @@ fn what_is_stored_is_what_was_compressed() {
         assert_eq!(server.send("GET", &path, &Value::Null).json()["row"], row);
     }
     assert_eq!(plain["verdict"].take(), "original");
-    // Sent again compressed, under the key that names it, it is the same request.
+    // The compressed body with the same idempotency key is the same request.
     let row = json!({"content": "文昌巷口的井盖裂开了一个大洞"}).to_string();
     let key = [("content-type", "application/json"), ("idempotency-key", "k-1"), ("content-encoding", "identity")];
     let first = send(&server, ("POST", RECORDS), &key, row.as_bytes());
@@ -134,17 +134,17 @@ fn limits_hold_for_what_a_body_expands_to_and_a_bomb_is_cut_off() {
         assert!(put(&compress(coding, sized(99_000).as_bytes())).status < 300);
         let over = put(&compress(coding, sized(101_000).as_bytes()));
         expect_problem(&over, 413, "body_too_large");
-        // White space that would not fit in memory many times over.
+        // White space that expands to many times the memory limit.
         let bomb = compress(coding, &vec![b' '; 256 << 20]);
         expect_problem(&put(&bomb), 413, "body_too_large");
-        // Content within the limit, behind more than the limit that expands to nothing.
+        // The content is within the limit. The compressed bytes in front of it expand to nothing, but exceed the limit.
         let empty = compress(coding, b"");
         let padded = [empty.repeat(100_000 / empty.len()), compress(coding, sized(1_000).as_bytes())].concat();
         expect_problem(&put(&padded), 413, "body_too_large");
         assert!(put(&padded[empty.len() * 1_000..]).status < 300);
         let lines = [("content-type", "application/x-ndjson"), ("content-encoding", coding)];
         let bulk = |bytes: &[u8]| send(&server, ("POST", &format!("{RECORDS}/_bulk")), &lines, bytes);
-        // A line of its own limit, then the bomb: what came before it is registered.
+        // The first line is sound, the second is too long, and the bomb follows. The line before the fault is registered.
         let first = json!({"id": format!("before-{coding}"), "content": "路灯坏了很久没有人来修理"}).to_string() + "\n";
         let long = format!("{{\"content\":\"{}\"}}\n", "a".repeat(1000));
         let mut body = compress(coding, (first + &long).as_bytes());
@@ -166,7 +166,7 @@ fn limits_hold_for_what_a_body_expands_to_and_a_bomb_is_cut_off() {
     assert!(metrics.contains("doppel_http_compressed_bodies_total{encoding=\"zstd\"} 7"), "{metrics}");
 }
 
-/// One chunk of a chunked body.
+/// Returns one chunk of a chunked body.
 fn chunk(bytes: &[u8]) -> Vec<u8> {
     [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat()
 }
@@ -177,7 +177,7 @@ fn head(path: &str, media: &str, coding: &str) -> String {
     )
 }
 
-/// A compressor that gives out what it has whenever that is wanted.
+/// A compressor that can flush its output at any time.
 enum Flushing {
     Gzip(flate2::write::GzEncoder<Vec<u8>>),
     Zstd(zstd::stream::write::Encoder<'static, Vec<u8>>),
@@ -225,7 +225,7 @@ fn lines_of_a_compressed_stream_are_answered_as_they_come() {
         for number in 0..3 {
             let row = json!({"id": format!("{coding}-{number}"), "content": "三号路的路灯已经连续多日不亮"});
             to.write_all(&chunk(&compressor.line(&format!("{row}\n")))).expect("taken");
-            // Its answer comes before the next line is sent, uncompressed.
+            // The answer arrives uncompressed before the next line is sent.
             let mut line = String::new();
             while !line.contains(&format!("\"id\":\"{coding}-{number}\"")) {
                 line.clear();
@@ -258,7 +258,7 @@ fn a_compressed_body_that_comes_too_slowly_is_given_up() {
     }
 }
 
-/// The head and the bytes of an answer.
+/// Returns the head and the bytes of an answer.
 fn raw(server: &TestServer, path: &str, accepts: &str) -> (String, Vec<u8>) {
     let mut stream = server.connect();
     let head =
@@ -297,13 +297,13 @@ fn long_answers_are_compressed_for_whoever_accepts_that_and_no_page_of_the_desk_
         assert!(head.contains(&format!("content-length: {}", bytes.len())) && bytes.len() < plain.len() / 2, "{head}");
         assert!(expand(coding, &bytes) == plain, "{accepts}");
     }
-    // Files of the program, the first time and again.
+    // Files of the program, requested twice.
     for path in ["/openapi.yaml", "/docs/swagger-ui.css"].repeat(2) {
         let (head, bytes) = raw(&server, path, "gzip");
         assert!(head.contains("content-encoding: gzip"), "{head}");
         assert!(expand("gzip", &bytes) == raw(&server, path, "identity").1, "{path}");
     }
-    // Short ones, problems, what nobody asked for, and pages that hold tokens of forms.
+    // These answers are not compressed: short ones, problems, unknown codings, and pages that contain tokens of forms.
     let plain = [
         ("/v1/collections/letters/records/1", "gzip"),
         ("/v1/collections/letters/records/nothing", "gzip"),

@@ -1,4 +1,4 @@
-//! Collections that keep no text: what they answer, and what they refuse and why.
+//! Collections that keep no text: their answers, and the requests that they refuse.
 
 use crate::protection::erased;
 use crate::support::{Desk, expect_problem, ids};
@@ -97,7 +97,7 @@ fn records_without_text_go_by_petitioner_and_by_age() {
 fn what_is_kept_is_decided_when_a_collection_is_made() {
     let bare = desk("decided");
     let whole = Desk::with("undecided", &json!({}));
-    // With records or without.
+    // The mode cannot change, with records or without.
     for (desk, other) in [(&bare, json!({})), (&whole, json!({ "preset": "signatures" }))] {
         let problem = expect_problem(&desk.send("PUT", "", &other), 409, "keep_conflict");
         assert_eq!(problem["errors"][0]["pointer"], "/keep", "{problem}");

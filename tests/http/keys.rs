@@ -1,4 +1,4 @@
-//! Keys that are made, listed and revoked while the service runs.
+//! Keys are made, listed and revoked while the service runs.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -15,7 +15,7 @@ use crate::support::{Response, TestServer, expect_problem, run};
 const KEYS: &str = "/v1/admin/keys";
 const RECORDS: &str = "/v1/collections/letters/records";
 
-/// Makes a key, and its text.
+/// Makes a key and returns its text.
 #[track_caller]
 fn make(keyed: &Keyed, body: &Value) -> String {
     let made = keyed.server.send_as(keyed.key("office"), "POST", KEYS, body);
@@ -58,7 +58,7 @@ fn a_key_is_made_used_listed_and_revoked_and_outlives_a_restart() {
     assert!(item["expires_at"].is_string() && item["expired"] == false, "{item}");
     let secret = key.rsplit('_').next().expect("a secret");
     assert!(!list.text.contains(secret) && !list.text.contains("sha256"), "{}", list.text);
-    // The use of a key is in the store when the service has ended in order.
+    // After an orderly end of the service, the store contains the last use of each key.
     let data = keyed.data();
     let file = keyed.file();
     server.signal("TERM");
@@ -88,7 +88,7 @@ fn a_key_is_made_used_listed_and_revoked_and_outlives_a_restart() {
 fn keys_that_are_made_and_revoked_at_the_same_moment_are_all_made_and_revoked() {
     const CALLERS: usize = 24;
     const EACH: usize = 3;
-    // As slow as a disk that syncs.
+    // The store is as slow as a disk that syncs.
     let keyed = Keyed::start(&[("FAILPOINTS", "store::before_append=sleep(5)")]);
     let (server, office) = (&keyed.server, keyed.key("office"));
     let at_once = |change: &(dyn Fn(usize) -> Response + Sync), status: u16| {
@@ -113,7 +113,7 @@ fn keys_that_are_made_and_revoked_at_the_same_moment_are_all_made_and_revoked() 
 
 #[test]
 fn whoever_hangs_up_on_a_change_that_goes_on_is_in_the_audit_log() {
-    // Time to hang up while the change is under way.
+    // The client has time to close its connection during the change.
     let keyed = Keyed::start(&[("FAILPOINTS", "store::before_append=sleep(400)")]);
     let (server, office) = (&keyed.server, keyed.key("office"));
     let hang_up = |id: &str, request: &str, body: &str| {
@@ -129,7 +129,8 @@ fn whoever_hangs_up_on_a_change_that_goes_on_is_in_the_audit_log() {
         let lines = log.lines().filter(|line| line.contains("audit") && line.contains(id) && line.contains("office"));
         lines.map(str::to_owned).collect::<Vec<_>>()
     };
-    // A client that is gone before its request is read is not heard, and on a busy machine one may be answered: others follow.
+    // If a client closes its connection before its request is read, the service never sees the request; on a busy machine, a client may
+    // also get an answer. Therefore further clients follow.
     let until_one_is_gone = |what: &str, send: &dyn Fn(&str, usize), is_done: &dyn Fn(usize) -> bool| {
         for number in 0..20 {
             let id = format!("{what}-{number}");
@@ -194,7 +195,7 @@ fn what_cannot_be_made_is_refused_by_name() {
             answer.text
         );
     }
-    // Without a key in the configuration whoever asks may do everything, and could shut everyone else out.
+    // Without a key in the configuration every caller may do everything, and could lock out everyone else.
     let folder = tempfile::tempdir().expect("a temporary folder");
     let open = TestServer::start_in(folder.path());
     expect_problem(&open.send("POST", KEYS, &json!({ "name": "one", "scopes": ["read"] })), 409, "no_configured_key");
@@ -213,7 +214,7 @@ fn of_a_key_revoked_under_load_every_request_is_refused_and_of_others_none_fails
                 (&keyed.server, &keys, &stop, &revoked, &numbers, &statuses);
             scope.spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
-                    // What was begun after the revocation was answered.
+                    // A request that began after the revocation was answered.
                     let after = revoked.load(Ordering::SeqCst);
                     let number = numbers.fetch_add(1, Ordering::Relaxed);
                     let answer =
@@ -264,7 +265,7 @@ fn what_is_being_sent_or_followed_with_a_revoked_key_ends() {
         serde_json::from_str::<Value>(&answer).expect("JSON")
     };
     assert_eq!(line("b")["status"], 201);
-    // Somebody waits for a change that does not come.
+    // A caller waits for a change that does not come.
     let waiting = std::thread::scope(|scope| {
         let waits = scope.spawn(|| {
             let since = keyed.server.send_as(&key, "GET", "/v1/collections/letters/changes?since=0", &Value::Null);
@@ -272,7 +273,7 @@ fn what_is_being_sent_or_followed_with_a_revoked_key_ends() {
             let path = format!("/v1/collections/letters/changes?since={since}&wait_s=3");
             keyed.server.send_as(&key, "GET", &path, &Value::Null)
         });
-        // Whether it waits already or not.
+        // The revocation must work whether the caller already waits or not.
         std::thread::sleep(Duration::from_millis(500));
         revoke(&keyed, "bulk");
         waits.join().expect("no panic")
@@ -322,7 +323,7 @@ fn the_commands_make_list_and_revoke_and_keep_the_secret_apart() {
     use std::os::unix::fs::PermissionsExt as _;
     assert_eq!(std::fs::metadata(file).expect("there").permissions().mode() & 0o777, 0o600);
     assert_eq!(ask(&keyed.server, key).status, 200);
-    // Never over another file; and then nothing is made.
+    // The command never overwrites another file, and in this case makes no key.
     let (status, _, said) = keys(&["create", "other", "--scopes", "read", "--secret-file", file]);
     assert!(status == Some(2) && said.contains("is there already"), "{said}");
     let (status, out, said) = keys(&["create", "shown", "--scopes", "read"]);

@@ -1,24 +1,24 @@
-//! A key that is limited to collections, on every route that there is: a route without a decision here fails.
+//! Tests every route with a key that is limited to collections. The test fails for a route that is missing in `DECISIONS`.
 
 use serde_json::{Value, json};
 
 use crate::support::keyed::{Keyed, LAMPS};
 use crate::support::{Response, expect_problem};
 
-/// What a route does for a key that is limited to the collection `letters`.
+/// The effect of a route for a key that is limited to the collection `letters`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Decision {
-    /// It names a collection in its path: answered there, refused elsewhere.
+    /// The path names a collection: the route answers for `letters` and refuses for other collections.
     ByPath,
-    /// It names a collection in its body: likewise.
+    /// The body names a collection: the route answers for `letters` and refuses for other collections.
     ByBody,
-    /// It is about a task: answered where that works on the collection, like an unknown task elsewhere.
+    /// The route is about a task: it answers if the task works on `letters`, and otherwise as for an unknown task.
     ByTask,
-    /// It lists things of several collections: those of others are left out.
+    /// The route lists items of several collections, and leaves out those of other collections.
     Shortened,
-    /// It is about no collection: refused.
+    /// The route is about no collection and refuses.
     Refused,
-    /// It is open to everyone, without a key.
+    /// The route is open to everyone without a key.
     Open,
 }
 
@@ -83,11 +83,11 @@ const DECISIONS: [(&str, &str, Decision); 56] = [
     ("post", "/v1/collections/{collection}/statistics", ByPath),
 ];
 
-/// A service with two collections, and a key for one of them that may do everything there.
+/// A service with two collections, and a key that has all permissions for one of them.
 struct Limited {
     keyed: Keyed,
     key: String,
-    /// A task of each collection.
+    /// One task of each collection.
     tasks: [String; 2],
 }
 
@@ -119,7 +119,7 @@ impl Limited {
     }
 }
 
-/// A problem without what differs from request to request.
+/// Returns a problem without the parts that differ between requests.
 fn without_request(problem: &Response) -> Value {
     let mut said = problem.json();
     let members = said.as_object_mut().expect("an object");
@@ -127,7 +127,7 @@ fn without_request(problem: &Response) -> Value {
     said
 }
 
-/// Every method and path in the description of the API.
+/// Returns every method and path in the description of the API.
 fn routes(description: &str) -> Vec<(String, String)> {
     let description: serde_norway::Value = serde_norway::from_str(description).expect("YAML");
     let paths = description["paths"].as_mapping().expect("paths");
@@ -157,7 +157,7 @@ fn a_limited_key_asks_about_its_collections_and_sees_nothing_of_others() {
             ["{id}", "{a}", "{b}", "{generation}", "{key}"].iter().fold(path, |path, part| path.replace(part, "7"))
         };
         let method = method.to_uppercase();
-        // Whatever else may be wrong with it, it is not this.
+        // The request may be wrong for another reason, but not because of the key.
         let is_let_in = |answer: &Response| {
             assert!(answer.status != 401 && answer.status != 403, "{method} {route}: {}", answer.text);
         };
@@ -182,12 +182,12 @@ fn a_limited_key_asks_about_its_collections_and_sees_nothing_of_others() {
                 is_refused(&limited.send(&method, &route, &json!({ "collection": "nowhere" })));
                 is_let_in(&limited.send(&method, &route, &json!({ "collection": "letters" })));
             }
-            // Deleting it comes last, below.
+            // The collection is deleted at the end, below.
             ByPath if method == "DELETE" && route == "/v1/collections/{collection}" => {
                 is_refused(&limited.send(&method, &path("hotline", own), &Value::Null));
             }
             ByPath => {
-                // The refusal comes before a look at what is sent, and does not say whether the collection is there.
+                // The service refuses before it reads the body, and the answer does not show whether the collection exists.
                 for collection in ["hotline", "nowhere", "hot%6Cine", "letters2"] {
                     is_refused(&limited.send(&method, &path(collection, own), &json!({})));
                 }

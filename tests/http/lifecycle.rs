@@ -1,4 +1,5 @@
-//! Beginning and ending: nothing acknowledged is lost, nothing is half there, and whoever must wait or cannot start is told.
+//! Start and end of the service: no acknowledged write is lost, no write is stored in part, and a client that must wait and an operator
+//! whose service cannot start get a message.
 
 use std::io::{Read, Write};
 use std::sync::Mutex;
@@ -37,10 +38,11 @@ fn a_client_that_hangs_up_leaves_a_whole_record_or_none() {
         let mut stream = server.connect();
         let request = put_head(&format!("r{number}"), body.len()) + &body;
         stream.write_all(request.as_bytes()).expect("sent");
-        // Gone without reading, some at once, some a moment later.
+        // The client closes without reading, sometimes at once and sometimes a moment later.
         std::thread::sleep(Duration::from_micros(number * number * 100));
     }
-    // A client that is gone before its request is read is not heard; what has begun goes on to its end.
+    // If a client closes its connection before its request is read, the service never sees the request. A write that has begun continues to
+    // its end.
     let count = || server.send("GET", "/v1/collections/desk", &Value::Null).json()["records"].as_u64();
     wait_until("some are stored", || count().is_some_and(|count| count > 0));
     let mut before = None;

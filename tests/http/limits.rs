@@ -1,4 +1,4 @@
-//! What the service takes at once is bounded, and whoever meets a bound is told which and when to come again.
+//! The work that the service accepts at once is limited. A client at a limit learns which limit it is and when to try again.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -15,7 +15,7 @@ fn start(environment: &[(&str, &str)]) -> (tempfile::TempDir, TestServer) {
     (folder, server)
 }
 
-/// Sends the head of a POST that promises `length` bytes, and `body`.
+/// Sends the head of a POST that declares `length` bytes, and `body`.
 fn begin_post(server: &TestServer, length: usize, body: &str) -> TcpStream {
     let mut stream = server.connect();
     let head = format!(
@@ -25,7 +25,7 @@ fn begin_post(server: &TestServer, length: usize, body: &str) -> TcpStream {
     stream
 }
 
-/// Whether the service closes the connection, rather than leaving it open until our connect_timeout ends.
+/// True if the service closes the connection; false if the connection stays open until the read times out.
 fn is_closed(stream: &mut TcpStream) -> bool {
     let mut piece = [0; 1024];
     loop {
@@ -37,7 +37,7 @@ fn is_closed(stream: &mut TcpStream) -> bool {
     }
 }
 
-/// What comes until the end of the first answer's JSON.
+/// Reads until the end of the JSON of the first answer.
 fn read_answer(stream: &mut TcpStream) -> String {
     let mut text = String::new();
     let mut piece = [0; 4096];
@@ -50,7 +50,7 @@ fn read_answer(stream: &mut TcpStream) -> String {
     text
 }
 
-/// Waits until `done`; panics when it takes longer than anything should.
+/// Waits until `done` returns true. Panics after a time that nothing should need.
 fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !done() {
@@ -66,7 +66,7 @@ fn gauge(server: &TestServer, name: &str) -> u64 {
 }
 
 fn in_flight(server: &TestServer) -> u64 {
-    // The question itself is one of them.
+    // The request for the metrics is one of the requests in flight.
     gauge(server, "doppel_http_requests_in_flight") - 1
 }
 
@@ -122,7 +122,7 @@ fn beyond_those_served_and_those_waiting_requests_are_refused_at_once() {
     let (_folder, server) = start(&[
         ("DOPPEL_LIMITS__MAX_IN_FLIGHT", "1"),
         ("DOPPEL_LIMITS__MAX_WAITING", "1"),
-        // Every write takes its time.
+        // Every write is slow.
         ("FAILPOINTS", "store::before_append=sleep(1500)"),
     ]);
     let row = json!({"content": "路灯坏了很久没有人来修理"}).to_string();
@@ -201,7 +201,7 @@ fn the_limit_of_a_body_is_exact_and_named() {
     assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("connection: close"), "said at once: {answer}");
 }
 
-/// Opens a `_bulk` stream that sends `body` and may send more.
+/// Starts a `_bulk` stream that sends `body` and may send more.
 fn begin_bulk(server: &TestServer, body: &str) -> TcpStream {
     let mut stream = server.connect();
     let head = format!(
@@ -216,7 +216,7 @@ fn streams_that_say_nothing_hold_no_turn_and_blank_lines_give_them_no_time() {
     let (_folder, server) = start(&[
         ("DOPPEL_LIMITS__MAX_IN_FLIGHT", "2"),
         ("DOPPEL_LIMITS__MAX_WAITING", "4"),
-        // Of five, one caller gets four.
+        // One caller gets at most four of the five streams.
         ("DOPPEL_LIMITS__MAX_STREAMS", "5"),
         ("DOPPEL_LIMITS__BODY_TIMEOUT_MS", "1500"),
     ]);
@@ -230,7 +230,7 @@ fn streams_that_say_nothing_hold_no_turn_and_blank_lines_give_them_no_time() {
     expect_problem(&refused, 503, "too_many_streams");
     let begin = Instant::now();
     while !streams.is_empty() && begin.elapsed() < Duration::from_secs(10) {
-        // Who is cut off already cannot be written to.
+        // A connection that the service has closed cannot be written to.
         streams.retain_mut(|stream| stream.write_all(b"\n").is_ok());
         std::thread::sleep(Duration::from_millis(100));
     }

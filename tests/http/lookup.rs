@@ -1,4 +1,4 @@
-//! What the questions that store nothing answer: check, similar, by fingerprint, explain; and which texts are read alike.
+//! Answers of the requests that store nothing: check, similar, by fingerprint, explain; and texts that are read in the same way.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ const LAMPS: &str = "幸福小区东门外的路灯从上个月初开始就全�
                      我们多次向物业反映。至今没有人来修理。";
 const MARKET: &str = "菜市场门口的摊贩每天清早占道经营。上班的车辆堵成一条长龙。公交车也进不了站。城管来了就走。";
 
-/// Re-submissions of [`LAMPS`], each of its own kind.
+/// Returns repetitions of [`LAMPS`], each of another kind.
 fn variants() -> [(&'static str, String); 6] {
     [
         ("same", LAMPS.to_owned()),
@@ -34,7 +34,7 @@ fn with_variants(name: &str) -> Desk {
     desk
 }
 
-/// What two answers must have in common.
+/// Returns an answer without its duration, so that two answers can be compared.
 fn without_time(mut answer: Value) -> Value {
     answer.as_object_mut().expect("an object").remove("took_us");
     answer
@@ -59,7 +59,7 @@ fn similar_lists_every_match_best_first_up_to_the_limit() {
         let expected: Vec<Value> = all["similar"].as_array().expect("a list").iter().take(limit).cloned().collect();
         assert_eq!((&some["similar"], &some["truncated"]), (&json!(expected), &json!(limit < 6)), "limit {limit}");
     }
-    // A stored record does not find itself, neither by its id nor by a row that carries it.
+    // A stored record does not find itself, neither by its id nor by a row that contains the id.
     let mut own = row(LAMPS);
     own["id"] = json!("same");
     let by_row = desk.ask("POST", "/similar", &own);
@@ -105,7 +105,7 @@ fn every_radius_finds_exactly_the_fingerprints_within_it() {
     let mut seen = 0;
     for radius in 0..=15_u32 {
         for (_, near) in &stored {
-            // As many bits away as the radius, one less and one more.
+            // The number of different bits is the radius, one less, and one more.
             for bits in radius.saturating_sub(1)..=radius + 1 {
                 let mut asked = *near;
                 while (asked ^ near).count_ones() < bits {

@@ -1,4 +1,4 @@
-//! The API, spoken to over HTTP.
+//! Tests the API over HTTP.
 
 #![allow(clippy::disallowed_methods, reason = "a test makes its own time, files and settings")]
 

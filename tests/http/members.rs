@@ -1,4 +1,4 @@
-//! The first record of a collection: its members decide the fields, and a record without a text is refused by the names of its members.
+//! The members of the first record of a collection decide its fields. A record without a text is refused with the names of its members.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::support::{TestServer, expect_problem};
 const LAMPS: &str = "东湖路与学院街路口的三盏路灯熄灭已有十天，晚自习放学的学生只能摸黑过马路，请尽快派人抢修。";
 const SMOKE: &str = "建设里小区楼下烧烤店每晚把油烟直接排向居民窗户，屋里没法开窗，多次劝说无效，请环保部门检查。";
 
-/// The name of the content, the title and the time in the exports of different offices.
+/// The names of content, title and time in the exports of different offices.
 const OFFICES: [[&str; 3]; 10] = [
     ["投诉内容", "投诉标题", "推送时间"],
     ["市民诉求", "事项标题", "发生时间"],
@@ -86,7 +86,7 @@ fn a_text_under_a_name_that_the_settings_lack_is_refused_by_name() {
         let problem = expect_problem(&answer, 422, "no_content");
         assert_eq!(problem["errors"][0]["pointer"], "/投诉内容", "{problem}");
     }
-    // The office says that the member is not to be compared.
+    // The settings of the office say that the member is not compared.
     let fields = json!({"fields": [{"name": "title", "role": "text"}, {"name": "content", "role": "text"},
                                    {"name": "投诉内容", "role": "ignore"}]});
     assert_eq!(server.send("PUT", "/v1/collections/other", &fields).status, 201);
@@ -105,7 +105,7 @@ fn a_match_shows_what_the_office_wrote_and_is_not_judged_by_it() {
     let check = |row: &Value| server.send("POST", "/v1/collections/handled/check", row).json();
     let asked = json!({"内容": LAMPS});
     assert_eq!(check(&asked)["match"]["handling"], shown("办理中"));
-    // Another status changes what is shown, and no verdict.
+    // Another status changes the text that is shown, but no verdict.
     let updated = server.send("PUT", &path("a"), &order("已办结"));
     assert_eq!(updated.json()["outcome"], "updated", "{}", updated.text);
     assert_eq!(check(&asked)["match"]["handling"], shown("已办结"));

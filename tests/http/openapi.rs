@@ -1,4 +1,4 @@
-//! The description in the repository is the one the service gives, and programs can work with it.
+//! The description in the repository equals the description from the service, and programs can use it.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +28,7 @@ fn every_operation_names_its_success_and_its_problems() {
     }
 }
 
-/// Every object of a document, with its place.
+/// Collects every object of a document with its place.
 fn objects<'a>(at: &str, value: &'a Value, found: &mut Vec<(String, &'a Map<String, Value>)>) {
     match value {
         Value::Object(members) => {
@@ -42,7 +42,7 @@ fn objects<'a>(at: &str, value: &'a Value, found: &mut Vec<(String, &'a Map<Stri
     }
 }
 
-/// The operations of a document.
+/// Returns the operations of a document.
 fn operations(document: &Value) -> Vec<&Value> {
     let items = document["paths"].as_object().expect("there are paths").values();
     items.flat_map(|item| item.as_object().expect("a path has operations").values()).collect()

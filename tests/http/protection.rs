@@ -1,11 +1,12 @@
-//! Data protection over HTTP: the records of a petitioner, records past an age, how long a collection keeps records.
+//! Data protection over HTTP: deletes the records of a petitioner and records above an age, and limits the time for which a collection
+//! keeps records.
 
 use std::time::{Duration, Instant};
 
 use crate::support::{Desk, expect_problem};
 use serde_json::{Value, json};
 
-/// Asks for a deletion and waits for its end.
+/// Requests a deletion and waits for its end.
 #[track_caller]
 pub(crate) fn erased(desk: &Desk, more: &Value) -> Value {
     let name = desk.path.rsplit('/').next().expect("a name");

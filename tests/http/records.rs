@@ -1,4 +1,4 @@
-//! What the answers about records mean: verdicts, replacing, skipping, deleting, listing, ids.
+//! The answers about records: verdicts, replacing, skipping, deleting, listing, ids.
 
 use crate::support::{Desk, Rng, expect_problem, ids};
 use serde_json::{Value, json};
@@ -14,14 +14,14 @@ fn row(content: &str) -> Value {
     json!({"title": "来信", "content": content})
 }
 
-/// A text of its own for every number: no two share more than a few characters in a row.
+/// Returns a separate text for each number. Two texts share at most a few successive characters.
 fn text(number: u64) -> String {
     let mut random = Rng::new(number);
     let han = |random: &mut Rng| char::from_u32(0x4e00 + random.below(0x4000) as u32).expect("a Han character");
     (0..40).map(|_| han(&mut random)).collect()
 }
 
-/// Only what belongs to the verdict: the same in every answer that shows it.
+/// Returns the parts of an answer that belong to the verdict. They are equal in every answer that shows the verdict.
 fn verdict(answer: &Value) -> Value {
     let mut answer = answer.clone();
     let object = answer.as_object_mut().expect("an object");
@@ -112,7 +112,7 @@ fn the_same_row_again_gets_the_stored_verdict() {
     let first =
         desk.register("b", &json!({"title": "来信", "content": LAMPS_AGAIN, "user": "李娟", "extra": [1, {"k": 2}]}));
     let seq = desk.get("b")["seq"].clone();
-    // Would be another verdict if it were computed again.
+    // Because of this record, a new computation would give `b` another verdict.
     desk.register("c", &row(LAMPS_AGAIN));
     let other_spelling = format!(
         "\r\n {{ \"extra\" : [ 1, {{\"k\":2}} ],\t\"user\":\"\\u674e娟\", \"id\": \"b\",\n \"content\":{}, \"title\":\"来信\" }} ",
@@ -140,7 +140,7 @@ fn other_fields_are_updated_and_the_verdict_stays() {
         with("王强", "2024-03-05", "one"),
         with("王强", "2024-03-06", "one"),
         with("王强", "2024-03-06", "two"),
-        // Read alike, written otherwise.
+        // The text is read in the same way but written differently.
         json!({"title": "来信　", "content": LAMPS_AGAIN}),
     ] {
         let answer = desk.put_again("b", &changed, "updated");
@@ -150,7 +150,7 @@ fn other_fields_are_updated_and_the_verdict_stays() {
         assert_eq!(verdict(&stored), verdict(&first));
         previous = changed;
     }
-    // Too long for any number type, which would not tell them apart.
+    // The number is too long for any number type, which would make the two numbers equal.
     let long = |digits: &str| format!("{{\"title\":\"来信\",\"content\":{},\"account\":{digits}}}", json!(LAMPS_AGAIN));
     for digits in ["6222021234567890123456701", "6222021234567890123456702"] {
         let answer =
@@ -239,7 +239,7 @@ fn skipping_a_duplicate_stores_nothing() {
     assert_eq!(desk.ask("GET", "", &Value::Null)["records"], 1);
     assert_eq!(ids(&desk.register("d", &row(LAMPS_AGAIN))["similar"]), ["a"]);
 
-    // Under an id that is taken: what is there stays.
+    // If the id is taken, the stored record stays.
     assert_eq!(skip("e", &row(MARKET)).status, 201);
     assert_eq!(skip("e", &row(LAMPS)).json()["outcome"], "skipped");
     assert_eq!(desk.get("e")["row"], row(MARKET));
@@ -292,7 +292,7 @@ fn the_first_record_of_a_collection_is_answered_with_the_members_that_nothing_us
     };
     let call = |n: u64| json!({"content": text(n), "来电人": "李娟", "坐席": "secret", "坐席工号": "12"});
     let told = |name: &str| (json!(name), json!("unused_member"));
-    // Created by its first record; what asks or comes later is not told again.
+    // The first record creates the collection. Later records and checks are not warned again.
     let desk = Desk::new("unused-members");
     let first = desk.register("a", &call(1));
     assert_eq!(unused(&first), [told("/坐席"), told("/坐席工号")]);
@@ -300,7 +300,7 @@ fn the_first_record_of_a_collection_is_answered_with_the_members_that_nothing_us
     assert_eq!(unused(&desk.put_again("a", &call(1), "unchanged")), []);
     assert_eq!(unused(&desk.register("b", &call(2))), []);
     assert_eq!(unused(&desk.ask("POST", "/check", &call(3))), []);
-    // Created with settings, which use one and leave one out on purpose; by a line of many.
+    // The settings create the collection; they use one member and ignore another on purpose. The records arrive in one `_bulk` request.
     let fields = json!({"fields": [{"name": "title", "role": "text"}, {"name": "来电人", "role": "identity"},
         {"name": "来电时间", "role": "ignore"}]});
     let desk = Desk::with("used-members", &fields);
@@ -353,7 +353,7 @@ fn a_time_that_cannot_be_read_is_null_and_the_answer_warns_of_it() {
     ] {
         assert!(answer.get("warnings").is_none(), "{answer}");
     }
-    // The first that can be read counts.
+    // The first field with a readable time counts.
     desk.register("c", &with(json!("初五"), json!("2018年1月5日 上午8:30")));
     let list = desk.ask("POST", "/similar", &row(LAMPS));
     let times: Vec<_> = list["similar"].as_array().expect("a list").iter().map(|found| &found["time"]).collect();

@@ -1,4 +1,4 @@
-//! SIGHUP: the configuration is read again, or nothing changes.
+//! After SIGHUP the service reads its configuration again; if the new configuration is wrong, nothing changes.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ fn new_key(name: &str, scopes: &str) -> (String, String) {
     (section, said.split_whitespace().find(|word| word.starts_with("dpl_")).expect("the key").to_owned())
 }
 
-/// Sends the signal and waits until it is said how that ended.
+/// Sends the signal and waits until the log reports the result.
 fn hang_up(server: &TestServer, said: &str) {
     let before = server.log().matches(said).count();
     server.signal("HUP");
@@ -34,7 +34,7 @@ fn keys_limits_and_the_level_of_the_log_follow_the_file() {
     let limits =
         "[limits]\nmax_body_bytes = 100\nmax_in_flight = 3\nmax_connections = 50\n[log]\nlevel = \"warn,audit=info\"\n";
     std::fs::write(keyed.file(), format!("{limits}[[auth.keys]]{office}\n{section}")).expect("written");
-    // The line that says so is of a level that is not logged afterwards.
+    // The log does not report the success here, because the new level does not include this line.
     server.signal("HUP");
     until("the new key", || ask(&key) == 200);
     assert_eq!((ask(keyed.key("reader")), ask(keyed.key("office"))), (401, 200));
@@ -45,7 +45,7 @@ fn keys_limits_and_the_level_of_the_log_follow_the_file() {
     assert_eq!(ask(&key), 200);
     std::thread::sleep(std::time::Duration::from_millis(300));
     assert_eq!(server.log().lines().count(), lines, "requests are lines of the level info");
-    // And back.
+    // The earlier configuration is restored.
     std::fs::write(keyed.file(), before).expect("written");
     hang_up(server, READ);
     assert_eq!((ask(keyed.key("reader")), ask(&key)), (200, 401));
@@ -64,7 +64,7 @@ fn a_file_with_a_mistake_changes_nothing_and_is_said() {
         ("[limits]\nmax_in_flight = 0\n", "limits.max_in_flight is 0"),
         ("[log]\nlevel = \"inof\"\n", "did you mean"),
         ("not TOML", "is not TOML"),
-        // Half written, or emptied to be written anew.
+        // The file is half written, or it was emptied before it is written again.
         ("", "no [[auth.keys]] any more"),
         ("[limits]\nmax_in_flight = 3\n", "no [[auth.keys]] any more"),
         ("[[auth.keys]]\nname = \"reader\"\nsha256 = \"ab\"\nscopes = [\"read\"]\n", "64 hexadecimal digits"),

@@ -1,4 +1,4 @@
-//! Rows beside the ids in answers, many records at once, and filters of similar records.
+//! Rows in answers, reading many records at once, and filters of similar records.
 
 use crate::support::{Desk, expect_problem, ids};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ fn changed() -> String {
     LAMPS.replace("摔伤", "跌倒").replace("上个月初", "三月")
 }
 
-/// Three letters about one matter: `far` says it in part in other words, `same` word by word, `near` adds a sentence.
+/// Registers three letters about one matter: `far` has partly different words, `same` the same words, and `near` an additional sentence.
 fn desk(name: &str) -> Desk {
     let desk = Desk::new(name);
     desk.register("far", &row(&changed(), "张某", "2024-03-01 09:00:00"));

@@ -1,22 +1,22 @@
-//! Every scheme as a channel of its own: it makes a collection, finds the copy planted for it and nothing else, also after a
-//! restart; and says what is wrong with its parameters.
+//! Every scheme works as a separate channel: a collection can use it, and it finds exactly the copy that was made for it, also after a
+//! restart. Wrong parameters are refused with a reason.
 
 use crate::support::{Desk, TestServer, ids};
 use serde_json::{Value, json};
 
-/// Words of falling frequency: 路灯, 小区, 物业.
+/// A letter with words of different frequency: 路灯, 小区, 物业.
 const LETTER: &str = "幸福小区东门外的路灯从上个月初开始就全部不亮了。小区里的老人和孩子晚上出门十分不便，路灯坏了一排又一排！\
                       居民多次向小区物业反映路灯的事情，物业说修理路灯的费用大约1.5万元没有着落。希望有关部门督促物业尽快修好路灯？\
                       盼望早日得到明确的答复。";
 
-/// Letters that have nothing to do with it.
+/// Letters that have nothing in common with [`LETTER`].
 const OTHERS: &[&str] = &[
     "菜市场门口的摊贩每天清早占道经营，上班的车辆堵成一条长龙。公交车也进不了站，城管来了就走，走了又来。",
     "孩子今年该上小学了，学校说片区已经满额。我们按时交了材料，却被分到八公里以外的学校，接送实在困难。",
     "工厂夜里偷偷排放废气，附近几个村子的空气刺鼻难闻。环保电话打了许多次，每次来人检查都说没有问题。",
 ];
 
-/// A channel, and the copy that it finds: only the punctuation, only the end, or one word differs.
+/// Returns channels, each with the copy that it finds. The copy differs only in punctuation, only at the end, or in one word.
 fn table() -> Vec<(Value, String)> {
     let punctuation = LETTER.replace('，', "；");
     let ending = format!("{LETTER}打扰了，此致敬礼。");
@@ -61,7 +61,7 @@ fn row(content: &str) -> Value {
     json!({"title": "来信", "content": content})
 }
 
-/// The problem that settings are refused with.
+/// Returns the problem for settings that are refused.
 fn refused(desk: &Desk, settings: &Value) -> Value {
     let answer = desk.send("PUT", "", settings);
     assert_eq!(answer.status, 422, "{settings}: {}", answer.text);
@@ -121,12 +121,12 @@ fn a_scheme_that_lacks_statistics_says_so_and_the_exact_stage_goes_on() {
     }
 }
 
-/// Words that the dictionary has; each letter below holds five of them.
+/// Words that the dictionary contains. Each letter below has five of them.
 const WORDS: &str = "路灯 积水 噪音 油烟 垃圾 电梯 停车 拆迁 工资 学校 公交 站牌 医院 药品 社保 养老 燃气 暖气 水压 停电 围墙 绿化 树木 \
                      道路 井盖 桥梁 河道 污水 工厂 粉尘 农田 灌溉 补偿 土地 宅基 房产 物业 保安 门禁 监控 信号 宽带 快递 市场 摊贩 城管 执法 警察 \
                      户口 证件 档案 退休 低保 残疾 儿童 幼儿 教师 培训 考试 广场 舞蹈";
 
-/// Waits for the task that `answer` began.
+/// Waits for the end of the task that `answer` names.
 fn finish(server: &TestServer, answer: &crate::support::Response) {
     assert_eq!(answer.status, 202, "{}", answer.text);
     let task = answer.header("location").expect("where the task is").to_owned();
@@ -315,7 +315,7 @@ fn hosts_that_say_the_same_under_the_same_paths_are_proposed_as_aliases() {
         ("http://www.example.org/case/?id=7&utm_source=q", 1),
         ("http://www.example.org/news", 2),
         ("http://example.org/news", 3),
-        // Another site: the same paths, other texts; and one page of the same text elsewhere.
+        // Another site with the same paths and other texts, and one page elsewhere with the same text.
         ("http://example.net", 3),
         ("http://example.net/case?id=7", 2),
         ("http://example.net/copy", 0),

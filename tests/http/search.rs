@@ -1,4 +1,4 @@
-//! Related cases and search.
+//! Tests related cases and search.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ fn letter(title: &str, content: &str, time: &str, user: &str) -> Value {
     json!({"title": title, "content": content, "time": time, "user": user})
 }
 
-/// A collection with some letters, all of which can be found.
+/// Registers some letters, and waits until a search finds all of them.
 fn desk(name: &str) -> Desk {
     let desk = Desk::with(name, &json!({}));
     let lamps = "河口新区三号路的路灯已经连续多日不亮，晚上行走十分危险，居民多次报修没有结果。";
@@ -22,7 +22,7 @@ fn desk(name: &str) -> Desk {
     desk
 }
 
-/// Waits until a search finds so many, and knows of everything.
+/// Waits until a search finds `count` records and has read all changes.
 fn wait(desk: &Desk, query: &str, count: u64) {
     let begin = Instant::now();
     loop {
@@ -71,7 +71,7 @@ fn what_is_removed_or_replaced_is_no_related_case_from_the_next_answer_on() {
         "/records/again",
         &letter("咨询图书馆", "图书馆周末几点闭馆，借书证丢了怎样补办？", "2024-03-09", "乙"),
     );
-    // The index knows of neither yet.
+    // The index does not contain these two letters yet.
     let list = related();
     assert!(!ids(&list["related"]).iter().any(|id| ["again", "dark"].contains(id)), "{list}");
 }
@@ -79,7 +79,7 @@ fn what_is_removed_or_replaced_is_no_related_case_from_the_next_answer_on() {
 #[test]
 fn a_search_shows_where_the_words_stand_in_the_text_as_it_came() {
     let desk = desk("search");
-    // 路灯 -垃圾, newest first.
+    // The query is 路灯 -垃圾, newest first.
     let list = desk.ask("GET", "/search?q=%E8%B7%AF%E7%81%AF+-%E5%9E%83%E5%9C%BE&order=newest", &Value::Null);
     assert_eq!((ids(&list["items"]), &list["next"]), (vec!["dark", "again", "lamps"], &Value::Null));
     assert_eq!(list["total"], json!({"count": 3, "exact": true}));
@@ -160,7 +160,7 @@ fn search_can_be_turned_off_and_on_again() {
 #[test]
 fn a_place_in_an_answer_is_refused_for_another_question_and_what_asks_for_nothing_is_told() {
     let desk = desk("cursors");
-    // 路灯
+    // The query is 路灯.
     let lamps = "%E8%B7%AF%E7%81%AF";
     let first = desk.ask("GET", &format!("/search?q={lamps}&limit=1"), &Value::Null);
     let next = first["next"].as_str().expect("a next page");

@@ -1,4 +1,4 @@
-//! Places that last: no caller takes them all, none holds one for nothing, and idle connections keep nobody out.
+//! Long-lasting places: no caller takes all of them, no caller keeps one without using it, and idle connections keep nobody out.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -17,7 +17,7 @@ fn start(environment: &[(&str, &str)]) -> (tempfile::TempDir, TestServer) {
     (folder, server)
 }
 
-/// Begins a request, and sends `body` of a body that may go on.
+/// Starts a request, and sends `body` as the beginning of a body.
 fn begin(server: &TestServer, method: &str, path: &str, headers: &str, body: &str) -> TcpStream {
     let mut stream = server.connect();
     let head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n{body}");
@@ -25,21 +25,21 @@ fn begin(server: &TestServer, method: &str, path: &str, headers: &str, body: &st
     stream
 }
 
-/// Begins a `_bulk` body with one line.
+/// Starts a `_bulk` body with one line.
 fn begin_bulk(server: &TestServer, key: Option<&str>) -> TcpStream {
     let key = key.map_or_else(String::new, |key| format!("authorization: Bearer {key}\r\n"));
     let headers = format!("content-type: application/x-ndjson\r\ncontent-length: 999999\r\n{key}");
     begin(server, "POST", &format!("{RECORDS}/_bulk"), &headers, "{\"content\":\"路灯坏了很久没有人来修理\"}\n")
 }
 
-/// The first piece of an answer.
+/// Returns the first piece of an answer.
 fn first_piece(stream: &mut TcpStream) -> String {
     let mut piece = [0; 4096];
     let count = stream.read(&mut piece).unwrap_or(0);
     String::from_utf8_lossy(&piece[..count]).into_owned()
 }
 
-/// Whether the other end closes the connection within a while.
+/// True if the service closes the connection within 200 ms.
 fn is_closed(stream: &mut TcpStream) -> bool {
     stream.set_read_timeout(Some(Duration::from_millis(200))).expect("set");
     matches!(stream.read(&mut [0; 64]), Ok(0)) || stream.write_all(b"x").is_err()
@@ -87,7 +87,7 @@ fn a_body_that_dribbles_is_cut_off_and_says_why() {
         String::from_utf8_lossy(&text).into_owned()
     });
     let begun = Instant::now();
-    // A whole line in time, again and again.
+    // Whole lines arrive in time, again and again, but too slowly.
     while stream.write_all(b"{\"content\":\"x\"}\n").is_ok() && begun.elapsed() < Duration::from_secs(15) {
         std::thread::sleep(Duration::from_millis(300));
     }
@@ -164,7 +164,7 @@ fn where_all_connections_are_busy_the_next_is_told_so() {
     let (_folder, server) = start(&[("DOPPEL_LIMITS__MAX_CONNECTIONS", "2")]);
     let list = || server.exchange(b"GET /v1/collections HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     server.exchange(b"PUT /v1/collections/letters HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}");
-    // One that is closed as idle, because another came before its request was read, is opened again.
+    // If a connection is closed as idle because another connection arrived before its request was read, the loop opens another one.
     let mut waiting = Vec::new();
     wait_until("both are busy", || {
         let is_refused = list().starts_with("HTTP/1.1 503");

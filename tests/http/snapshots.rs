@@ -1,4 +1,4 @@
-//! Backups over HTTP: asked for, listed, stopped, streamed, taken by themselves.
+//! Backups over HTTP: started, listed, stopped, streamed, and taken by schedule.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -28,7 +28,7 @@ fn listed(server: &TestServer) -> Value {
     answer.json()
 }
 
-/// Waits until the snapshot that is being taken has ended.
+/// Waits until the snapshot in progress has ended.
 #[track_caller]
 fn ended(server: &TestServer) -> Value {
     let given_up = Instant::now() + Duration::from_secs(60);
@@ -61,7 +61,7 @@ fn a_snapshot_is_taken_beside_the_work_and_listed() {
     assert_eq!(items.as_array().map(Vec::len), Some(1), "{items}");
     assert_eq!((&items[0]["id"], &items[0]["records"]), (&run["id"], &json!(1)), "{items}");
     assert_eq!(items[0]["collections"][0], json!({ "name": "lamps", "records": 1, "last_change": 1, "generation": 1 }));
-    // Nothing has changed: nothing more is written, and it is a snapshot of its own.
+    // Nothing has changed: the second snapshot writes nothing more, but is a separate snapshot.
     server.send("POST", "/v1/admin/snapshots", &Value::Null);
     let again = ended(&server);
     assert_eq!((&again["status"], &again["new_bytes"]), (&json!("succeeded"), &json!(0)), "{again}");
@@ -129,7 +129,7 @@ fn whoever_hangs_up_on_a_stream_leaves_room_for_the_next() {
     connection.read_exact(&mut first).expect("an answer");
     assert_eq!(&first, b"HTTP/1.1 200 OK");
     drop(connection);
-    // So little is sent that the service may have been done before it noticed.
+    // The stream is so short that the service may have finished before it noticed the end of the connection.
     assert_ne!(ended(&server)["status"], "canceled");
     let whole =
         server.exchange(b"GET /v1/admin/snapshots/stream HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
@@ -157,13 +157,13 @@ fn the_service_takes_one_by_itself_when_it_is_due_and_keeps_so_many() {
     );
 }
 
-/// What `/metrics` shows for a series; `None` where it is not there.
+/// Returns the value of a series in `/metrics`. Returns `None` if the series is missing.
 fn metric(server: &TestServer, series: &str) -> Option<f64> {
     let text = server.send("GET", "/metrics", &Value::Null).text;
     text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok())
 }
 
-/// Waits until one is being taken.
+/// Waits until a snapshot is in progress.
 #[track_caller]
 fn under_way(server: &TestServer) {
     let given_up = Instant::now() + Duration::from_secs(60);
@@ -173,7 +173,7 @@ fn under_way(server: &TestServer) {
     }
 }
 
-/// Begins to read a stream; the connection, after the head of its answer has begun.
+/// Starts to read a stream. Returns the connection after the first bytes of the answer.
 fn begin_stream(server: &TestServer, key: &str) -> std::net::TcpStream {
     let mut connection = server.connect();
     let request = format!(
@@ -186,14 +186,14 @@ fn begin_stream(server: &TestServer, key: &str) -> std::net::TcpStream {
     connection
 }
 
-/// Reads what is left; whether it came to its proper end.
+/// Reads the rest of an answer. Returns true if the answer has a regular end.
 fn read_to_end(mut connection: std::net::TcpStream) -> bool {
     let mut rest = Vec::new();
-    // One that is cut is none either.
+    // A connection that is reset means an irregular end, too.
     connection.read_to_end(&mut rest).is_ok() && rest.ends_with(b"0\r\n\r\n")
 }
 
-/// Makes every chunk of a snapshot take long: all of them take many times as long as the service needs to stop.
+/// Makes every chunk of a snapshot slow. All chunks together take many times as long as the service needs to stop.
 const SLOW: (&str, &str) = ("FAILPOINTS", "snapshot::chunk=sleep(1500)");
 
 #[test]
@@ -266,7 +266,7 @@ fn when_the_newest_was_taken_and_how_many_failed_is_measured() {
     assert_eq!(server.send("POST", "/v1/admin/snapshots", &Value::Null).status, 202);
     assert_eq!(ended(&server)["status"], "succeeded");
     server.stop();
-    // Known after the start, also where the service takes none by itself.
+    // The time is known after a start, even if the service takes no snapshots by schedule.
     let server = start(folder.path(), &[]);
     shown(&server, &|last| last > 1.7e9);
     assert_eq!(metric(&server, "doppel_snapshot_interval_seconds"), None);
@@ -280,7 +280,7 @@ fn a_volume_that_is_away_gets_no_new_repository_in_its_place() {
     let server = start(folder.path(), &[]);
     assert_eq!(server.send("POST", "/v1/admin/snapshots", &Value::Null).status, 202);
     assert_eq!(ended(&server)["status"], "succeeded");
-    // What is left of a volume that is not mounted.
+    // An empty folder remains if a volume is not mounted.
     let kept = folder.path().join("kept");
     std::fs::rename(&kept, folder.path().join("away")).expect("renamed");
     std::fs::create_dir(&kept).expect("a folder");

@@ -1,4 +1,4 @@
-//! Reindexing, comparing, activating, following and canceling over HTTP, while records come and go.
+//! Reindexing, comparing, activating, following and canceling over HTTP, while records are added and removed.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::support::{Desk, expect_problem, ids};
 use serde_json::{Value, json};
 
-/// A letter on one of many matters, in one of several wordings: Han characters that other matters do not share in this order.
+/// Returns a letter about one of many matters, with one of several endings. No other matter has the same sequence of Han characters.
 fn letter(matter: u32, wording: usize) -> Value {
     let ending = ["请尽快处理。", "希望有关部门重视！", "已经反映多次没有结果。", "盼回复。"][wording % 4];
     let mut state = matter + 1;
@@ -36,7 +36,7 @@ fn answers(desk: &Desk, names: &[String]) -> Vec<BTreeSet<String>> {
     names.iter().map(|id| ids(&similar(id)["similar"]).iter().map(ToString::to_string).collect()).collect()
 }
 
-/// Asks for work; the task's id.
+/// Starts a task and returns its id.
 #[track_caller]
 fn begin(desk: &Desk, path: &str, body: &Value) -> String {
     let answer = desk.server.send("POST", path, body);
@@ -85,7 +85,7 @@ fn a_reindex_under_writers_and_readers_misses_nothing_and_fails_no_request() {
                 while !stop.load(Ordering::Relaxed) {
                     at = (at + 1) % names.len();
                     let now = answers(desk, &names[at..=at]);
-                    // Later ones may be found too; what was there before must be.
+                    // Later records may also be found; all earlier matches must still be found.
                     assert!(before[at].is_subset(&now[0]), "{}: {:?} lacks some of {:?}", names[at], now, before[at]);
                     asked.fetch_add(1, Ordering::Relaxed);
                 }
@@ -120,7 +120,7 @@ fn a_reindex_under_writers_and_readers_misses_nothing_and_fails_no_request() {
     let collection = desk.ask("GET", "", &Value::Null);
     assert_eq!((&collection["generation"], &collection["settings"]["min_features"]), (&json!(2), &json!(5)));
 
-    // The same answers as from an index built from nothing but what is there now.
+    // The answers must equal those of an index that is built only from the current records.
     let mut all = Vec::new();
     let mut next = String::new();
     let fresh = Desk::with("fresh", &json!({ "min_features": 5 }));

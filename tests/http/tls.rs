@@ -1,4 +1,4 @@
-//! TLS: certificates that change under load, handshakes that dawdle, callers that must show a certificate of their own.
+//! TLS: certificates that change under load, slow handshakes, and callers that must show a certificate.
 
 use std::io::{Read as _, Write as _};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,7 +15,7 @@ fn letter(number: u64) -> String {
     json!({ "content": format!("第{number}号院的路灯坏了很久没有人来修理，请尽快安排") }).to_string()
 }
 
-/// Callers that register letters one after the other, some on a connection that they keep, some on one for each.
+/// Callers that register letters one after another. Some keep one connection; others open a connection for each letter.
 struct Load {
     runtime: Runtime,
     stop: Arc<AtomicBool>,
@@ -50,13 +50,13 @@ impl Load {
         load
     }
 
-    /// Waits until some more have been sent.
+    /// Waits until more requests have been sent.
     fn go_on(&self) {
         let before = self.sent.load(Ordering::Relaxed);
         until("the load goes on", || self.sent.load(Ordering::Relaxed) > before + 40);
     }
 
-    /// What failed.
+    /// Ends the load and returns the requests that failed.
     fn end(self) -> Vec<String> {
         self.stop.store(true, Ordering::Relaxed);
         self.runtime.shutdown_timeout(std::time::Duration::from_secs(60));
@@ -72,7 +72,7 @@ fn a_certificate_is_swapped_under_load_and_no_request_fails() {
     let load = Load::start(&office, &server);
     load.go_on();
     assert_eq!(shown(&server), Some(der(&first)));
-    // By a signal, and by the files alone.
+    // The certificate changes after a signal, and also when only the files change.
     let second = office.put("server");
     server.signal("HUP");
     until("the second certificate", || shown(&server) == Some(der(&second)));
@@ -80,7 +80,7 @@ fn a_certificate_is_swapped_under_load_and_no_request_fails() {
     let third = office.put("server");
     until("the third certificate", || shown(&server) == Some(der(&third)));
     load.go_on();
-    // A pair that does not fit together changes nothing, and is said.
+    // A certificate and a key that do not belong together change nothing, and the log reports this.
     let (strange, _) = office.sign(|_| ());
     office.replace("server.pem", &strange);
     server.signal("HUP");
@@ -125,7 +125,7 @@ fn callers_show_a_certificate_where_they_may_or_must() {
         };
         assert_eq!((asks(None), asks(Some("stranger"))), (without, of_a_stranger), "{kind}");
         assert!(asks(Some("clerk")), "{kind}");
-        // The commands show one, too.
+        // The commands also show a certificate.
         let to = server.url().to_owned();
         let (certificate, key) = (office.file("clerk.pem"), office.file("clerk.key"));
         let own = ["--client-certificate", &certificate, "--client-key", &key];
@@ -160,7 +160,7 @@ fn the_health_is_asked_for_whatever_the_scheme_and_the_name() {
     let plain = format!("{}/readyz", server.url().replace("https://", "http://"));
     let (status, said) = says(&["healthcheck", "--url", &plain], &[]);
     assert_eq!(status, Some(0), "as in a container whose health check says http: {said}");
-    // Whoever asks for it is told what is wrong.
+    // A caller that checks the certificate gets the reason.
     let ca = office.file("ca.pem");
     let (status, said) = says(&["healthcheck", "--url", &format!("{}/readyz", server.url()), "--ca", &ca], &[]);
     assert!(status == Some(1) && said.contains("is not trusted"), "{said}");
@@ -191,7 +191,7 @@ fn a_handshake_that_dawdles_keeps_nobody_out_and_is_given_up() {
         let answer = runtime.block_on(async { client.get(format!("{}{path}", server.url())).send().await });
         answer.map(|answer| answer.status().as_u16()).ok()
     };
-    // One says nothing, one stops in the middle of what it says.
+    // The first client sends nothing, and the second stops in the middle of its handshake.
     let mut silent = server.connect();
     let mut half = server.connect();
     half.write_all(&[22, 3, 1, 2, 0, 1, 0]).expect("sent");
@@ -200,7 +200,7 @@ fn a_handshake_that_dawdles_keeps_nobody_out_and_is_given_up() {
     }
     for stream in [&mut silent, &mut half] {
         stream.set_read_timeout(Some(std::time::Duration::from_secs(60))).expect("set");
-        // It is closed, with or without an alert.
+        // The connection is closed, with or without an alert.
         let _ = stream.read(&mut [0; 64]);
         assert_eq!(read_to_end(stream), "");
     }
@@ -234,7 +234,7 @@ fn cookies_of_the_desk_are_for_tls_alone() {
     );
 }
 
-/// A key of a curve that is not supported: its scalar is 1.
+/// Returns a key of a curve that is not supported. Its scalar is 1.
 fn p521() -> String {
     let numbers = "MGACAQAwEAYHKoZIzj0CAQYFK4EEACMESTBHAgEBBEI";
     let scalar = "A".repeat(87);
@@ -266,7 +266,7 @@ fn what_is_wrong_with_the_files_is_said_with_the_remedy_at_the_start_and_by_conf
         office.replace(name, text);
     }
     let data = office.file("data");
-    // What nobody writes into, and what would fill the memory.
+    // A pipe that nobody writes into, and a file that would fill the memory.
     let made = std::process::Command::new("mkfifo").arg(office.path("pipe")).status();
     assert!(made.expect("mkfifo runs").success());
     let vast = std::fs::File::create(office.path("vast.pem")).expect("a file");

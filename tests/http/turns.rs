@@ -1,5 +1,5 @@
-//! No more requests are worked on at once than `max_in_flight`; beyond the waiting line they are turned away with a time to come
-//! back. A request whose body is still coming is not worked on.
+//! At most `max_in_flight` requests are processed at once. Requests beyond the waiting line are refused with a time after which to try
+//! again. A request whose body is incomplete is not being processed.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ fn row() -> Value {
     json!({ "content": "井盖松动，车辆经过时响声很大，夜里影响休息" })
 }
 
-/// A PUT of which half the body has come.
+/// Sends a PUT with half of its body.
 fn half_a_put(server: &TestServer, id: &str) -> TcpStream {
     let body = row().to_string();
     let mut slow = server.connect();
@@ -23,7 +23,7 @@ fn half_a_put(server: &TestServer, id: &str) -> TcpStream {
     slow
 }
 
-/// Sends the other half.
+/// Sends the second half of the body.
 fn finish_put(slow: &mut TcpStream) {
     slow.write_all(&row().to_string().as_bytes()[10..]).expect("it reads");
 }
@@ -42,7 +42,7 @@ fn bodies_that_dawdle_hold_no_turn_and_the_oldest_of_too_many_is_given_up() {
     let mut slow: Vec<TcpStream> = (0..6)
         .map(|number| {
             let stream = half_a_put(&server, &format!("slow-{number}"));
-            // So that they arrive in this order.
+            // The pause makes the requests arrive in this order.
             std::thread::sleep(std::time::Duration::from_millis(100));
             stream
         })
@@ -52,7 +52,7 @@ fn bodies_that_dawdle_hold_no_turn_and_the_oldest_of_too_many_is_given_up() {
     }
     slow[4..].iter_mut().for_each(finish_put);
     let answers: Vec<String> = slow.iter_mut().map(status).collect();
-    // The bodies of the others came in two pieces, and may have taken the place of the fifth.
+    // The bodies of the other requests arrived in two pieces, so that they may have taken the place of the fifth.
     assert_eq!((&answers[..4], &*answers[5]), (&["408"; 4].map(String::from)[..], "201"));
     assert_eq!(server.send("GET", &format!("{PATH}/slow-0"), &Value::Null).status, 404);
 }
@@ -64,7 +64,7 @@ fn a_request_at_work_keeps_its_turn_and_the_next_is_told_when_to_come_back() {
     let limits = [
         ("DOPPEL_LIMITS__MAX_IN_FLIGHT", "1"),
         ("DOPPEL_LIMITS__MAX_WAITING", "0"),
-        // Every write takes its time.
+        // Every write is slow.
         ("FAILPOINTS", "store::before_append=sleep(1500)"),
     ];
     let server = TestServer::start_with(folder.path(), &[], &limits);

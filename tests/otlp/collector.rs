@@ -1,17 +1,17 @@
-//! A collector of spans that keeps what it is sent: OTLP over HTTP, protobuf read by its wire format alone, so that the test does not
-//! depend on the library that writes it.
+//! A collector that keeps all spans that it receives: OTLP over HTTP. It reads the wire format of protobuf itself, so that the test does
+//! not depend on the library that writes the spans.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// A span as it was sent.
+/// A span as it was received.
 #[derive(Clone, Debug)]
 pub(crate) struct Span {
     pub(crate) name: String,
     pub(crate) trace: String,
     pub(crate) id: String,
-    /// Empty where it has none.
+    /// Empty if the span has no parent.
     pub(crate) parent: String,
     /// Nanoseconds since 1970.
     pub(crate) began: u64,
@@ -24,7 +24,7 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    /// Listens on a free port of loopback until the test ends.
+    /// Starts a collector on a free port of the loopback interface. It runs until the test ends.
     pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -47,13 +47,13 @@ impl Collector {
         &self.url
     }
 
-    /// Whether anything that was sent holds these bytes.
+    /// True if any received data contains these bytes.
     pub(crate) fn holds(&self, word: &str) -> bool {
         let bodies = self.bodies.lock().expect("no reader panicked");
         bodies.iter().any(|body| body.windows(word.len()).any(|window| window == word.as_bytes()))
     }
 
-    /// All spans: those of all scopes of all resources.
+    /// Returns the spans of all scopes of all resources.
     pub(crate) fn spans(&self) -> Vec<Span> {
         let bodies = self.bodies.lock().expect("no reader panicked");
         let resources = bodies.iter().flat_map(|body| parts(body, 1));
@@ -62,7 +62,7 @@ impl Collector {
     }
 }
 
-/// Takes one request and answers it; `None` at the end of the connection.
+/// Reads one request and answers it. Returns `None` at the end of the connection.
 fn answer(mut connection: &TcpStream) -> Option<Vec<u8>> {
     let mut reader = BufReader::new(connection);
     let (mut first, mut length) = (String::new(), 0);
@@ -102,7 +102,7 @@ fn parts(message: &[u8], number: u64) -> impl Iterator<Item = &[u8]> {
     fields(message).filter(move |field| field.0 == number).map(|field| field.1)
 }
 
-/// The fields of a message: their numbers and bytes; of a varint its bytes as they stand.
+/// Returns the fields of a message: their numbers and bytes. The value of a varint stays encoded.
 fn fields(mut rest: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
     std::iter::from_fn(move || {
         let tag = varint(&mut rest)?;

@@ -1,10 +1,10 @@
-//! A process killed at any moment loses nothing it acknowledged and leaves nothing half done.
+//! A process that is killed at any moment loses no acknowledged call and leaves no call half done.
 //!
-//! Each round starts the service on the same directory, lets writers put, replace and delete records of related texts,
-//! kills the process with SIGKILL at a random moment, starts it again and compares what it holds with the log of
-//! acknowledged calls. A call without an answer may have happened or not, but wholly. What searches find is compared with what is stored.
+//! Each round starts the service on the same directory, lets writers put, replace and delete records of related texts, kills the process
+//! with SIGKILL at a random moment, starts it again, and compares its records with the log of acknowledged calls. A call without an answer
+//! may be stored or not, but never in part. The results of searches are compared with the stored texts.
 //!
-//! `DOPPEL_TEST_ROUNDS` sets the number of rounds (100 for acceptance), `DOPPEL_TEST_SEED` repeats a run.
+//! `DOPPEL_TEST_ROUNDS` sets the number of rounds (100 for acceptance), and `DOPPEL_TEST_SEED` repeats a run.
 
 #![allow(clippy::print_stdout, reason = "a test says what size and seed it ran with")]
 
@@ -17,12 +17,12 @@ use crate::support::{Rng, TestServer, setting};
 use serde_json::{Value, json};
 
 const WRITERS: u64 = 8;
-/// Time for the search index to know of everything.
+/// Longest wait until the search index contains all changes.
 const SEARCH_PATIENCE: Duration = Duration::from_secs(30);
-/// Records whose index entries are probed each round; all others are only read.
+/// Number of records whose index entries are checked in each round. All other records are only read.
 const PROBED: usize = 150;
 
-/// What the log says of an id: its last acknowledged content (`None`: deleted), and contents of unanswered calls since.
+/// The state of an id in the log: its last acknowledged content (`None`: deleted), and the contents of later calls without an answer.
 #[derive(Clone, Debug, Default)]
 struct Expected {
     acknowledged: Option<Value>,
@@ -49,7 +49,7 @@ fn nothing_acknowledged_is_lost_and_nothing_is_half_there() {
     assert!(acknowledged > rounds * 20, "only {acknowledged} writes were acknowledged: the rounds prove nothing");
 }
 
-/// Runs the writers and kills the server after `millis`; returns the number of acknowledged writes.
+/// Runs the writers and kills the server after `millis`. Returns the number of acknowledged writes.
 fn write_until_killed(server: &TestServer, log: &mut BTreeMap<String, Expected>, seed: u64, millis: u64) -> u64 {
     let shared = Mutex::new(std::mem::take(log));
     let (stop, acknowledged) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -59,7 +59,7 @@ fn write_until_killed(server: &TestServer, log: &mut BTreeMap<String, Expected>,
             scope.spawn(move || {
                 let mut random = Rng::new(seed ^ writer);
                 while !stop.load(Ordering::Relaxed) {
-                    // A writer keeps to its own ids, so that the order of its calls is known.
+                    // A writer uses only its own ids, so that the order of the calls is known.
                     let id = format!("w{writer}-{}", random.below(400));
                     let row = (random.below(8) > 0).then(|| row(&mut random));
                     match send(server, &id, row.as_ref()) {
@@ -85,7 +85,7 @@ fn write_until_killed(server: &TestServer, log: &mut BTreeMap<String, Expected>,
     acknowledged.into_inner()
 }
 
-/// One PUT or DELETE; `None` when no answer came. Any answer but success fails the test.
+/// Sends one PUT or DELETE. Returns `None` if no answer arrives. Any answer except success fails the test.
 fn send(server: &TestServer, id: &str, row: Option<&Value>) -> Option<()> {
     let path = format!("/v1/collections/crash/records/{id}");
     let response = match row {
@@ -97,7 +97,7 @@ fn send(server: &TestServer, id: &str, row: Option<&Value>) -> Option<()> {
     Some(())
 }
 
-/// A made-up complaint out of few enough parts that many records match one another.
+/// Returns an invented complaint. It has so few parts that many records match one another.
 fn row(random: &mut Rng) -> Value {
     let place = ["城东", "城西", "河口", "新桥", "石门", "柳林"][random.below(6) as usize];
     let what = [
@@ -110,7 +110,7 @@ fn row(random: &mut Rng) -> Value {
     json!({ "title": format!("反映{place}的问题"), "content": format!("{place}片区{what}。编号{tail}的住户代表全体邻居写信。") })
 }
 
-/// Compares what the server holds with the log, and each record with its index entries, in both directions.
+/// Compares the records of the server with the log, and each record with its index entries, in both directions.
 fn verify(server: &TestServer, log: &BTreeMap<String, Expected>, random: &mut Rng) {
     if log.is_empty() {
         return;
@@ -128,7 +128,7 @@ fn verify(server: &TestServer, log: &BTreeMap<String, Expected>, random: &mut Rn
     verify_search(server, &stored, random);
     let ids: Vec<&String> = stored.keys().collect();
     if ids.is_empty() {
-        // Killed before anything was stored; that the rounds together prove something is asserted at their end.
+        // The service was killed before it stored a record. The end of the test asserts that all rounds together stored enough.
         return;
     }
     let probed: BTreeSet<usize> = (0..PROBED).map(|_| random.below(ids.len() as u64) as usize).collect();
@@ -138,7 +138,7 @@ fn verify(server: &TestServer, log: &BTreeMap<String, Expected>, random: &mut Rn
         assert_eq!(answer.status, 200, "{}", answer.text);
         let similar = answer.json()["similar"].as_array().expect("a list").clone();
         let named: Vec<&str> = similar.iter().map(|m| m["id"].as_str().expect("an id")).collect();
-        // Beyond 256 equal texts the list is cut, and says so.
+        // If there are more than 256 equal texts, the list is cut, and the answer says so.
         let cut = answer.json()["truncated"] == json!(true);
         assert!(cut || named.contains(&id.as_str()), "{id} is stored but not indexed");
         for name in named {
@@ -147,7 +147,7 @@ fn verify(server: &TestServer, log: &BTreeMap<String, Expected>, random: &mut Rn
     }
 }
 
-/// Compares what searches find with the texts that are stored: the index, which was killed at any moment too, is as one made anew.
+/// Compares the results of searches with the stored texts: after a kill at any moment, the search index must be equal to a new one.
 fn verify_search(server: &TestServer, stored: &BTreeMap<String, Value>, random: &mut Rng) {
     let number = random.below(40);
     let phrases = ["".to_owned(), "\"河口片区\"".into(), format!("\"编号{number}的\""), "\"柳林片区\" -自来水".into()];
@@ -165,7 +165,7 @@ fn verify_search(server: &TestServer, stored: &BTreeMap<String, Value>, random: 
     }
 }
 
-/// The ids that a search finds once it knows of everything.
+/// Waits until the search index has read all changes. Returns the ids that a search finds.
 fn search_all(server: &TestServer, phrase: &str) -> Vec<String> {
     let begin = Instant::now();
     let quoted = percent_encoding::utf8_percent_encode(phrase, percent_encoding::NON_ALPHANUMERIC);

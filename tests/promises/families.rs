@@ -1,7 +1,7 @@
-//! Among records that match one another and arrive at the same time, exactly one is the original, and the others name it.
+//! Among records that match one another and arrive at the same time, exactly one is the original, and all others name it.
 //!
-//! 64 clients register families of near-identical texts at once. `DOPPEL_TEST_FAMILIES` sets their number (1,000 for
-//! acceptance), `DOPPEL_TEST_SEED` repeats a run.
+//! 64 clients register families of nearly equal texts at once. `DOPPEL_TEST_FAMILIES` sets the number of families (1,000 for acceptance),
+//! and `DOPPEL_TEST_SEED` repeats a run.
 
 #![allow(clippy::print_stdout, reason = "a test says what size and seed it ran with")]
 
@@ -15,14 +15,14 @@ use serde_json::{Value, json};
 const CLIENTS: usize = 64;
 const MEMBERS: u64 = 6;
 
-/// The members of one family differ in what `channel` forgives, and in nothing else.
+/// The members of one family differ only in ways that `channel` tolerates.
 #[derive(Clone, Copy, Debug)]
 enum Channel {
-    /// Equal texts: the exact stage.
+    /// Equal texts, for the exact stage.
     Exact,
-    /// Equal texts below `min_features`.
+    /// Equal texts with fewer than `min_features` features.
     TooShort,
-    /// Fingerprints within the radius: one word more in a long text.
+    /// Fingerprints within the radius.
     Simhash,
     /// A shared passage.
     Shingle,
@@ -68,7 +68,7 @@ fn shuffled_members(channel: Channel, families: u64, seed: u64) -> Vec<Member> {
             let content = match channel {
                 Channel::Exact => base.clone(),
                 Channel::TooShort => passage(seed, family, 1),
-                // Punctuation is not a word: the words are equal, the digests differ.
+                // Punctuation is no word: the words are equal and the digests differ.
                 Channel::Simhash => format!("{base}{}", "。".repeat(member as usize + 1)),
                 Channel::Shingle => {
                     format!("{}{base}{}", passage(seed + 1 + member, family, 3), passage(seed + 99 + member, family, 3))
@@ -81,12 +81,12 @@ fn shuffled_members(channel: Channel, families: u64, seed: u64) -> Vec<Member> {
     for last in (1..members.len()).rev() {
         members.swap(last, random.below(last as u64 + 1) as usize);
     }
-    // Families arrive close together, or there would be no race: shuffle only within windows.
+    // Families must arrive close together to race with each other, so that members are shuffled within windows only.
     members.sort_by_key(|member| member.family / 16);
     members
 }
 
-/// A made-up passage of `words` pairs of a word and a house number that occurs in no other family.
+/// Returns an invented passage of `words` pairs of a word and a house number that occurs in no other family.
 fn passage(seed: u64, family: u64, words: u64) -> String {
     let vocabulary = [
         "道路",

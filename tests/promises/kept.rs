@@ -1,6 +1,7 @@
-//! Of a collection with `"keep": "signatures"` no byte of a record's text is found in what is stored, whatever was done with the record.
+//! For a collection with `"keep": "signatures"`, the stored data never contains a byte of a record's text, whatever was done with the
+//! record.
 //!
-//! What is searched: every file of the data directory, or every document of the database. A collection beside it, which keeps all, shows
+//! The test searches every file of the data directory, or every document of the database. A second collection keeps everything and shows
 //! that the search would find a text.
 
 use std::path::Path;
@@ -13,9 +14,9 @@ use futures_util::TryStreamExt as _;
 use mongodb::bson::{Document, doc};
 use serde_json::{Value, json};
 
-/// Stands in the texts of the collection that keeps none: in letters, names and columns that no setting mentions.
+/// Occurs in the texts of the collection that keeps no text: in letters, names, and columns that no setting mentions.
 const WITHHELD: &str = "qzwithheldjxkvw";
-/// Stands in the texts of the one that keeps all.
+/// Occurs in the texts of the collection that keeps everything.
 const KEPT: &str = "qzkeptjxkvwbpmf";
 
 fn row(marker: &str, number: u64) -> Value {
@@ -38,7 +39,7 @@ fn done(answer: &Response) -> Value {
     if answer.text.is_empty() { Value::Null } else { answer.json() }
 }
 
-/// Registers, replaces, updates, deletes, decides, asks and erases.
+/// Registers, replaces, updates, deletes, decides, looks up and erases.
 fn work(server: &TestServer) {
     done(&server.send("PUT", "/v1/collections/bare", &json!({"preset": "signatures", "retention": {"days": 30}})));
     done(&server.send("PUT", "/v1/collections/whole", &json!({})));
@@ -80,7 +81,7 @@ fn work(server: &TestServer) {
     assert_eq!(server.send("GET", &at("bare", 5), &Value::Null).status, 200);
 }
 
-/// Both markers in the files below a folder.
+/// Returns whether the files below a folder contain each of the two markers.
 fn found_below(folder: &Path) -> (bool, bool) {
     let (mut withheld, mut kept) = (false, false);
     for entry in std::fs::read_dir(folder).expect("a folder") {
@@ -98,7 +99,7 @@ fn found_below(folder: &Path) -> (bool, bool) {
     (withheld, kept)
 }
 
-/// Both markers in the documents of a database.
+/// Returns whether the documents of a database contain each of the two markers.
 async fn found_in(uri: &str, name: &str) -> (bool, bool) {
     let database = mongodb::Client::with_uri_str(uri).await.expect("a client").database(name);
     let (mut withheld, mut kept) = (false, false);

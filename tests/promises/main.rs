@@ -1,4 +1,4 @@
-//! What the service promises, put to the test from outside: crashes, families of records, offices at work, reindexing, restarts.
+//! Tests the promises of the service from outside: crashes, families of records, offices at work, reindexing, restarts.
 
 #![allow(clippy::disallowed_methods, reason = "a test makes its own time, files and settings")]
 

@@ -1,4 +1,4 @@
-//! Random operations on a store and on the model: every answer is the same.
+//! Random operations on a store and on the model have the same results.
 
 use std::sync::Arc;
 
@@ -20,14 +20,14 @@ enum Op {
     Put(Sample),
     Skip(Sample),
     Remove(String),
-    /// Removes the record if it is the version that the first of the two now has, and the second record stays.
+    /// Removes the first record if it still has its current version and the second record stays.
     RemoveIf(String, String),
     Find(Sample, Option<String>),
     Reopen,
     Beside(Beside),
 }
 
-/// What changes what stands beside the records.
+/// A change of the data that is stored in addition to the records.
 #[derive(Clone, Debug)]
 enum Beside {
     Confirmed(Sample, String),
@@ -43,7 +43,7 @@ enum Beside {
     Look,
 }
 
-/// Few ids, few keys, few fingerprints: nearly everything meets.
+/// Returns samples with few ids, few keys and few fingerprints, so that nearly all of them meet.
 fn samples() -> impl Strategy<Value = Sample> {
     let keys = proptest::collection::btree_set(0u64..9, 0..5);
     let fingerprint = proptest::option::of(prop_oneof![0u64..16, Just(u64::MAX), Just(u64::MAX ^ 0b1111)]);
@@ -88,7 +88,7 @@ fn show_match(found: &Match) -> String {
     format!("{} {:?} {:?}", found.id, found.via, found.distance)
 }
 
-/// All of a verdict but seqs, which are each store's own.
+/// Shows a verdict without its sequence numbers, which differ between stores.
 fn show_verdict(verdict: &Verdict) -> String {
     let similar: Vec<_> = verdict.similar.iter().map(show_match).collect();
     let Verdict { kind, duplicate_of, fingerprint, generation, .. } = verdict;
@@ -128,7 +128,7 @@ async fn put(desk: &Desk, sample: &Sample, mode: Mode, confirmed: &[&str]) -> St
     show(&desk.try_put_confirmed(sample, mode, confirmed).await.expect("a registration"))
 }
 
-/// Removes a record as a duplicate of `kept`, with which it forms a set.
+/// Removes a record as a duplicate of `kept`. The two records form a set.
 async fn remove_if(desk: &Desk, of: &str, kept: &str) -> String {
     let (Some(record), Some(kept)) = (desk.get(of).await, desk.get(kept).await) else { return "no record".into() };
     let mut set = vec![record.id.clone(), kept.id.clone()];
@@ -139,7 +139,7 @@ async fn remove_if(desk: &Desk, of: &str, kept: &str) -> String {
     outcome(desk.store.remove_if(&desk.name, &record.id, condition).await)
 }
 
-/// An outcome; a refusal in its own words.
+/// Shows an outcome. An error that is a refusal has its own text.
 fn outcome<T: std::fmt::Debug>(outcome: doppel_store::Result<T>) -> String {
     match outcome {
         Ok(value) => format!("{value:?}"),
@@ -207,7 +207,7 @@ async fn apply_beside(desk: &Desk, change: &Beside) -> String {
     }
 }
 
-/// All that stands beside the records, with ids in place of seqs.
+/// Shows all data that is stored in addition to the records, with ids instead of sequence numbers.
 async fn beside(desk: &Desk) -> Vec<String> {
     let state = desk.state().await;
     let records = desk.all().await;
@@ -234,7 +234,7 @@ async fn beside(desk: &Desk) -> Vec<String> {
     shown
 }
 
-/// A record's verdict names a record that is still the one it meant exactly if the seqs agree.
+/// Returns for each verdict whether the record that it names is still the same record, which the sequence numbers show.
 async fn still_same(desk: &Desk) -> Vec<bool> {
     let mut same = Vec::new();
     for record in desk.all().await {
@@ -249,7 +249,7 @@ fn open(dir: &std::path::Path) -> Arc<dyn Store> {
     Arc::new(EmbeddedStore::open(dir, EmbeddedOptions::default()).expect("the directory opens"))
 }
 
-/// `open` opens the store again and again; what it held is there each time.
+/// Runs the operations on both. `open` opens the store repeatedly, and its content is there each time.
 async fn compare(ops: Vec<Op>, open: impl AsyncFn() -> Arc<dyn Store>) {
     let model: Arc<dyn Store> = Arc::new(ModelStore::default());
     let model = Desk::new(&model, "desk").await;
@@ -287,7 +287,7 @@ fn the_mongodb_store_answers_like_the_model() {
     let outcome = proptest::test_runner::TestRunner::new(config).run(&ops, |ops| {
         let database = crate::mongod::database("model");
         let open = async || {
-            // Announcing a generation waits for the deadline.
+            // The announcement of a generation waits until the deadline.
             let deadline = std::time::Duration::from_millis(1500);
             let options = doppel_store_mongodb::Options { deadline, ..crate::mongod::options() };
             let opening = MongoStore::connect(server.uri(), &database, options);

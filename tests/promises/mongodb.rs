@@ -1,7 +1,7 @@
-//! Two instances of the service on one replica set, asked over HTTP, while servers and instances die.
+//! Two instances of the service on one replica set answer over HTTP while servers and instances die.
 //!
-//! `DOPPEL_TEST_FAMILIES` sets the number of families of the first test (1,000 for acceptance), `DOPPEL_TEST_FAILOVER_SECONDS`
-//! how long the primary is made to step down again and again (120 for acceptance), `DOPPEL_TEST_STEP_DOWN_SECONDS` how often.
+//! `DOPPEL_TEST_FAMILIES` sets the number of families of the first test (1,000 for acceptance). `DOPPEL_TEST_FAILOVER_SECONDS` sets the
+//! duration of the test in which the primary steps down repeatedly (120 for acceptance), and `DOPPEL_TEST_STEP_DOWN_SECONDS` the interval.
 
 #![allow(clippy::print_stdout, reason = "figures of a run")]
 
@@ -16,12 +16,12 @@ use serde_json::{Value, json};
 
 const MEMBERS: u64 = 6;
 
-/// An instance on `uri`. The folder is for nothing: no file is written.
+/// Starts an instance on `uri`.
 fn instance(uri: &str, database: &str) -> TestServer {
     instance_with(uri, database, &[])
 }
 
-/// One that may take its time: for a test of what is answered and not of when.
+/// Starts an instance with a long deadline, for tests of answers and not of times.
 fn patient_instance(uri: &str, database: &str) -> TestServer {
     instance_with(uri, database, &[("DOPPEL_STORE__DEADLINE_MS", "30000")])
 }
@@ -45,7 +45,7 @@ fn doctor(uri: &str, database: &str) -> String {
     text
 }
 
-/// Runs a command on the database; its output, and whether it went well.
+/// Runs a command on the database. Returns its output, and true if the command succeeded.
 fn command(uri: &str, database: &str, arguments: &[&str], more: &[(&str, &str)]) -> (String, bool) {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_doppel"));
     command.args(arguments).env("DOPPEL_STORE__KIND", "mongodb").env("DOPPEL_STORE__URI", uri);
@@ -124,11 +124,11 @@ async fn an_evaluation_over_mongodb_gives_the_figures_of_the_embedded_store_and_
         let arguments = ["eval", "--records", &records, "--groups", &groups, "--format", "json", "--store", store];
         let (text, fine) = command(server.uri(), &database, &arguments, &[("DOPPEL_LOG__LEVEL", "error")]);
         assert!(fine, "{text}");
-        // The report comes first; behind it there may be a line about progress.
+        // The report comes first. A line about progress may follow.
         let mut parts = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
         let mut report = parts.next().and_then(Result::ok).unwrap_or_else(|| panic!("no report: {text}"));
         report.as_object_mut().expect("an object").retain(|key, _| !key.ends_with("_s"));
-        // What each was when it came goes by whether the collection had been counted by then, in the background.
+        // The verdict at arrival depends on whether the background count of the collection had finished by then.
         let verdicts = report["verdicts"].take();
         let tallies = verdicts.as_object().expect("an object").values().filter_map(Value::as_u64);
         assert_eq!((tallies.sum::<u64>(), &verdicts["exact_duplicate"]), (150, &3.into()), "{verdicts}");
@@ -141,7 +141,7 @@ async fn an_evaluation_over_mongodb_gives_the_figures_of_the_embedded_store_and_
     let collections = client.database(&database).collection::<mongodb::bson::Document>("collections");
     let count = async || collections.count_documents(mongodb::bson::doc! {}).await.expect("a count");
     assert_eq!(count().await, 0);
-    // Nor does one that is stopped.
+    // A command that is stopped also leaves no collection.
     let mut stopped = std::process::Command::new(env!("CARGO_BIN_EXE_doppel"));
     stopped.args(["eval", "--records", &records, "--groups", &groups, "--store", "mongodb"]);
     stopped.env("DOPPEL_STORE__KIND", "mongodb").env("DOPPEL_STORE__URI", server.uri());
@@ -158,7 +158,7 @@ async fn an_evaluation_over_mongodb_gives_the_figures_of_the_embedded_store_and_
     crate::mongod::drop_database(server.uri(), &database).await;
 }
 
-/// A made-up complaint that no other family makes: words with characters that stand together nowhere else.
+/// Returns an invented complaint that no other family has: its words contain sequences of characters that occur nowhere else.
 fn passage(seed: u64, words: u64) -> String {
     const WORDS: [&str; 12] =
         ["道路", "积水", "楼道", "灯光", "施工", "噪声", "垃圾", "物业", "停车", "公园", "电梯", "油烟"];
@@ -168,8 +168,8 @@ fn passage(seed: u64, words: u64) -> String {
     rare.iter().map(|rare| format!("{}{rare}", WORDS[random.below(12) as usize])).collect()
 }
 
-/// Member `member` of a family: the same passage with other punctuation, so that no member repeats another exactly and nobody doubts that
-/// they are one matter.
+/// Returns member `member` of a family: the same passage with other punctuation. No member repeats another exactly, and all are clearly one
+/// matter.
 fn row(family: u64, member: u64) -> Value {
     let passage: Vec<char> = passage(family * 1000 + 999, 30).chars().collect();
     let marked = (0..).zip(passage.chunks(5)).flat_map(|(at, word)| {
@@ -179,7 +179,7 @@ fn row(family: u64, member: u64) -> Value {
     json!({ "title": "反映问题", "content": marked.collect::<String>() })
 }
 
-/// Puts until an answer other than 503 comes; says so if none does for a minute.
+/// Sends a PUT until an answer other than 503 and 429 arrives. Returns `None` if the connection fails. Panics after a minute of refusals.
 fn patient_put(server: &TestServer, path: &str, row: &Value) -> Option<Response> {
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(60) {
@@ -216,7 +216,7 @@ async fn of_families_put_to_two_instances_by_64_clients_exactly_one_is_original(
                     let id = format!("f{family}-{member}");
                     let path = format!("/v1/collections/families/records/{id}");
                     let answer = patient_put(server, &path, &row(family, member)).expect("an answer");
-                    // 200: an earlier attempt was answered 503 because its deadline passed, and was stored.
+                    // 200 means that an earlier attempt was stored although its answer was 503 because of the deadline.
                     assert!(matches!(answer.status, 200 | 201), "{}", answer.text);
                     answers.lock().expect("no panic").entry(family).or_default().push((id, answer.json()));
                 }
@@ -230,7 +230,7 @@ async fn of_families_put_to_two_instances_by_64_clients_exactly_one_is_original(
             assert_eq!(answer["duplicate_of"], originals[0].0, "{id}");
         }
     }
-    // What one instance stored, the other finds, and says the same of.
+    // Each instance finds the records that the other stored, and gives the same answers about them.
     let path = "/v1/collections/families/records/f0-0";
     assert_eq!(
         instances[0].send("GET", path, &Value::Null).json(),
@@ -304,7 +304,7 @@ async fn lines_of_a_bulk_are_answered_as_if_they_came_one_by_one() {
     let server = crate::mongod::Shared::start().await;
     let database = crate::mongod::database("bulk");
     let instance = patient_instance(server.uri(), &database);
-    // Families side by side; now and then a line repeats an id of just before, with a row of another family.
+    // Lines of several families alternate. Every seventh line repeats a recent id with a row of another family.
     let lines = (0..160_u64).map(|number| {
         let (family, member) = (number % 23, number / 23);
         let id = if number % 7 == 6 { number - 1 - number % 3 } else { number };
@@ -365,7 +365,7 @@ async fn without_a_primary_requests_get_503_in_time_and_afterwards_all_goes_on()
     doctor(&set.uri(), "doppel");
 }
 
-/// What was acknowledged: by id, the verdict's own JSON.
+/// The acknowledged records: the JSON of each verdict, by id.
 type Acknowledged = Arc<Mutex<BTreeMap<String, Value>>>;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -395,7 +395,7 @@ async fn no_acknowledged_record_is_lost_or_doubled_while_primaries_and_instances
     tokio::time::sleep(Duration::from_secs(3)).await;
     set.primary().await;
     set.restart(primary).await;
-    // An instance dies in the middle of its work and comes back.
+    // An instance dies during its work and is started again.
     let killed = instances[0].lock().expect("no panic").clone();
     killed.kill();
     let again = Arc::new(instance(&uri, "doppel"));
@@ -414,7 +414,7 @@ async fn no_acknowledged_record_is_lost_or_doubled_while_primaries_and_instances
     println!("{report}");
 }
 
-/// Puts family after family until told to stop; families are shared by pairs of writers, so that they race.
+/// Registers one family after another until `stop` is set. Two writers share each family, so that they race.
 fn write(writer: u64, slot: &Mutex<Arc<TestServer>>, acknowledged: &Acknowledged, stop: &AtomicBool) {
     for family in 0.. {
         if stop.load(Ordering::Acquire) {
@@ -422,7 +422,7 @@ fn write(writer: u64, slot: &Mutex<Arc<TestServer>>, acknowledged: &Acknowledged
         }
         let id = format!("f{family}-w{writer}");
         let path = format!("/v1/collections/c/records/{id}");
-        // Repeated until it is known: PUT is idempotent.
+        // The call is repeated until its result is known, because PUT is idempotent.
         let answer = loop {
             let server = slot.lock().expect("no panic").clone();
             if let Some(answer) = patient_put(&server, &path, &row(family * 10 + writer / 2, writer % 2)) {

@@ -1,7 +1,7 @@
-//! Damaged files of every kind that is read: no panic, no abort, no hang, no more than a gigabyte.
+//! Damaged files of every kind that the program reads cause no panic, no abort and no hang, and need at most one gigabyte.
 //!
-//! A seed makes the same files each time. `DOPPEL_TEST_MUTATIONS` says how many of each kind a round has, `DOPPEL_TEST_SEED` is the seed of
-//! the first round, and `DOPPEL_TEST_MUTATION_SECONDS` the time after which no further round begins.
+//! The same seed makes the same files. `DOPPEL_TEST_MUTATIONS` sets the number of files of each kind in a round, `DOPPEL_TEST_SEED` the
+//! seed of the first round, and `DOPPEL_TEST_MUTATION_SECONDS` the time after which no further round begins.
 
 use std::fs;
 use std::io::{Cursor, Read};
@@ -15,17 +15,17 @@ use sha2::{Digest, Sha256};
 
 use crate::support::{Rng, TestServer, run, setting};
 
-/// The longest processor time for one file, and the longest time on a machine that does other things, too.
+/// The longest processor time for one file, and the longest time on a busy machine.
 const MOST_TIME: Duration = Duration::from_secs(10);
 const MOST_WAIT: Duration = Duration::from_secs(120);
-/// The most memory for one file, in kilobytes.
+/// The largest memory for one file, in kilobytes.
 const MOST_MEMORY: u64 = 1 << 20;
 
 const CSV: &str = "编号,标题,内容\r\n1,路灯,三号路的路灯不亮\r\n2,\"井盖,破损\",\"文昌巷口\n井盖裂开\"\r\n";
 const JSON: &str = "{\"id\":\"1\",\"content\":\"三号路的路灯不亮\"}\n{\"id\":\"2\",\"content\":\"文昌巷口的井盖\\u88c2开\",\"n\":1e3}\n";
 const CONFIGURATION: &str = "[server]\nlisten = \"127.0.0.1:8080\"\n[store]\nkind = \"embedded\"\ndata = \"data\"\n[limits]\nmax_body_bytes = 1048576\n";
 
-/// Numbers at which programs that count go wrong.
+/// Numbers that often cause errors in counts.
 const NUMBERS: [&str; 8] =
     ["0", "-1", "65536", "2147483648", "4294967295", "9223372036854775808", "18446744073709551615", "1e308"];
 
@@ -53,7 +53,7 @@ fn damage(bytes: &mut Vec<u8>, rng: &mut Rng) {
                     [0, 1, 0x7fff_ffff, 0xffff_ffff, 0xffff_fffe, at as u32, 0x0000_ffff][rng.below(7) as usize];
                 bytes[at..at + 4].copy_from_slice(&u32::to_le_bytes(number));
             }
-            // A number in a text becomes another number.
+            // Replaces a number in a text by another number.
             _ => {
                 let Some(from) = bytes[at..].iter().position(u8::is_ascii_digit).map(|found| at + found) else {
                     continue;
@@ -66,7 +66,7 @@ fn damage(bytes: &mut Vec<u8>, rng: &mut Rng) {
     }
 }
 
-/// Changes an archive, or a file inside it, which stays readable as an archive.
+/// Changes an archive, or a file inside it; in the second case the archive stays readable.
 fn damage_archive(bytes: &mut Vec<u8>, rng: &mut Rng) {
     if rng.below(4) == 0 {
         return damage(bytes, rng);
@@ -87,7 +87,7 @@ fn damage_archive(bytes: &mut Vec<u8>, rng: &mut Rng) {
     *bytes = samples::archive(&parts);
 }
 
-/// A process and its children.
+/// Returns the id of a process and the ids of its children.
 fn family(pid: u32) -> Vec<u32> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().filter_map(Result::ok);
     let children = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
@@ -95,16 +95,16 @@ fn family(pid: u32) -> Vec<u32> {
     std::iter::once(pid).chain(children.split_whitespace().filter_map(|pid| pid.parse().ok())).collect()
 }
 
-/// The memory that a process has taken at most, in kilobytes.
+/// Returns the largest memory that a process has used, in kilobytes.
 fn memory(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     peak.and_then(|peak| peak.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
 }
 
-/// The processor time of a process.
+/// Returns the processor time of a process.
 fn busy(pid: u32) -> Duration {
-    // Linux counts in hundredths of a second; the name before these numbers has no spaces here.
+    // Linux counts in hundredths of a second. The process name before these numbers contains no spaces here.
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let hundredths: u64 = stat.split(' ').skip(13).take(2).filter_map(|number| number.parse::<u64>().ok()).sum();
     Duration::from_millis(hundredths * 10)
@@ -113,7 +113,7 @@ fn busy(pid: u32) -> Duration {
 /// The cost of reading one file.
 #[derive(Clone, Copy, Debug, Default)]
 struct ReadingCost {
-    /// The most memory that was seen, in kilobytes.
+    /// The largest observed memory, in kilobytes.
     memory: u64,
     /// The processor time.
     busy: Duration,
@@ -125,7 +125,7 @@ impl ReadingCost {
     }
 }
 
-/// Waits for the end of a command, or ends it when it takes too long.
+/// Waits for the end of a command, and kills the command if it takes too long.
 fn watch(child: &mut Child) -> Result<ReadingCost, String> {
     let begun = Instant::now();
     let mut cost = ReadingCost::default();
@@ -169,7 +169,7 @@ fn read(arguments: &[&str]) -> Result<ReadingCost, String> {
     Ok(cost)
 }
 
-/// The kinds of files.
+/// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FileKind {
     Xlsx,
@@ -180,11 +180,11 @@ enum FileKind {
     Configuration,
     /// The manifest of a snapshot in a directory.
     Manifest,
-    /// A chunk of a snapshot, under the name that its damaged bytes have, so that it is read.
+    /// A chunk of a snapshot. Its name fits its damaged bytes, so that the program reads it.
     Chunk,
     /// A snapshot in one file.
     SnapshotFile,
-    /// A collection that `doppel export` wrote.
+    /// A collection in the form of `doppel export`.
     Exported,
 }
 
@@ -216,7 +216,7 @@ const KINDS: [FileKind; 10] = [
     FileKind::Exported,
 ];
 
-/// Sound files of every kind, and the folder in which damaged ones are read.
+/// Sound files of every kind, and the folder in which damaged files are read.
 struct SampleFiles {
     folder: tempfile::TempDir,
     manifest: PathBuf,
@@ -255,7 +255,7 @@ impl SampleFiles {
         self.folder.path().join(name).to_str().expect("a plain path").to_owned()
     }
 
-    /// A sound file of a kind.
+    /// Returns a sound file of a kind.
     fn sound(&self, kind: FileKind, rng: &mut Rng) -> Vec<u8> {
         match kind {
             FileKind::Xlsx => samples::xlsx(),
@@ -271,7 +271,7 @@ impl SampleFiles {
         }
     }
 
-    /// Has every command read a file of a kind that has it read.
+    /// Runs every command that reads files of this kind.
     fn try_reading(&self, kind: FileKind, bytes: &[u8], sound: &[u8]) -> Result<ReadingCost, String> {
         let path = self.at(&format!("a.{}", kind.extension()));
         fs::write(&path, bytes).expect("the folder can be written");
@@ -294,14 +294,14 @@ impl SampleFiles {
         result
     }
 
-    /// Verifies a snapshot and makes a data directory of it.
+    /// Verifies a snapshot and restores it into a data directory.
     fn restored(&self, from: &str) -> Result<ReadingCost, String> {
         let verified = read(&["snapshot", "verify", from])?;
         let restored = read(&["snapshot", "restore", from, "--data", &self.at("fresh")])?;
         Ok(verified.or_more(restored))
     }
 
-    /// Restores a snapshot with a damaged chunk, which the manifest names by the name that the chunk has by its bytes.
+    /// Restores a snapshot with a damaged chunk. The manifest refers to the chunk by the name that fits the damaged bytes.
     fn with_chunk(&self, bytes: &[u8], sound: &[u8]) -> Result<ReadingCost, String> {
         let [old, new] = [sound, bytes].map(|bytes| hex(&Sha256::digest(bytes)));
         let before = fs::read_to_string(&self.manifest).expect("made here");
@@ -326,7 +326,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// All files below a folder, in the order of their names.
+/// Returns all files below a folder, in the order of their names.
 fn below(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("made here").map(|entry| entry.expect("an entry").path());
     let mut files: Vec<PathBuf> =
@@ -335,7 +335,7 @@ fn below(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The files of one kind so far.
+/// The results for the files of one kind.
 #[derive(Clone, Copy, Debug, Default)]
 struct FileTally {
     files: u64,

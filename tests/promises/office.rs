@@ -1,9 +1,9 @@
-//! An office keeps working while everything is indexed anew: eight writers and eight readers during a reindex, on both stores.
+//! An office keeps working during a reindex: eight writers and eight readers, on both stores.
 //!
-//! No request fails, nothing that was found before is missed, and afterwards the index is that of a reindex from scratch.
+//! No request fails, all earlier matches are still found, and afterwards the index equals that of a reindex from scratch.
 //! `DOPPEL_TEST_OFFICE_RECORDS` and `DOPPEL_TEST_OFFICE_RECORDS_MONGODB` set the size (a million for acceptance),
-//! `DOPPEL_TEST_OFFICE_SECONDS` how long the office works before the reindex, `DOPPEL_TEST_OFFICE_THINK_MS` how long each of the
-//! sixteen waits between two requests; how long requests took is printed, not judged.
+//! `DOPPEL_TEST_OFFICE_SECONDS` the time for which the office works before the reindex, and `DOPPEL_TEST_OFFICE_THINK_MS` the pause of each
+//! of the sixteen between two requests. The test prints the duration of requests and does not judge it.
 
 #![allow(clippy::print_stdout, reason = "figures of a run")]
 
@@ -24,18 +24,18 @@ use serde_json::{Value, json};
 
 const READERS: u64 = 8;
 const WRITERS: u64 = 8;
-/// Up to so many records are registered in MongoDB; more are put there in bulk.
+/// Up to this number of records are registered in MongoDB. A larger number is inserted in bulk.
 const REGISTERED: u64 = 50_000;
-/// Records whose answers are compared.
+/// Number of records whose answers are compared.
 const WATCHED: usize = 200;
-/// What the new generation reads otherwise; few pairs depend on it.
+/// The setting that differs in the new generation. Few pairs depend on it.
 const LEAST_FEATURES: u64 = 5;
 
-/// What the office is doing.
+/// The phase of the office's work.
 const IDLE: u8 = 0;
 const DURING: u8 = 1;
 
-/// How long requests took, in microseconds: before the reindex and during it.
+/// The durations of requests in microseconds, before the reindex and during it.
 #[derive(Default)]
 struct Took([Mutex<Vec<u64>>; 2]);
 
@@ -45,7 +45,7 @@ impl Took {
         self.0[usize::from(phase)].lock().unwrap_or_else(PoisonError::into_inner).push(micros);
     }
 
-    /// Number, median and 99th percentile of a phase.
+    /// Returns number, median and 99th percentile of a phase.
     fn summary(&self, phase: u8) -> (usize, u64, u64) {
         let mut all = self.0[usize::from(phase)].lock().unwrap_or_else(PoisonError::into_inner);
         all.sort_unstable();
@@ -63,7 +63,8 @@ impl Took {
     }
 }
 
-/// What is similar to a record, and the version of the statistics that judged it: by another one, another pair may be near enough.
+/// Returns the records that are similar to a record, and the version of the statistics that judged them. With another version, another pair
+/// may be near enough.
 fn similar(server: &TestServer, id: &str) -> Similar {
     let answer = server.send("GET", &format!("/v1/collections/c/records/{id}/similar?limit=256"), &Value::Null);
     assert_eq!(answer.status, 200, "{}", answer.text);
@@ -77,7 +78,7 @@ struct Similar {
     statistics: Option<u64>,
 }
 
-/// Made-up letters: those to begin with, and those that come in later.
+/// Generates letters: the file of the first letters, and the letters that arrive later.
 fn letters(folder: &Path, records: u64) -> (String, Vec<String>) {
     let make = |name: &str, records: u64, seed: &str| {
         let out = folder.join(name);
@@ -91,7 +92,7 @@ fn letters(folder: &Path, records: u64) -> (String, Vec<String>) {
     (make("first", records, "1"), later.lines().map(str::to_owned).collect())
 }
 
-/// Waits for the end of a task, which must be success; its result.
+/// Starts a reindex and waits for its end, which must be a success. Returns its result.
 #[track_caller]
 fn ended(server: &TestServer, asked: &Value) -> Value {
     let answer = server.send("POST", "/v1/admin/reindex", asked);
@@ -109,15 +110,15 @@ fn ended(server: &TestServer, asked: &Value) -> Value {
 
 /// An office at work.
 struct Office<'a> {
-    /// Writers use the first, readers the last: one or two instances.
+    /// One or two instances. Writers use the first, readers the last.
     servers: &'a [TestServer],
     watched: &'a [(String, Similar)],
-    /// Answers that were compared with those of before.
+    /// Number of answers that were compared with earlier answers.
     compared: AtomicU64,
     later: &'a [String],
     phase: AtomicU8,
     stop: AtomicBool,
-    /// Between an answer and the next request.
+    /// The pause between an answer and the next request.
     think: Duration,
     reads: Took,
     writes: Took,
@@ -132,7 +133,7 @@ impl Office<'_> {
             let (phase, begun) = (self.phase.load(Ordering::Relaxed), Instant::now());
             let now = similar(server, id);
             self.reads.note(phase, begun);
-            // Later ones may be found too; what was there before must be.
+            // Later records may also be found; all earlier matches must still be found.
             if now.statistics == before.statistics {
                 let (now, before) = (now.ids, &before.ids);
                 assert!(before.is_subset(&now), "{id}: {now:?} lacks some of {before:?}");
@@ -142,7 +143,7 @@ impl Office<'_> {
         }
     }
 
-    /// Registers what comes in, and takes every third away again.
+    /// Registers the letters that arrive, and deletes every third of them.
     fn write(&self, writer: u64) {
         let server = &self.servers[0];
         let mut turn = 0;
@@ -180,7 +181,7 @@ impl Office<'_> {
     }
 }
 
-/// Ends the work of the others, also when its holder fails.
+/// Stops the work of the others when it is dropped, also if the test fails.
 struct StopAtEnd<'a>(&'a AtomicBool);
 
 impl Drop for StopAtEnd<'_> {
@@ -189,7 +190,7 @@ impl Drop for StopAtEnd<'_> {
     }
 }
 
-/// Ids and answers of records spread over the file of those to begin with.
+/// Returns ids and answers of records that are spread over the file of the first letters.
 fn watch(server: &TestServer, file: &str, records: u64) -> Vec<(String, Similar)> {
     use std::io::BufRead;
     let lines = std::io::BufReader::new(std::fs::File::open(file).expect("a file")).lines();
@@ -208,8 +209,8 @@ fn register(server: &TestServer, file: &str) {
     assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
 }
 
-/// Puts all lines of a file into a MongoDB collection as they would be filed, without looking for duplicates: registering a
-/// million takes the better part of an hour. The reindex looks for them.
+/// Inserts all lines of a file into a MongoDB collection in the same form as a registration, but without a search for duplicates, because
+/// registering a million takes most of an hour. The reindex searches for them.
 async fn put_in_bulk(uri: &str, database: &str, file: &str) {
     use std::io::BufRead;
     let store = MongoStore::connect(uri, database, crate::mongod::options()).await.expect("a connection");
@@ -237,13 +238,13 @@ async fn put_in_bulk(uri: &str, database: &str, file: &str) {
 fn keeps_working(home: &Home, instances: usize, records: u64, fill: impl FnOnce(&[TestServer], &str)) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (first, later) = letters(folder.path(), records);
-    // What is answered is tested, not when: a slow machine may take its time.
+    // The test checks answers and not times: a slow machine may need long.
     let quiet = [("DOPPEL_LOG__REQUESTS", "false"), ("DOPPEL_STORE__DEADLINE_MS", "30000")];
     let servers: Vec<TestServer> = (0..instances).map(|_| home.start(&quiet)).collect();
     let begun = Instant::now();
     fill(&servers, &first);
     let filling = begun.elapsed();
-    // Of all of them, so that none is counted by itself while answers are compared.
+    // The statistics count all records, so that no automatic count happens while answers are compared.
     let counted = servers[0].send("POST", "/v1/collections/c/statistics", &Value::Null);
     assert_eq!(counted.status, 200, "{}", counted.text);
     let watched = watch(&servers[0], &first, records);
@@ -281,7 +282,7 @@ fn keeps_working(home: &Home, instances: usize, records: u64, fill: impl FnOnce(
     println!("  {compared} answers compared");
     assert!(compared > READERS, "too little was compared to prove anything");
 
-    // The same pairs as a generation built from nothing but what is there now.
+    // The pairs must equal those of a generation that is built only from the current records.
     let settings = json!({ "min_features": LEAST_FEATURES });
     let again = ended(&servers[0], &json!({ "collection": "c", "settings": settings, "activate": false }));
     assert_eq!(again["generation"], 3);

@@ -1,9 +1,9 @@
-//! A reindex that is killed at any of its steps goes on from its checkpoint after a restart, and ends in the same index as one
-//! that was left alone.
+//! A reindex that is killed at any of its steps continues from its checkpoint after a restart, and has the same result as an undisturbed
+//! reindex.
 //!
-//! The process stands still at a named step (a failpoint), is killed with SIGKILL, and started again without the failpoint.
-//! Over MongoDB the next instance waits for the dead one's lease, half a minute a step: one step here, all with
-//! `DOPPEL_TEST_ALL_STEPS=1`.
+//! The process stops at a named step (a failpoint), is killed with SIGKILL, and is started again without the failpoint. With MongoDB the
+//! next instance waits half a minute per step until the lease of the dead instance ends. Therefore only one step is tested there;
+//! `DOPPEL_TEST_ALL_STEPS=1` tests all.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 const RECORDS: u64 = 400;
 
-/// Texts in families of about four, with much in common.
+/// Returns texts in families of about four, with much in common.
 fn rows(seed: u64) -> Vec<(String, Value)> {
     let mut random = Rng::new(seed);
     let mut passage = |length: u64| -> String {
@@ -61,7 +61,7 @@ fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Each with how often it is passed before the process stands still there.
+/// The failpoints. Each says how often the process passes it before it stops there.
 const STEPS: [&str; 5] = [
     "reindex::filed=2*off->pause",
     "reindex::announced=pause",
@@ -74,7 +74,7 @@ fn settings() -> Value {
     json!({ "text": { "segmenter": "chars2" }, "min_features": 3 })
 }
 
-/// What a collection answers that was filled under the new settings.
+/// Returns the answers of a collection that was filled under the new settings.
 fn left_alone(rows: &[(String, Value)]) -> Vec<BTreeSet<String>> {
     let home = Home::folder();
     let server = home.start(&[]);
@@ -88,7 +88,7 @@ fn left_alone(rows: &[(String, Value)]) -> Vec<BTreeSet<String>> {
 fn kill_and_resume(home: &Home, step: &str, all: &[(String, Value)], expected: &[BTreeSet<String>]) {
     let server = home.start(&[("FAILPOINTS", step)]);
     fill(&server, all);
-    // Where it ends soon after the kill, the generation before is dropped as well.
+    // At a step near the end of the reindex, the test also drops the earlier generation.
     let keep_previous = !step.starts_with("reindex::activated");
     let asked = json!({ "collection": "c", "settings": settings(), "keep_previous": keep_previous });
     let task = server.send("POST", "/v1/admin/reindex", &asked);
@@ -96,7 +96,7 @@ fn kill_and_resume(home: &Home, step: &str, all: &[(String, Value)], expected: &
     let path = format!("/v1/tasks/{}", task.json()["id"].as_str().expect("an id"));
     let point = step.split('=').next().expect("a name");
     until(step, || server.log().contains(&format!("at {point}")).then_some(()));
-    // Registered and removed while it stands: the new generation must know of both.
+    // Changes while the process stands at the step: the new generation must contain both.
     assert_eq!(server.send("PUT", "/v1/collections/c/records/r-0", &all[1].1).status, 200);
     assert_eq!(server.send("DELETE", "/v1/collections/c/records/r-5", &Value::Null).status, 204);
     server.kill();
@@ -138,7 +138,7 @@ async fn another_instance_goes_on_with_the_reindex_of_one_that_was_killed() {
     }
 }
 
-/// The members of all groups.
+/// Returns the members of all groups.
 fn groups(server: &TestServer) -> Vec<BTreeSet<String>> {
     let answer = server.send("GET", "/v1/collections/c/groups?limit=1000", &Value::Null);
     assert_eq!(answer.status, 200, "{}", answer.text);
@@ -152,7 +152,7 @@ fn groups(server: &TestServer) -> Vec<BTreeSet<String>> {
     answer.json()["items"].as_array().expect("a list").iter().map(members).collect()
 }
 
-/// Asserts that all members of each group of `before` are in one group, and gives the groups.
+/// Asserts that all members of each group of `before` are in one group. Returns the groups.
 #[track_caller]
 fn not_shrunk(server: &TestServer, before: &[BTreeSet<String>], when: &str) -> Vec<BTreeSet<String>> {
     let now = groups(server);
@@ -173,7 +173,7 @@ fn groups_never_shrink(home: &Home) {
     assert_eq!(task.status, 202, "{}", task.text);
     let path = format!("/v1/tasks/{}", task.json()["id"].as_str().expect("an id"));
     until("complete", || server.log().contains("at reindex::complete").then_some(()));
-    // The live generation alone has the pairs of these.
+    // Only the live generation has the pairs of these records.
     fill(&server, during);
     shown = not_shrunk(&server, &shown, "while the process stands before the switch");
     server.kill();
@@ -207,7 +207,7 @@ fn groups_never_shrink_through_a_reindex_that_is_killed_at_every_step_of_the_swi
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_mongodb_groups_never_shrink_through_a_reindex_that_is_killed() {
-    // The next instance waits half a minute for the lease of each one that was killed.
+    // The next instance waits half a minute for the lease of each killed instance.
     if setting("DOPPEL_TEST_ALL_STEPS", 0) == 1 {
         let mongo = crate::mongod::Shared::start().await;
         let home = Home::database(mongo.uri());

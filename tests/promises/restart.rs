@@ -1,6 +1,6 @@
-//! A restart changes nothing: every record is there, and every question gets the answer it got before.
+//! A restart changes nothing: every record is there, and every question has the same answer as before.
 //!
-//! `DOPPEL_TEST_RECORDS` names a file of records (JSON lines) to use instead of generated ones.
+//! `DOPPEL_TEST_RECORDS` names a file of records (JSON lines) that replaces the generated records.
 
 #![allow(clippy::print_stdout, reason = "a test says what size and seed it ran with")]
 
@@ -36,7 +36,7 @@ fn the_same_records_and_the_same_answers_after_a_restart() {
     let server = TestServer::start_in(&data);
     let verdicts = register(&server, &records);
     assert_eq!(verdicts.len(), records.lines().count(), "not every record was answered");
-    // All records are counted, so that nothing is counted again while answers are compared.
+    // The statistics count all records, so that no automatic count happens while answers are compared.
     let counted = server.send("POST", "/v1/collections/restart/statistics", &Value::Null);
     assert_eq!(counted.status, 200, "{}", counted.text);
     let before = answers(&server, &verdicts);
@@ -72,7 +72,7 @@ fn records(folder: &std::path::Path) -> String {
     std::fs::read_to_string(file).expect("the records can be read")
 }
 
-/// Registers all records in one bulk request; returns the verdict of each by id.
+/// Registers all records in one bulk request. Returns the verdict of each record by id.
 fn register(server: &TestServer, records: &str) -> BTreeMap<String, String> {
     let answer = server.send_text("POST", "/v1/collections/restart/records/_bulk", "application/x-ndjson", records);
     assert_eq!(answer.status, 200, "{}", answer.text);
@@ -84,7 +84,7 @@ fn register(server: &TestServer, records: &str) -> BTreeMap<String, String> {
     answer.text.lines().map(verdict).collect()
 }
 
-/// For each record what `GET` and `similar` say of it.
+/// Returns the answers of `GET` and `similar` for each record.
 fn answers(server: &TestServer, verdicts: &BTreeMap<String, String>) -> BTreeMap<String, (Value, Value)> {
     let answer = |(id, verdict): (&String, &String)| {
         let record = server.send("GET", &format!("/v1/collections/restart/records/{id}"), &Value::Null);

@@ -1,10 +1,11 @@
-//! A snapshot taken while eight writers write holds one moment: everything acknowledged before it was begun, nothing sent after it was
-//! answered, and of each writer's changes the first so many. Restored it opens, and the doctor finds nothing.
+//! A snapshot that is taken while eight writers write shows one moment: it contains all writes that were acknowledged before the snapshot
+//! was requested, no write that was sent after the request was answered, and a prefix of each writer's changes. A restored snapshot opens,
+//! and the doctor finds no fault.
 //!
-//! Writers put, replace and delete records of related texts and decide about pairs. Snapshots are taken at a fixed pace, into a
-//! directory and as streams by turns. Afterwards each is restored and compared with the log of acknowledged writes.
+//! Writers put, replace and delete records of related texts and decide about pairs. Snapshots are taken at fixed intervals, alternately
+//! into a directory and as streams. Afterwards each snapshot is restored and compared with the log of acknowledged writes.
 //!
-//! `DOPPEL_TEST_SNAPSHOTS` sets their number and `DOPPEL_TEST_SNAPSHOTS_EVERY_MS` the pace (12 and 5,000 for acceptance),
+//! `DOPPEL_TEST_SNAPSHOTS` sets the number of snapshots and `DOPPEL_TEST_SNAPSHOTS_EVERY_MS` the interval (12 and 5,000 for acceptance).
 //! `DOPPEL_TEST_SEED` repeats a run.
 
 #![allow(clippy::print_stdout, reason = "a test says what size and seed it ran with")]
@@ -18,12 +19,12 @@ use crate::support::{Rng, TestServer, run, setting};
 use serde_json::{Value, json};
 
 const WRITERS: usize = 8;
-/// Ids of each writer.
+/// Number of ids of each writer.
 const IDS: u64 = 60;
-/// Longest time for a snapshot to be taken.
+/// Longest wait for a snapshot.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A change that a writer made: what is under the id from then on, and between which ticks of the common clock it was called and answered.
+/// A change by a writer: the new row of the id (`None`: deleted), and the ticks of the common clock before the call and after the answer.
 #[derive(Clone, Debug)]
 struct Write {
     id: String,
@@ -32,7 +33,7 @@ struct Write {
     answered: u64,
 }
 
-/// A snapshot, and between which ticks its moment is.
+/// A snapshot, and the ticks before the request and after the answer. Its moment is between them.
 #[derive(Debug)]
 struct Taken {
     at: PathBuf,
@@ -41,7 +42,7 @@ struct Taken {
     answered: u64,
 }
 
-/// A clock that everybody shares.
+/// A clock that all threads share.
 #[derive(Default)]
 struct Clock(AtomicU64);
 
@@ -95,7 +96,7 @@ fn each_snapshot_under_eight_writers_is_one_moment_and_restores_to_it() {
     assert!(writes > 50, "only {writes} writes were acknowledged: this proves nothing");
 }
 
-/// Puts, replaces and deletes under ids of its own, one after the other.
+/// Puts, replaces and deletes records of this writer, one after another.
 fn write(server: &TestServer, clock: &Clock, stop: &AtomicBool, writer: usize, seed: u64) -> Vec<Write> {
     let mut random = Rng::new(seed ^ writer as u64);
     let mut log: Vec<Write> = Vec::new();
@@ -115,14 +116,14 @@ fn write(server: &TestServer, clock: &Clock, stop: &AtomicBool, writer: usize, s
             && random.below(10) == 0
         {
             let pair = format!("/v1/collections/letters/decisions/{}/{last}", log[log.len() - 1].id);
-            // One of them may be gone, or both are one.
+            // The call may fail: one of the records may be deleted, or both ids may be the same.
             server.send("PUT", &pair, &json!({ "judgement": "not_same", "by": "a test" }));
         }
     }
     log
 }
 
-/// A made-up complaint out of few enough parts that many records match one another.
+/// Returns an invented complaint. It has so few parts that many records match one another.
 fn row(random: &mut Rng) -> Value {
     let place = ["城东", "城西", "河口", "新桥", "石门", "柳林"][random.below(6) as usize];
     let what = [
@@ -175,7 +176,7 @@ fn restore(snapshot: &Taken, to: &Path) {
     assert!(doctor.status.success() && said.contains(" 0 faults"), "{said}");
 }
 
-/// Compares what was restored with what each writer had done by then.
+/// Compares the restored records with the changes that each writer had made by then.
 fn compare(restored: &Path, snapshot: &Taken, logs: &[Vec<Write>]) {
     let server = TestServer::start_in(restored);
     let mut stored = list(&server);
@@ -185,7 +186,8 @@ fn compare(restored: &Path, snapshot: &Taken, logs: &[Vec<Write>]) {
             let ids: Vec<String> = stored.keys().filter(|id| id.starts_with(&prefix)).cloned().collect();
             ids.into_iter().filter_map(|id| stored.remove_entry(&id)).collect()
         };
-        // What was answered before is in it, what was called after it is not; of one under way then, either.
+        // A write that was answered before the request is in the snapshot; a write that was called after the answer is not; a write between
+        // them may be.
         let least = log.iter().take_while(|write| write.answered < snapshot.asked).count();
         let most = log.iter().take_while(|write| write.called < snapshot.answered).count();
         let fits = (least..=most).any(|count| state(&log[..count]) == held);
@@ -194,7 +196,7 @@ fn compare(restored: &Path, snapshot: &Taken, logs: &[Vec<Write>]) {
     assert!(stored.is_empty(), "never written: {:?}", stored.keys().collect::<Vec<_>>());
 }
 
-/// What is there after these changes.
+/// Returns the records after these changes.
 fn state(log: &[Write]) -> BTreeMap<String, Value> {
     let mut state = BTreeMap::new();
     for Write { id, row, .. } in log {
@@ -253,7 +255,7 @@ fn a_service_killed_while_it_takes_a_snapshot_leaves_the_earlier_ones_whole_and_
         let server = start(point);
         put(&server, &mut random);
         assert_eq!(server.send("POST", "/v1/admin/snapshots", &Value::Null).status, 202);
-        // It comes as far as the failpoint or not: it does not end.
+        // The snapshot may or may not have reached the failpoint, but it does not end.
         std::thread::sleep(Duration::from_millis(200));
         assert_eq!(server.send("POST", "/v1/admin/snapshots", &Value::Null).status, 409, "there is one");
         server.kill();
@@ -267,7 +269,7 @@ fn a_service_killed_while_it_takes_a_snapshot_leaves_the_earlier_ones_whole_and_
     let restored = TestServer::start_in(&to);
     assert_eq!(list(&restored), before);
     restored.stop();
-    // What the killed ones left is used, or removed.
+    // Chunks of the killed snapshots are used or removed.
     let server = start("");
     keep(&server, &clock, &kept);
     server.stop();

@@ -1,19 +1,19 @@
-//! A duplicate is the same matter, not the same form: orders that operators fill in by form are told from calls about one matter,
-//! and what a collection says everywhere is learnt as it grows.
+//! Records on the same form are no duplicates: orders that operators write with a form are different from calls about one matter, and a
+//! growing collection learns its common phrases.
 
 use std::time::{Duration, Instant};
 
 use crate::support::{Desk, Rng, TestServer, ids};
 use serde_json::{Value, json};
 
-/// Longest wait for groups to follow: the promise is a minute.
+/// Longest wait until groups follow a change. The promise is one minute.
 const FOLLOWS_WITHIN: Duration = Duration::from_secs(60);
 const SYLLABLES: &str = "鹤鸣梧桐雁坪松岗砚溪柳塘栖霞竹影听涛望云锦绣翠微桃源清漪澜岸枫桥兰亭杏林榆荫槐安棠湖荷塘菱角";
 
 fn name(rng: &mut Rng, ending: &str) -> String {
     let syllables: Vec<char> = SYLLABLES.chars().collect();
     let one = |rng: &mut Rng| syllables[rng.below(syllables.len() as u64) as usize];
-    // Four of forty-odd: names that differ in one character, and so may be one misspelt, are hardly ever drawn.
+    // Four syllables out of more than forty: two names that differ in one character, and so may be misspellings, are hardly ever drawn.
     format!("{}{}{}{}{ending}", one(rng), one(rng), one(rng), one(rng))
 }
 
@@ -34,7 +34,7 @@ fn again(road: &str, estate: &str) -> Value {
     })
 }
 
-/// A desk with many orders of one form, each about another place; returns some of the places.
+/// Registers many orders on one form, each about another place. Returns the places.
 fn with_orders(name_of: &str, count: usize) -> (Desk, Vec<(String, String)>) {
     let desk = Desk::new(name_of);
     let mut rng = Rng::new(7);
@@ -61,7 +61,7 @@ fn orders_of_one_form_about_other_places_are_no_duplicates_and_a_call_about_the_
     let (road, estate) = (name(&mut rng, "路"), name(&mut rng, "小区"));
     let verdict = desk.register("new", &order(&road, &estate));
     assert_eq!((&verdict["verdict"], &verdict["statistics"]), (&json!("original"), &counted["version"]), "{verdict}");
-    // Names are drawn, and some are alike: a few orders may be taken for one matter, and never a crowd.
+    // The names are random, and some are similar: a few orders may look like one matter, but never a large number.
     let groups = desk.ask("GET", "/groups", &Value::Null);
     let sizes = groups["items"].as_array().expect("a list").iter().filter_map(|group| group["size"].as_u64());
     assert!(sizes.max().unwrap_or(0) <= 15, "{groups}");
@@ -115,7 +115,7 @@ fn templates_are_listed_when_asked_for_with_what_differs() {
             .any(|d| d[side].as_str().is_some_and(|name| name == road || name == estate))
     };
     assert!(named("a") && !named("b"), "{first}");
-    // Matches come first, and are no templates.
+    // Matches come before templates and are not marked as templates.
     let both = desk.ask("POST", "/similar?templates=true&limit=256", &again(road, estate));
     assert_eq!((&both["similar"][0]["id"], both["similar"][0].get("template")), (&json!("o5"), None));
     let wrong = desk.send("GET", "/records/o5/similar?templates=2", &Value::Null);
@@ -141,7 +141,7 @@ fn explain_says_how_common_a_passage_is_and_what_differs() {
 
 #[test]
 fn pairs_that_statistics_refuse_leave_their_groups_and_what_a_person_decided_stays() {
-    // Another question on the same form: nothing is named, so only what is common tells them apart.
+    // Different questions on the same form contain no names, so that only the frequency of their passages distinguishes them.
     let mut rng = Rng::new(5);
     let mut rare = || char::from_u32(0x4e00 + rng.below(6_000) as u32).expect("a character");
     let mut question = || (0..16).map(|_| rare()).collect::<String>();
@@ -216,7 +216,7 @@ fn statistics_survive_a_restart_and_a_reindex_takes_keys_from_what_is_rare() {
 
 #[test]
 fn a_hot_form_is_learnt_and_keys_are_laid_on_what_is_particular() {
-    // So many that the form's keys propose crowds, among which the earliest hide all others.
+    // There are so many orders that the keys of the form propose crowds, in which the earliest orders hide all others.
     let (desk, places) = with_orders("hot", 1_100);
     let begun = Instant::now();
     let live = || desk.ask("GET", "", &Value::Null)["generation"].clone();
@@ -264,7 +264,7 @@ fn settings_that_go_by_what_was_not_counted_have_it_counted() {
         assert!(begun.elapsed() < FOLLOWS_WITHIN / 6, "{}", desk.ask("GET", "/statistics", &Value::Null));
         std::thread::sleep(Duration::from_millis(100));
     }
-    // The form is known to be one: it would match nearly all orders otherwise.
+    // The form has been recognised; otherwise the order would match nearly all orders.
     let mut rng = Rng::new(2_000);
     let found = desk.ask("POST", "/similar", &order(&name(&mut rng, "路"), &name(&mut rng, "小区")));
     assert!(ids(&found["similar"]).len() <= 2, "{found}");

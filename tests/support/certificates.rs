@@ -1,4 +1,4 @@
-//! An authority of our own, certificates that it signs, and clients that trust it.
+//! A certificate authority for tests, the certificates that it signs, and clients that trust it.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 
 use super::{TestServer, run};
 
-/// An authority, and a folder for what it signs.
+/// An authority, and a folder for the certificates that it signs.
 pub struct Office {
     issuer: CertifiedIssuer<'static, KeyPair>,
     pub folder: tempfile::TempDir,
@@ -18,7 +18,7 @@ pub struct Office {
 
 impl Office {
     pub fn new() -> Self {
-        // The provider of this process; another test may have set it already.
+        // Installs the provider of this process. Another test may have installed it already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, "the office's authority");
@@ -33,12 +33,12 @@ impl Office {
         self.folder.path().join(name)
     }
 
-    /// The path as text.
+    /// Returns the path as text.
     pub fn file(&self, name: &str) -> String {
         self.path(name).display().to_string()
     }
 
-    /// Signs a certificate for 127.0.0.1, of a server or a client; both files, in PEM.
+    /// Signs a certificate for 127.0.0.1, for a server or a client. Returns certificate and key in PEM form.
     pub fn sign(&self, change: impl FnOnce(&mut CertificateParams)) -> (String, String) {
         let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).expect("a name");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
@@ -48,7 +48,7 @@ impl Office {
         (certificate.pem(), key.serialize_pem())
     }
 
-    /// Puts a new pair under `NAME.pem` and `NAME.key`, each at once.
+    /// Writes a new pair to `NAME.pem` and `NAME.key`. Each file changes in one step.
     pub fn put(&self, name: &str) -> String {
         let (certificate, key) = self.sign(|_| ());
         self.replace(&format!("{name}.pem"), &certificate);
@@ -56,7 +56,7 @@ impl Office {
         certificate
     }
 
-    /// Puts a file in the place of another, readable by its owner alone.
+    /// Replaces a file. Only its owner may read the new file.
     pub fn replace(&self, name: &str, text: &str) {
         use std::os::unix::fs::PermissionsExt as _;
         let part = self.path("part");
@@ -65,7 +65,7 @@ impl Office {
         std::fs::rename(part, self.path(name)).expect("renamed");
     }
 
-    /// Starts the service behind TLS, with the pair `server` and what else the environment says.
+    /// Starts the service behind TLS with the pair `server` and these environment variables.
     pub fn serve(&self, environment: &[(&str, &str)]) -> TestServer {
         let (certificate, key) = (self.file("server.pem"), self.file("server.key"));
         let mut all = vec![("DOPPEL_SERVER__TLS__CERTIFICATE", &*certificate), ("DOPPEL_SERVER__TLS__KEY", &*key)];
@@ -73,7 +73,7 @@ impl Office {
         TestServer::start_with(self.path("data"), &[], &all)
     }
 
-    /// A client that trusts this authority, and shows the pair of that name.
+    /// Returns a client that trusts this authority and shows the pair with this name.
     pub fn client(&self, shows: Option<&str>, keeps: bool) -> reqwest::Client {
         let pem = std::fs::read(self.path("ca.pem")).expect("read");
         let builder = reqwest::Client::builder()
@@ -93,7 +93,7 @@ impl Office {
     }
 }
 
-/// The certificate that a service shows now, as it is written in its file.
+/// Returns the certificate that a service shows now.
 pub fn shown(server: &TestServer) -> Option<CertificateDer<'static>> {
     let seen = Arc::new(Seen::default());
     let config = rustls::ClientConfig::builder()
@@ -109,12 +109,12 @@ pub fn shown(server: &TestServer) -> Option<CertificateDer<'static>> {
     seen.0.lock().expect("no one panicked").take()
 }
 
-/// The first certificate in a PEM text.
+/// Returns the first certificate in a PEM text.
 pub fn der(pem: &str) -> CertificateDer<'static> {
     CertificateDer::from_pem_slice(pem.as_bytes()).expect("a certificate")
 }
 
-/// Keeps what is shown, and takes everything.
+/// Accepts every certificate and stores the last one.
 #[derive(Debug, Default)]
 struct Seen(Mutex<Option<CertificateDer<'static>>>);
 
@@ -154,7 +154,7 @@ impl rustls::client::danger::ServerCertVerifier for Seen {
     }
 }
 
-/// Waits until something is so, for a minute at most: machines are slow.
+/// Waits until `done` returns true, at most a minute, since machines may be slow.
 #[track_caller]
 pub fn until(what: &str, mut done: impl FnMut() -> bool) {
     let begun = std::time::Instant::now();
@@ -164,7 +164,7 @@ pub fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// What `doppel` with these arguments says on standard error, and its status.
+/// Returns the exit code of `doppel` with these arguments, and its standard error.
 pub fn says(arguments: &[&str], environment: &[(&str, &str)]) -> (Option<i32>, String) {
     let ended = run(arguments, environment);
     (ended.status.code(), String::from_utf8_lossy(&ended.stderr).into_owned())

@@ -1,10 +1,11 @@
-//! A real sharded cluster of two shards for tests, with a router of the test's own in place of mongos.
+//! A real sharded cluster of two shards for tests, with a router of the tests instead of mongos.
 //!
 //! The config server, the shards, `shardCollection`, snapshots at one cluster time and two-phase commits are MongoDB's. [`Router`]
-//! speaks the wire protocol and decides which shard gets which command. Its placement rule is its own: documents of a collection with
-//! a hashed key lie where [`hash`] says; ranges of other keys begin on the first shard and are split and moved on command. A collection
-//! that has documents when it is sharded stays on the first shard until [`Router::spread`] moves its documents, as on a real cluster
-//! before the balancer runs. Shards receive commands without versions: stale routing is not covered, but what a router answers then.
+//! understands the wire protocol and decides which shard gets which command. Its placement rule is not that of mongos: [`hash`]
+//! decides the shard of documents of a collection with a hashed key; ranges of other keys begin on the first shard and are split and moved
+//! on command. A collection that has documents when it is sharded stays on the first shard until [`Router::spread`] moves its documents, as
+//! on a real cluster before the balancer runs. Shards receive commands without versions: stale routing itself is not tested, but the errors
+//! that a router returns for it are.
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses a part of it")]
 
@@ -25,11 +26,11 @@ const SHARDS: usize = 2;
 const OP_REPLY: i32 = 1;
 const OP_QUERY: i32 = 2004;
 const OP_MSG: i32 = 2013;
-/// Bytes of documents in one answer to a client, well below the 16 MB of a document.
+/// The largest number of bytes of documents in one answer to a client, well below the 16 MB of a document.
 const MOST_ANSWER_BYTES: usize = 8 << 20;
-/// Documents that a shard is asked for at once.
+/// Number of documents that a shard returns at once.
 const SHARD_BATCH: i32 = 100_000;
-/// Transactions that are remembered after their commit, so that a commit may be repeated.
+/// Number of committed transactions that are remembered, so that a commit may be repeated.
 const MOST_FINISHED: usize = 10_000;
 /// Commands that define collections and go to every shard that holds the collection.
 const DEFINITIONS: [&str; 6] = ["create", "collMod", "createIndexes", "dropIndexes", "drop", "dropDatabase"];
@@ -51,7 +52,7 @@ impl Cluster {
         Self::around(first).await
     }
 
-    /// Makes a replica set of one, which has the name `shard0`, the first shard of a cluster. It is restarted.
+    /// Turns a replica set of one member with the name `shard0` into the first shard of a cluster. The member is restarted.
     pub async fn from_set(member: Member) -> Self {
         member.kill();
         member.start(&["--shardsvr", "--replSet", "shard0"]);
@@ -77,7 +78,7 @@ impl Cluster {
         Self { config, shards: [first, second], router }
     }
 
-    /// What doppel is given.
+    /// Returns the URI for doppel.
     pub fn uri(&self) -> String {
         format!("mongodb://127.0.0.1:{}/", self.router.port)
     }
@@ -86,18 +87,18 @@ impl Cluster {
         &self.router
     }
 
-    /// Kills a shard as a power cut would.
+    /// Kills a shard, as a power failure would.
     pub fn kill(&self, shard: usize) {
         self.shards[shard].kill();
     }
 
-    /// Starts a killed shard again and waits until it takes writes.
+    /// Starts a killed shard again and waits until it accepts writes.
     pub async fn restart(&self, shard: usize) {
         self.shards[shard].start(&["--shardsvr", "--replSet", &format!("shard{shard}")]);
         self.shards[shard].wait_for_primary().await;
     }
 
-    /// The number of documents of a collection on each shard.
+    /// Returns the number of documents of a collection on each shard.
     pub async fn documents(&self, database: &str, collection: &str) -> [u64; SHARDS] {
         let mut all = [0; SHARDS];
         for (shard, count) in self.shards.iter().zip(&mut all) {
@@ -108,14 +109,14 @@ impl Cluster {
     }
 }
 
-/// Where the documents of a sharded collection are.
+/// The placement of the documents of a sharded collection.
 #[derive(Clone, Debug)]
 enum Placement {
-    /// All on the first shard.
+    /// All documents are on the first shard.
     First,
-    /// As [`hash`] says.
+    /// [`hash`] decides the shard.
     Hashed,
-    /// By a key of several numbers: the lowest key of each range but the first, and its shard.
+    /// A key of several numbers decides: the lowest key of each range except the first, and the shard of the range.
     Ranges { fields: Vec<String>, first: usize, bounds: BTreeMap<Vec<i64>, usize> },
 }
 
@@ -123,11 +124,11 @@ enum Placement {
 struct Sharded {
     key: Document,
     placement: Placement,
-    /// Older snapshots and transactions do not know where the documents are now.
+    /// Time of the last move. Older snapshots and transactions do not know the present places of the documents.
     since: Timestamp,
 }
 
-/// One transaction on the shards that take part in it.
+/// A transaction on the shards that take part in it.
 #[derive(Clone, Debug, Default)]
 struct Transaction {
     participants: Vec<usize>,
@@ -135,10 +136,10 @@ struct Transaction {
     at: Option<Timestamp>,
 }
 
-/// Names a transaction: the session and its number.
+/// Identifies a transaction: the session and the number of the transaction.
 type TransactionKey = (Vec<u8>, i64);
 
-/// How a command was routed: its name, its collection, and to how many shards, or `unsharded`.
+/// The route of a command: its name, its collection, and the number of shards, or `unsharded`.
 pub type Route = (String, String, String);
 
 #[derive(Default)]
@@ -152,17 +153,17 @@ struct State {
     config: u16,
     sharded: Mutex<HashMap<String, Sharded>>,
     versions: Mutex<HashMap<String, Document>>,
-    /// The latest cluster time seen, with its signature.
+    /// The latest cluster time that was seen, with its signature.
     clock: Mutex<(Timestamp, Option<Document>)>,
     transactions: Mutex<Transactions>,
     cursors: Mutex<HashMap<i64, VecDeque<Document>>>,
     next_cursor: AtomicI64,
     routes: Mutex<BTreeMap<Route, u64>>,
-    /// Commands hold it for reading; moving documents holds it for writing.
+    /// Commands lock it for reading; a move of documents locks it for writing.
     moving: RwLock<()>,
 }
 
-/// Listens on loopback and routes commands; stops when dropped.
+/// Listens on the loopback interface and routes commands. Dropping this value stops the router.
 pub struct Router {
     port: u16,
     state: Arc<State>,
@@ -197,7 +198,7 @@ impl Router {
             while let Ok((stream, _)) = listener.accept().await {
                 let state = Arc::clone(&accepting);
                 tokio::spawn(async move {
-                    // A client that hangs up, or a shard that is gone: both sides connect again.
+                    // A client closes its connection, or a shard is gone: both sides connect again.
                     let _ = serve(&state, stream).await;
                 });
             }
@@ -205,12 +206,12 @@ impl Router {
         Self { port, state, task }
     }
 
-    /// How often each kind of command was routed where, since the start or the last call.
+    /// Returns how often each kind of command took each route since the start or the last call.
     pub fn take_routes(&self) -> BTreeMap<Route, u64> {
         std::mem::take(&mut *lock(&self.state.routes))
     }
 
-    /// Moves the documents of a collection with a hashed key to their shards. Open transactions are aborted.
+    /// Moves the documents of a collection with a hashed key to their shards. Aborts open transactions.
     pub async fn spread(&self, database: &str, collection: &str) {
         let _alone = self.state.moving.write().await;
         let mut connections = Connections::default();
@@ -218,7 +219,7 @@ impl Router {
     }
 }
 
-/// Connections of one client to the shards and the config server (the last one), opened when they are needed.
+/// The connections of one client to the shards and to the config server (the last one). They are opened when they are needed.
 #[derive(Default)]
 struct Connections([Option<TcpStream>; SHARDS + 1]);
 
@@ -226,7 +227,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().expect("no panic before")
 }
 
-/// The shard of a document whose hashed key is `value`: FNV-1a over its encoding.
+/// Returns the shard of a document whose hashed key is `value`: FNV-1a over its encoding.
 fn hash(value: &Bson) -> usize {
     let bytes = doc! { "k": value.clone() }.to_vec().expect("a key can be encoded");
     let hashed = bytes
@@ -256,12 +257,12 @@ fn error(code: i32, name: &str, message: &str) -> Document {
     doc! { "ok": 0.0, "code": code, "codeName": name, "errmsg": message }
 }
 
-/// What a real router answers when a shard has no primary.
+/// Returns the error of a real router for a shard without a primary.
 fn no_shard() -> Document {
     error(133, "FailedToSatisfyReadPreference", "no primary of the shard answers")
 }
 
-/// What a real router answers when documents have moved since a transaction or a snapshot began.
+/// Returns the error of a real router if documents have moved since a transaction or a snapshot began.
 fn moved() -> Document {
     let mut error = error(250, "StaleChunkHistory", "documents were moved since");
     error.insert("errorLabels", ["TransientTransactionError"]);
@@ -269,7 +270,7 @@ fn moved() -> Document {
 }
 
 impl Placement {
-    /// The shards that hold documents that `filter` may find.
+    /// Returns the shards that have documents that `filter` may find.
     fn shards(&self, filter: &Document) -> BTreeSet<usize> {
         let all = || (0..SHARDS).collect();
         match self {
@@ -279,7 +280,7 @@ impl Placement {
                 let mut keys = vec![Vec::new()];
                 for field in fields {
                     let Some(values) = values(filter.get(field)) else {
-                        // A prefix of the key: all ranges that may have it.
+                        // For a prefix of the key, returns the shards of all ranges that may contain the prefix.
                         return match keys.as_slice() {
                             [prefix] if !prefix.is_empty() => {
                                 let below =
@@ -303,7 +304,7 @@ impl Placement {
     }
 }
 
-/// The values that a filter allows for a field, where they are listed.
+/// Returns the values that a filter allows for a field, if it lists them.
 fn values(condition: Option<&Bson>) -> Option<Vec<&Bson>> {
     match condition? {
         Bson::Document(operators) if operators.keys().any(|key| key.starts_with('$')) => {
@@ -313,7 +314,7 @@ fn values(condition: Option<&Bson>) -> Option<Vec<&Bson>> {
     }
 }
 
-/// A transaction's name, where the command belongs to one.
+/// Returns the key of a transaction, if the command belongs to a transaction.
 fn transaction_key(command: &Document) -> Option<TransactionKey> {
     if command.get_bool("autocommit").unwrap_or(true) {
         return None;
@@ -323,7 +324,7 @@ fn transaction_key(command: &Document) -> Option<TransactionKey> {
 }
 
 impl State {
-    /// Sends a command to a shard, or to the config server by the number after the last shard, and reads its answer.
+    /// Sends a command to a shard and reads its answer. The number after the last shard means the config server.
     async fn ask(&self, connections: &mut Connections, shard: usize, mut command: Document) -> io::Result<Document> {
         {
             let clock = lock(&self.clock);
@@ -345,7 +346,7 @@ impl State {
         send(&mut stream, 0, OP_MSG, &body).await?;
         let (_, _, _, body) = receive(&mut stream).await?;
         let reply = Document::from_reader(&body[5..]).map_err(io::Error::other)?;
-        // Only a connection that is in step is used again.
+        // A connection is used again only if its last answer was read completely.
         connections.0[shard] = Some(stream);
         if let (false, Ok(time)) = (shard == SHARDS, reply.get_document("$clusterTime")) {
             let mut clock = lock(&self.clock);
@@ -358,7 +359,7 @@ impl State {
         Ok(reply)
     }
 
-    /// As [`State::ask`], at several shards at once; the answers by shard.
+    /// Works like [`State::ask`] for several shards at once. Returns the answers by shard.
     async fn ask_all(
         &self,
         connections: &mut Connections,
@@ -382,7 +383,8 @@ impl State {
         replies
     }
 
-    /// All documents that a shard gives for a find or an aggregation, and its first answer; the answer alone where it is an error.
+    /// Returns all documents that a shard finds for a find or an aggregation, and its first answer. If this answer is an error, there are
+    /// no documents.
     async fn rows(
         &self,
         connections: &mut Connections,
@@ -424,8 +426,8 @@ impl State {
         *lock(&self.routes).entry((command.to_owned(), collection.to_owned(), route)).or_default() += 1;
     }
 
-    /// The command as the shard gets it. In a transaction the first command to a shard starts the transaction there, at the cluster
-    /// time that all shards of the transaction share.
+    /// Returns the command for the shard. In a transaction the first command to a shard starts the transaction there, at the cluster time
+    /// that all shards of the transaction share.
     fn prepared(&self, shard: usize, command: &Document) -> Document {
         let mut command = command.clone();
         let Some(key) = transaction_key(&command) else { return command };
@@ -479,7 +481,7 @@ impl State {
         Ok(())
     }
 
-    /// Makes the second shard have a collection as the first one does.
+    /// Creates a collection on the second shard with the options and indexes that it has on the first shard.
     async fn copy_definition(&self, connections: &mut Connections, database: &str, collection: &str) -> io::Result<()> {
         let list = doc! { "listCollections": 1, "filter": { "name": collection }, "$db": database };
         let (found, _) = self.rows(connections, 0, list).await?;
@@ -528,7 +530,8 @@ impl State {
         Ok(doc! { "ok": 1.0 })
     }
 
-    /// Moves the documents of a collection to where `target` says, and remembers that. Open transactions are aborted. Nothing else may run.
+    /// Moves the documents of a collection to the shards of `target`, and stores the new placement. Aborts open transactions. No command
+    /// may run meanwhile.
     async fn move_documents(&self, connections: &mut Connections, name: &str, target: &Placement) {
         let (database, collection) = name.split_once('.').expect("a database and a collection");
         self.abort_all(connections).await.expect("transactions are aborted");
@@ -576,7 +579,7 @@ impl State {
         reply
     }
 
-    /// Splits a range, or says that another shard has it.
+    /// Splits a range, or assigns it to another shard.
     fn change_ranges(&self, command: &Document, target: Option<usize>) -> Document {
         let Some((_, Bson::String(name))) = command.iter().next() else { return error(9, "FailedToParse", "no name") };
         let mut sharded = lock(&self.sharded);
@@ -595,7 +598,7 @@ impl State {
         doc! { "ok": 1.0 }
     }
 
-    /// Commits or aborts on all shards that take part. More than one shard: the server's own two-phase commit.
+    /// Commits or aborts on all shards of the transaction. For more than one shard, it uses the two-phase commit of the server.
     async fn end_transaction(
         &self,
         connections: &mut Connections,
@@ -650,7 +653,7 @@ impl State {
         Ok(reply)
     }
 
-    /// An answer with the first of `rows`; the rest waits for getMore.
+    /// Returns an answer with the first of `rows`. The others wait for getMore.
     fn answer(
         &self,
         name: &str,
@@ -702,7 +705,7 @@ impl State {
                 && !projection.is_empty()
                 && projection.iter().any(|(field, value)| field != "_id" && number(Some(value)) == 1)
             {
-                // Merging needs what is sorted by.
+                // The merge needs the fields that the order uses.
                 sort.keys().for_each(|field| _ = projection.entry(field.clone()).or_insert_with(|| Bson::Int32(1)));
             }
         } else {
@@ -836,7 +839,7 @@ impl State {
                         return Ok(first);
                     }
                     let id = self.next_cursor.fetch_add(1, Ordering::Relaxed);
-                    // Drivers want the name of a collection, also where there is none.
+                    // Drivers expect the name of a collection, even if there is none.
                     let namespace = format!("{database}.$cmd.{name}");
                     return Ok(self.answer(&namespace, rows, &first, None, "firstBatch", id));
                 }
@@ -906,7 +909,7 @@ impl State {
     }
 }
 
-/// Makes the answer to `hello` that of a router.
+/// Turns the answer of a shard to `hello` into the answer of a router.
 fn as_router(mut hello: Document) -> Document {
     let of_a_set = [
         "setName",
@@ -942,7 +945,7 @@ async fn send(stream: &mut TcpStream, to: i32, kind: i32, body: &[u8]) -> io::Re
     stream.write_all(&message).await
 }
 
-/// The command of an OP_MSG with its sections put together, its name, and whether no answer is wanted.
+/// Returns the command of an OP_MSG with its sections joined, its name, and true if no answer is wanted.
 fn parse(body: &[u8]) -> io::Result<(String, Document, bool)> {
     let wrong = || io::Error::other("a message cannot be read");
     let flags = u32::from_le_bytes(body.get(..4).and_then(|flags| flags.try_into().ok()).ok_or_else(wrong)?);
@@ -975,14 +978,14 @@ fn parse(body: &[u8]) -> io::Result<(String, Document, bool)> {
     Ok((name, command, flags & 2 == 2))
 }
 
-/// Answers one client until it hangs up.
+/// Answers one client until it closes the connection.
 async fn serve(state: &State, mut stream: TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut connections = Connections::default();
     loop {
         let (id, _, kind, body) = receive(&mut stream).await?;
         if kind == OP_QUERY {
-            // Only the first message of a connection: flags, the name with its zero, two numbers, the command.
+            // Only the first message of a connection has this form: flags, the name with its zero byte, two numbers, the command.
             let name_end = body[4..].iter().position(|byte| *byte == 0).ok_or_else(|| io::Error::other("no name"))? + 5;
             let mut hello = Document::from_reader(&body[name_end + 8..]).map_err(io::Error::other)?;
             hello.insert("$db", "admin");
@@ -999,7 +1002,7 @@ async fn serve(state: &State, mut stream: TcpStream) -> io::Result<()> {
                 ["topologyVersion", "maxAwaitTimeMS"].iter().for_each(|field| _ = command.remove(*field));
                 as_router(state.ask(&mut connections, 0, command).await?)
             }
-            // A shard that is gone: its connection is not used again, and the client is told as a router tells.
+            // If a shard is gone, its connection is not used again, and the client gets the error of a router.
             _ => state.handle(&mut connections, &name, command).await.unwrap_or_else(|_| no_shard()),
         };
         if !is_silent {

@@ -1,4 +1,4 @@
-//! What tests of faults share.
+//! Functions that the tests of faults share.
 #![allow(dead_code, reason = "each test uses some of it")]
 
 use std::path::Path;
@@ -10,18 +10,19 @@ use doppel_store::conformance::{Desk, Sample};
 use doppel_store::{Mode, Registered, Store, StoreError};
 use doppel_store_embedded::{EmbeddedOptions, EmbeddedStore};
 
-/// A store with the smallest reserve.
+/// Opens a store with the smallest reserve of free space.
 pub(crate) fn open(dir: &Path) -> Arc<dyn Store> {
     let options = EmbeddedOptions { min_free_bytes: 1, ..EmbeddedOptions::default() };
     Arc::new(EmbeddedStore::open(dir, options).expect("the directory opens"))
 }
 
-/// One of several records that have nothing in common.
+/// Returns one of several records that have nothing in common.
 pub(crate) fn sample(number: u64) -> Sample {
     Sample::with_keys(format!("r{number}"), [number * 10, number * 10 + 1])
 }
 
-/// Makes whoever comes to the failpoint say so and wait to be let on.
+/// Stops each thread that reaches the failpoint. The receiver gets a message at each stop, and a message to the sender lets the thread
+/// continue.
 pub(crate) fn gate(name: &str) -> (Receiver<()>, Sender<()>) {
     let (arrived, arrivals) = channel();
     let (go, wait) = channel::<()>();
@@ -34,7 +35,7 @@ pub(crate) fn gate(name: &str) -> (Receiver<()>, Sender<()>) {
     (arrivals, go)
 }
 
-/// Repeats until the store takes writes again, as a client told 503 would.
+/// Repeats until the store accepts writes again, as a client would after a 503.
 pub(crate) async fn insist(desk: &Desk, sample: &Sample) -> Registered {
     for _ in 0..2_000 {
         match desk.try_put(sample, Mode::Put).await {
@@ -47,7 +48,7 @@ pub(crate) async fn insist(desk: &Desk, sample: &Sample) -> Registered {
     panic!("the store did not come back");
 }
 
-/// Copies a directory as it is: what a crash would leave.
+/// Copies a directory without changes. The copy is the state that a crash would leave.
 pub(crate) fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("a directory");
     for entry in std::fs::read_dir(from).expect("a listing") {

@@ -1,4 +1,4 @@
-//! Where a service of a test keeps its records: a folder or a database. Any number of services one after the other.
+//! The place where a service of a test keeps its records: a folder or a database. Any number of services may use it one after another.
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses a part of it")]
 
@@ -7,26 +7,24 @@ use tempfile::TempDir;
 use crate::mongod;
 use crate::support::{TestServer, run};
 
-/// A place for records.
 pub enum Home {
-    /// The embedded store.
     Folder(TempDir),
-    /// MongoDB: where, and the name of the database.
+    /// MongoDB: the URI and the name of the database.
     Database(String, String),
 }
 
 impl Home {
-    /// An empty folder.
+    /// Creates an empty folder.
     pub fn folder() -> Self {
         Self::Folder(tempfile::tempdir().expect("a temporary folder"))
     }
 
-    /// A database of its own.
+    /// Creates a separate database.
     pub fn database(uri: &str) -> Self {
         Self::Database(uri.to_owned(), mongod::database("home"))
     }
 
-    /// What to call it.
+    /// Returns the name of the kind of store.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Folder(_) => "embedded",
@@ -43,7 +41,7 @@ impl Home {
         }
     }
 
-    /// Starts a service on it.
+    /// Starts a service with these records.
     pub fn start(&self, more: &[(&str, &str)]) -> TestServer {
         let mut environment = self.environment();
         environment.extend(more);
@@ -56,7 +54,7 @@ impl Home {
         }
     }
 
-    /// Asserts that every record and every entry of the index belong together. No service may have the folder open.
+    /// Asserts that all records and index entries agree. No service may have the folder open.
     #[track_caller]
     pub fn doctor(&self) {
         let output = match self {

@@ -1,11 +1,11 @@
-//! A service with keys, for the tests that sign in.
+//! A service with keys, for tests that sign in.
 
 use std::collections::BTreeMap;
 
 use super::{TestServer, run};
 use serde_json::{Value, json};
 
-/// A service with keys: `desk` may read and write, `reader` read, `intake` write, `office` everything.
+/// A service with keys: `desk` may read and write, `reader` may read, `intake` may write, and `office` may do everything.
 pub struct Keyed {
     pub server: TestServer,
     keys: BTreeMap<&'static str, String>,
@@ -36,13 +36,13 @@ impl Keyed {
         &self.keys[name]
     }
 
-    /// Its configuration.
+    /// Returns the configuration file of the service.
     #[allow(dead_code, reason = "not every test changes it")]
     pub fn file(&self) -> std::path::PathBuf {
         self._folder.path().join("doppel.toml")
     }
 
-    /// Where its records are.
+    /// Returns the folder with the records of the service.
     #[allow(dead_code, reason = "not every test looks there")]
     pub fn data(&self) -> std::path::PathBuf {
         self._folder.path().join("data")
@@ -56,7 +56,7 @@ impl Keyed {
         assert_eq!(answer.status, 201, "{}", answer.text);
     }
 
-    /// What the API says of the decision about two records; `null` where there is none.
+    /// Returns the decision about two records from the API, or `null` if there is none.
     pub fn decision(&self, a: &str, b: &str) -> Value {
         let path = format!("/v1/collections/letters/decisions/{a}/{b}");
         let answer = self.server.send_as(self.key("reader"), "GET", &path, &Value::Null);

@@ -1,7 +1,7 @@
 //! A real MariaDB server for tests: on a loopback port, with data in a temporary folder.
 //!
-//! `DOPPEL_TEST_MYSQL_URL` names a database to use instead. Otherwise the mariadbd that `scripts/get-mariadbd` finds or, as root,
-//! installs. A machine with none fails, and is told what to run.
+//! `DOPPEL_TEST_MYSQL_URL` names a database to use instead. Otherwise the tests start the mariadbd that `scripts/get-mariadbd` finds or, as
+//! root, installs. On a machine without mariadbd the tests fail with a hint what to run.
 
 #![allow(dead_code, unreachable_pub, reason = "as in the other files of this folder")]
 
@@ -15,19 +15,19 @@ use sqlx::{Connection as _, MySqlConnection};
 /// Longest wait for the server on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server, killed and swept when dropped; or the one of `DOPPEL_TEST_MYSQL_URL`.
+/// A server, which dropping this value kills and cleans up; or the server of `DOPPEL_TEST_MYSQL_URL`.
 pub struct Mariadb {
     url: String,
     running: Option<(Child, tempfile::TempDir)>,
 }
 
 impl Mariadb {
-    /// Starts it, or takes the one given.
+    /// Starts a server, or uses the given one.
     pub async fn start() -> Self {
         Self::start_with(None).await
     }
 
-    /// Starts it; it shows this certificate and its key (PEM), if any, which needs one of its own.
+    /// Starts a server that shows this certificate and its key (PEM). Without a certificate, uses the given server if there is one.
     pub async fn start_with(certificate: Option<&(String, String)>) -> Self {
         if let (Ok(url), None) = (std::env::var("DOPPEL_TEST_MYSQL_URL"), certificate) {
             return Self { url, running: None };
@@ -41,12 +41,12 @@ impl Mariadb {
         server
     }
 
-    /// `mysql://…/DATABASE`
+    /// Returns the URL `mysql://…/DATABASE`.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The tables of the database.
+    /// Returns the names of the tables of the database.
     pub async fn tables(&self) -> Vec<String> {
         let mut connection = MySqlConnection::connect(&self.url).await.expect("the server answers");
         sqlx::query_scalar("SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()")
@@ -55,7 +55,7 @@ impl Mariadb {
             .expect("the tables are listed")
     }
 
-    /// Sends a signal to it; `None` for one that somebody else started.
+    /// Sends a signal to the server. Returns `None` for a server that the tests did not start.
     pub fn signal(&self, name: &str) -> Option<()> {
         let (child, _) = self.running.as_ref()?;
         let sent = Command::new("kill").args(["-s", name, &child.id().to_string()]).status().expect("kill runs");
@@ -98,13 +98,13 @@ fn mariadbd() -> String {
     path
 }
 
-/// Makes a data directory in which root needs no password, and starts the server on it.
+/// Creates a data directory in which root needs no password, and starts the server on it.
 fn launch(program: &str, folder: &Path, port: u16, certificate: Option<&(String, String)>) -> Child {
     let own = Command::new("id").arg("-un").output().expect("id runs").stdout;
     let user = format!("--user={}", String::from_utf8_lossy(&own).trim());
     let data = format!("--datadir={}", folder.join("data").display());
-    // A server that starts removes what it takes for leftovers in the folder for temporary files: also tables that another one
-    // is using. So each has its own.
+    // A server removes at its start the files in the temporary folder that it takes for leftovers, which may be tables that another server
+    // is using. Therefore each server has its own temporary folder.
     let temporary = ("TMPDIR", folder);
     let install = Command::new("mariadb-install-db")
         .env(temporary.0, temporary.1)

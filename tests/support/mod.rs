@@ -1,4 +1,4 @@
-//! What the tests share: the real binary on a loopback port, and a plain client.
+//! Helpers that the tests share: the real program on a loopback port, and a simple client.
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses a part of it")]
 
@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// Longest wait for the service to say where it listens: opening a large directory takes seconds.
+/// Longest wait until the service reports its address. Opening a large directory takes seconds.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A running service, killed when dropped.
+/// A running service. Dropping this value kills the service.
 pub struct TestServer {
     child: Mutex<Child>,
     url: String,
@@ -25,7 +25,7 @@ pub struct TestServer {
     log: Arc<Mutex<String>>,
 }
 
-/// An answer.
+/// An answer of the service.
 #[derive(Clone, Debug)]
 pub struct Response {
     pub status: u16,
@@ -34,12 +34,12 @@ pub struct Response {
 }
 
 impl Response {
-    /// The body as JSON.
+    /// Returns the body as JSON.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error} in the body {:?}", self.text))
     }
 
-    /// A header, by its lower-case name.
+    /// Returns the header with this lower-case name.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
@@ -51,9 +51,9 @@ impl TestServer {
         Self::start_with(data, &[], &[])
     }
 
-    /// As [`TestServer::start_in`], with more arguments and environment variables.
+    /// Works like [`TestServer::start_in`], with additional arguments and environment variables.
     pub fn start_with(data: impl AsRef<Path>, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
-        // Takes SIGHUP also where whoever runs the tests ignores it (nohup).
+        // The service must react to SIGHUP even if the tests run under a program that ignores it (nohup).
         let mut command = Command::new("env");
         command
             .args(["--default-signal=HUP", env!("CARGO_BIN_EXE_doppel"), "serve", "--listen", "127.0.0.1:0", "--data"])
@@ -92,34 +92,34 @@ impl TestServer {
         Self { child: Mutex::new(child), url, agent: configuration.build().into(), log }
     }
 
-    /// Where it listens, without a slash at the end.
+    /// Returns the URL of the service, without a slash at the end.
     pub fn url(&self) -> &str {
         self.url.trim_end_matches('/')
     }
 
-    /// Everything it printed so far.
+    /// Returns everything that the service has printed so far.
     pub fn log(&self) -> String {
         self.log.lock().expect("no reader panicked").clone()
     }
 
-    /// Sends `body` (nothing when `null`); panics when no answer comes.
+    /// Sends `body` (nothing if it is `null`). Panics if no answer arrives.
     pub fn send(&self, method: &str, path: &str, body: &Value) -> Response {
         self.try_send(method, path, body).unwrap_or_else(|| panic!("no answer to {method} {path}\n{}", self.log()))
     }
 
-    /// Sends `body` (nothing when `null`); `None` when no whole answer comes.
+    /// Sends `body` (nothing if it is `null`). Returns `None` if no complete answer arrives.
     pub fn try_send(&self, method: &str, path: &str, body: &Value) -> Option<Response> {
         let text = if body.is_null() { String::new() } else { body.to_string() };
         self.request(method, path, &[("content-type", "application/json")], text.as_bytes())
     }
 
-    /// Sends `body` as it is.
+    /// Sends `body` without changes.
     pub fn send_text(&self, method: &str, path: &str, content_type: &str, body: &str) -> Response {
         let answer = self.request(method, path, &[("content-type", content_type)], body.as_bytes());
         answer.unwrap_or_else(|| panic!("no answer to {method} {path}\n{}", self.log()))
     }
 
-    /// Sends bytes with headers; `None` when no whole answer comes.
+    /// Sends bytes with headers. Returns `None` if no complete answer arrives.
     pub fn request(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Option<Response> {
         let mut request = ureq::http::Request::builder().method(method).uri(format!("{}{path}", self.url()));
         for (name, value) in headers.iter().filter(|_| !body.is_empty()) {
@@ -149,7 +149,7 @@ impl TestServer {
         answer.unwrap_or_else(|| panic!("no answer to {method} {path}\n{}", self.log()))
     }
 
-    /// A bare connection, for what a well-behaved client does not do. Reads on it give up after ten seconds.
+    /// Opens a raw connection, for requests that a correct client does not send. Reads on it have a time limit of ten seconds.
     pub fn connect(&self) -> TcpStream {
         let address = self.url().trim_start_matches("http://").trim_start_matches("https://").to_owned();
         let stream = TcpStream::connect(address).expect("the service accepts connections");
@@ -157,45 +157,45 @@ impl TestServer {
         stream
     }
 
-    /// Sends bytes as they are on a connection of their own and returns everything that comes back until it is closed, or
-    /// until nothing comes for ten seconds.
+    /// Sends bytes on a new connection without changes. Returns everything that arrives until the connection is closed, or until nothing
+    /// arrives for ten seconds.
     pub fn exchange(&self, request: &[u8]) -> String {
         let mut stream = self.connect();
-        // The service may answer and close before everything is sent.
+        // The service may answer and close before all bytes are sent.
         let _ = stream.write_all(request);
         read_to_end(&mut stream)
     }
 
-    /// The process.
+    /// Returns the process id of the service.
     pub fn pid(&self) -> u32 {
         self.child.lock().expect("no one panicked").id()
     }
 
-    /// Sends a signal, by name.
+    /// Sends the signal with this name.
     pub fn signal(&self, name: &str) {
         let asked = Command::new("kill").args(["-s", name]).arg(self.pid().to_string()).status().expect("kill runs");
         assert!(asked.success());
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the service.
     pub fn wait(&self) -> ExitStatus {
         self.child.lock().expect("no one panicked").wait().expect("the child can be waited for")
     }
 
-    /// Resident memory in bytes.
+    /// Returns the resident memory in bytes.
     pub fn resident_bytes(&self) -> u64 {
         let statm = std::fs::read_to_string(format!("/proc/{}/statm", self.pid())).expect("Linux tells");
         statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).expect("a number of pages") * 4096
     }
 
-    /// Kills it with SIGKILL, in the middle of whatever it does.
+    /// Kills the service with SIGKILL, whatever it is doing.
     pub fn kill(&self) {
         let mut child = self.child.lock().expect("no one panicked");
         let _ = child.kill();
         let _ = child.wait();
     }
 
-    /// Asks it to stop (SIGTERM) and waits; panics unless it ends well.
+    /// Asks the service to stop (SIGTERM) and waits for its end. Panics if its status is not success.
     pub fn stop(self) {
         let mut child = self.child.lock().expect("no one panicked");
         let asked = Command::new("kill").arg(child.id().to_string()).status().expect("kill runs");
@@ -212,7 +212,7 @@ impl Drop for TestServer {
     }
 }
 
-/// A service with a data folder of its own.
+/// A service with its own data folder.
 pub struct OwnServer {
     server: TestServer,
     _folder: tempfile::TempDir,
@@ -225,7 +225,8 @@ impl std::ops::Deref for OwnServer {
     }
 }
 
-/// The service that the tests of one file share, each with a collection of its own. It ends with the last that holds it.
+/// Returns the service that the tests of one program share; each test uses another collection. The service ends when the last test drops
+/// it.
 pub fn shared_server() -> Arc<OwnServer> {
     static SHARED: Mutex<Weak<OwnServer>> = Mutex::new(Weak::new());
     let mut shared = SHARED.lock().expect("no start failed");
@@ -237,19 +238,19 @@ pub fn shared_server() -> Arc<OwnServer> {
     })
 }
 
-/// A collection on the shared service. Ids in paths are given percent-encoded.
+/// A collection on the shared service. Ids in paths must be percent-encoded.
 pub struct Desk {
     pub server: Arc<OwnServer>,
     pub path: String,
 }
 
 impl Desk {
-    /// Not created yet: the first record does it.
+    /// Returns a collection that the first record will create.
     pub fn new(name: &str) -> Self {
         Self { server: shared_server(), path: format!("/v1/collections/{name}") }
     }
 
-    /// Created with `settings`.
+    /// Creates a collection with `settings`.
     #[track_caller]
     pub fn with(name: &str, settings: &Value) -> Self {
         let desk = Self::new(name);
@@ -258,13 +259,13 @@ impl Desk {
         desk
     }
 
-    /// Sends `body` to `path` below the collection's.
+    /// Sends `body` to `path` below the path of the collection.
     #[track_caller]
     pub fn send(&self, method: &str, path: &str, body: &Value) -> Response {
         self.server.send(method, &format!("{}{path}", self.path), body)
     }
 
-    /// The body of an answer that must be 200.
+    /// Returns the body of an answer, whose status must be 200.
     #[track_caller]
     pub fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
         let answer = self.send(method, path, body);
@@ -281,7 +282,7 @@ impl Desk {
         answer.json()
     }
 
-    /// Puts a record whose id is taken.
+    /// Puts a record under an id that is taken.
     #[track_caller]
     pub fn put_again(&self, id: &str, row: &Value, outcome: &str) -> Value {
         let answer = self.ask("PUT", &format!("/records/{id}"), row);
@@ -303,13 +304,13 @@ impl Desk {
     }
 }
 
-/// The `id` of every item of a list.
+/// Returns the `id` of every item of a list.
 #[track_caller]
 pub fn ids(list: &Value) -> Vec<&str> {
     list.as_array().expect("a list").iter().map(|item| item["id"].as_str().expect("an id")).collect()
 }
 
-/// What comes on `stream` until it is closed, or until its read timeout.
+/// Reads everything from `stream` until the other side closes it or the read times out.
 pub fn read_to_end(stream: &mut TcpStream) -> String {
     let (mut all, mut piece) = (Vec::new(), [0; 4096]);
     while let Ok(count @ 1..) = stream.read(&mut piece) {
@@ -325,7 +326,7 @@ pub fn run(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     command.output().expect("the doppel binary starts")
 }
 
-/// Asserts that `answer` is a problem in the one shape that all have; returns its body.
+/// Asserts that `answer` is a problem in the form that all problems have. Returns its body.
 #[track_caller]
 pub fn expect_problem(answer: &Response, status: u16, code: &str) -> Value {
     assert_eq!(answer.status, status, "{}", answer.text);
@@ -341,7 +342,7 @@ pub fn expect_problem(answer: &Response, status: u16, code: &str) -> Value {
     body
 }
 
-/// A number from the environment, for running a test at another size or with another seed.
+/// Returns a number from the environment, which sets the size or the seed of a test.
 pub fn setting(name: &str, default: u64) -> u64 {
     match std::env::var(name) {
         Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} must be a whole number")),
@@ -349,7 +350,7 @@ pub fn setting(name: &str, default: u64) -> u64 {
     }
 }
 
-/// splitmix64: small, well known, and the same everywhere.
+/// The generator splitmix64: small, well known, and the same on all machines.
 pub struct Rng(u64);
 
 impl Rng {
@@ -365,7 +366,7 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`.
+    /// Returns a number below `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }

@@ -1,7 +1,7 @@
-//! Real MongoDB servers for tests: replica sets on loopback, with data in temporary folders.
+//! Real MongoDB servers for tests: replica sets on the loopback interface, with data in temporary folders.
 //!
-//! `DOPPEL_TEST_MONGODB_URI` names a server to use instead (tests that stop servers always start their own). Otherwise a mongod
-//! on PATH, or the one that `scripts/get-mongod` fetches. A machine with none fails, and is told what to run.
+//! `DOPPEL_TEST_MONGODB_URI` names a server to use instead (tests that stop servers always start their own). Otherwise the tests use a
+//! mongod on PATH, or the one that `scripts/get-mongod` fetches. On a machine without mongod the tests fail with a hint what to run.
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses a part of it")]
 
@@ -17,10 +17,10 @@ use mongodb::options::{ClientOptions, SelectionCriteria};
 /// Longest wait for a server or an election on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The error that a server gives only with more information.
+/// The code of the error that a server returns only together with more information.
 const STALE_CONFIG: i32 = 13_388;
 
-/// A mongod process, killed and swept when dropped.
+/// A mongod process. Dropping this value kills the process and removes its folder.
 pub struct Member {
     child: Mutex<Option<Child>>,
     pub port: u16,
@@ -33,7 +33,7 @@ pub struct ReplicaSet {
     name: String,
 }
 
-/// A path to a mongod, fetched if need be.
+/// Returns the path of a mongod, which is fetched if necessary.
 pub fn mongod() -> &'static Path {
     static FOUND: OnceLock<PathBuf> = OnceLock::new();
     FOUND.get_or_init(|| {
@@ -60,7 +60,7 @@ impl Member {
         Self { child: Mutex::new(None), port, folder }
     }
 
-    /// Starts it with these arguments besides the usual ones.
+    /// Starts the server with these arguments in addition to the usual ones.
     pub fn start(&self, arguments: &[&str]) {
         let log = std::fs::File::create(self.folder.path().join("log")).expect("a log file");
         let data = self.folder.path().join("data");
@@ -68,7 +68,7 @@ impl Member {
         let mut command = Command::new(mongod());
         command.args(["--bind_ip", "127.0.0.1", "--port", &self.port.to_string(), "--wiredTigerCacheSizeGB", "0.5"]);
         command.args(["--setParameter", "transactionLifetimeLimitSeconds=10"]);
-        // For [`ReplicaSet::fail`].
+        // [`ReplicaSet::fail`] needs this parameter.
         command.args(["--setParameter", "enableTestCommands=1"]);
         command.args(["--setParameter", "diagnosticDataCollectionEnabled=false", "--dbpath"]).arg(data);
         command.args(arguments);
@@ -96,7 +96,7 @@ impl Member {
         self.client().await.database("admin").run_command(command).await
     }
 
-    /// Makes it a replica set of one, with `more` in its configuration, and waits until it takes writes.
+    /// Makes the server a replica set of one member, with `more` in its configuration, and waits until it accepts writes.
     pub async fn initiate(&self, set: &str, more: Document) {
         let members = [doc! { "_id": 0, "host": format!("127.0.0.1:{}", self.port) }];
         let mut config = doc! { "_id": set, "members": members.to_vec() };
@@ -105,7 +105,7 @@ impl Member {
         self.wait_for_primary().await;
     }
 
-    /// Waits until it takes writes.
+    /// Waits until the server accepts writes.
     pub async fn wait_for_primary(&self) {
         let start = Instant::now();
         loop {
@@ -133,11 +133,10 @@ impl Drop for Member {
     }
 }
 
-/// A server without a replica set, and its URI.
+/// A server without a replica set.
 pub struct Standalone(Member);
 
 impl Standalone {
-    /// Starts it.
     pub async fn start() -> Self {
         let member = Member::new();
         member.start(&[]);
@@ -145,7 +144,6 @@ impl Standalone {
         Self(member)
     }
 
-    /// Its URI.
     pub fn uri(&self) -> String {
         format!("mongodb://127.0.0.1:{}/", self.0.port)
     }
@@ -174,13 +172,13 @@ impl ReplicaSet {
         set
     }
 
-    /// What doppel is given.
+    /// Returns the URI for doppel.
     pub fn uri(&self) -> String {
         let hosts: Vec<String> = self.members.iter().map(|member| format!("127.0.0.1:{}", member.port)).collect();
         format!("mongodb://{}/?replicaSet={}", hosts.join(","), self.name)
     }
 
-    /// Waits for a primary; its position.
+    /// Waits for a primary. Returns its position.
     pub async fn primary(&self) -> usize {
         let start = Instant::now();
         loop {
@@ -201,11 +199,11 @@ impl ReplicaSet {
     /// Makes the primary step down.
     pub async fn step_down(&self) {
         let primary = self.primary().await;
-        // Refused while no secondary has caught up: then another time.
+        // The primary refuses until a secondary has caught up. The next call tries again.
         let _ = self.members[primary].ask(doc! { "replSetStepDown": 5, "secondaryCatchUpPeriodSecs": 2 }).await;
     }
 
-    /// Makes the primary answer the next `times` of these commands with an error, for clients of the name `application` alone.
+    /// Makes the primary answer the next `times` of these commands with an error. Only clients with the name `application` are affected.
     pub async fn fail(&self, application: &str, commands: &[&str], code: i32, times: i32) {
         let mut data = doc! { "failCommands": commands.to_vec(), "errorCode": code, "appName": application };
         if code == STALE_CONFIG {
@@ -219,14 +217,14 @@ impl ReplicaSet {
         self.members[self.primary().await].ask(fail).await.expect("the failpoint is set");
     }
 
-    /// Ends [`ReplicaSet::fail`]; how many errors were given.
+    /// Ends [`ReplicaSet::fail`]. Returns the number of errors that were returned.
     pub async fn stop_failing(&self) -> i64 {
         let off = doc! { "configureFailPoint": "failCommand", "mode": "off" };
         let reply = self.members[self.primary().await].ask(off).await.expect("the failpoint is removed");
         reply.get_i64("count").or_else(|_| reply.get_i32("count").map(i64::from)).unwrap_or(0)
     }
 
-    /// Kills a member as a power cut would.
+    /// Kills a member, as a power failure would.
     pub fn kill(&self, member: usize) {
         self.members[member].kill();
     }
@@ -238,14 +236,14 @@ impl ReplicaSet {
     }
 }
 
-/// A replica set of one that all tests of a binary share; or the one of `DOPPEL_TEST_MONGODB_URI`.
+/// A replica set of one member that all tests of a program share; or the server of `DOPPEL_TEST_MONGODB_URI`.
 pub struct Shared {
     uri: String,
     _set: Option<ReplicaSet>,
 }
 
 impl Shared {
-    /// Starts it, or takes the one given.
+    /// Starts the replica set, or uses the given server.
     pub async fn start() -> Self {
         match std::env::var("DOPPEL_TEST_MONGODB_URI") {
             Ok(uri) => Self { uri, _set: None },
@@ -256,25 +254,24 @@ impl Shared {
         }
     }
 
-    /// Its URI.
     pub fn uri(&self) -> &str {
         &self.uri
     }
 }
 
-/// A database name that no other test has.
+/// Returns a database name that no other test uses.
 pub fn database(test: &str) -> String {
     let id = uuid::Uuid::now_v7().simple().to_string();
     format!("doppel_{test}_{}", &id[id.len() - 12..])
 }
 
-/// Removes a test's database, so that a server that outlives the tests does not fill up.
+/// Removes the database of a test, so that a server that outlives the tests does not become full.
 pub async fn drop_database(uri: &str, name: &str) {
     let client = mongodb::Client::with_uri_str(uri).await.expect("a client");
     client.database(name).drop().await.expect("the database is dropped");
 }
 
-/// The usual choices of a MongoDB store.
+/// Returns the usual options of a MongoDB store.
 pub fn options() -> doppel_store_mongodb::Options {
     doppel_store_mongodb::Options::new(doppel_store_mongodb::Clock {
         micros: || jiff::Timestamp::now().as_microsecond().unsigned_abs(),

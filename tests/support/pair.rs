@@ -1,4 +1,4 @@
-//! Two instances of the MongoDB store on one database, and samples to put there.
+//! Two instances of the MongoDB store on one database, and samples for them.
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses a part of it")]
 
@@ -11,7 +11,7 @@ use doppel_store_mongodb::MongoStore;
 
 use crate::mongod;
 
-/// Two instances on a database of their own.
+/// Two instances on a separate database.
 pub struct Pair {
     pub server: mongod::Shared,
     pub database: String,
@@ -23,13 +23,13 @@ impl Pair {
         let server = mongod::Shared::start().await;
         let database = mongod::database(test);
         let open = || MongoStore::connect(server.uri(), &database, mongod::options());
-        // At once: both want to migrate.
+        // Both open at once, so that both want to migrate.
         let (first, second) = tokio::join!(open(), open());
         let stores = [first.expect("a connection"), second.expect("a connection")];
         Self { server, database, stores }
     }
 
-    /// A collection, seen by both.
+    /// Returns a collection as both instances see it.
     pub async fn desks(&self, name: &str) -> [Desk; 2] {
         let [first, second] = self.stores.clone().map(|store| -> Arc<dyn Store> { Arc::new(store) });
         [Desk::new(&first, name).await, Desk::existing(&second, name)]
@@ -40,7 +40,7 @@ impl Pair {
         client.database(&self.database)
     }
 
-    /// Nothing is missing and nothing is left over.
+    /// Checks that nothing is missing and nothing is left over.
     pub async fn is_sound(&self) {
         let report = self.stores[0].examine(false, false).await.expect("it can be examined");
         assert!(report.faults.is_empty(), "{:?}", report.faults);
@@ -52,18 +52,18 @@ impl Pair {
     }
 }
 
-/// A record with a fingerprint and nothing else.
+/// Returns a record with a fingerprint and without keys.
 pub fn near(id: impl Into<String>, fingerprint: u64) -> Sample {
     Sample { fingerprint: Some(fingerprint), ..Sample::with_keys(id, []) }
 }
 
-/// Spreads bits, so that families share nothing.
+/// Spreads bits, so that families have nothing in common.
 pub fn spread(number: u64) -> u64 {
     let mixed = (number + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9)
 }
 
-/// A busy store may ask to come again.
+/// Puts a record. A busy store may refuse, and then the call is repeated for at most a minute.
 pub async fn patient_put(desk: &Desk, sample: &Sample) -> Registered {
     let start = Instant::now();
     loop {

@@ -1,7 +1,7 @@
 //! A real PostgreSQL server for tests: on a loopback port, with data in a temporary folder.
 //!
-//! The programs are those that `scripts/get-postgres` finds or, as root, installs. A machine with none fails, and is told what to run.
-//! The server refuses to run as root: then it runs as the user `postgres` of Debian's package.
+//! The tests use the programs that `scripts/get-postgres` finds or, as root, installs. On a machine without them the tests fail with a hint
+//! what to run. The server refuses to run as root; in this case it runs as the user `postgres` of Debian's package.
 
 #![allow(dead_code, unreachable_pub, reason = "as in the other files of this folder")]
 
@@ -18,11 +18,11 @@ use sqlx::{Connection as _, PgConnection};
 /// Longest wait for the server on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Where Debian's package `odbc-postgresql` puts its driver.
+/// The paths where Debian's package `odbc-postgresql` installs its driver.
 const ODBC_DRIVERS: [&str; 2] =
     ["/usr/lib/x86_64-linux-gnu/odbc/psqlodbcw.so", "/usr/lib/aarch64-linux-gnu/odbc/psqlodbcw.so"];
 
-/// A server, stopped and swept when dropped. Its user `office` may do everything.
+/// A server. Dropping this value stops the server and removes its folder. Its user `office` may do everything.
 pub struct Postgres {
     port: u16,
     password: String,
@@ -31,12 +31,12 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Starts it; `office` has this password.
+    /// Starts a server whose user `office` has this password.
     pub async fn start(password: &str) -> Self {
         Self::start_with(password, None).await
     }
 
-    /// Starts it; it shows this certificate and its key (PEM), if any.
+    /// Starts a server that shows this certificate and its key (PEM), if any.
     pub async fn start_with(password: &str, certificate: Option<&(String, String)>) -> Self {
         let programs = programs();
         let folder = tempfile::Builder::new().prefix("doppel-postgres").tempdir().expect("a temporary folder");
@@ -46,7 +46,7 @@ impl Postgres {
             let settings = [("cert", certificate), ("key", key)].map(|(what, text)| {
                 let file = folder.path().join(what);
                 std::fs::write(&file, text).expect("a file");
-                // It takes no key that others may read.
+                // The server accepts no key that other users may read.
                 std::fs::set_permissions(&file, Permissions::from_mode(0o600)).expect("changed");
                 format!("ssl_{what}_file={}", file.display())
             });
@@ -85,18 +85,18 @@ impl Postgres {
         server
     }
 
-    /// `postgres://office@…/postgres`, without the password.
+    /// Returns the URL `postgres://office@…/postgres`, without the password.
     pub fn url(&self) -> String {
         format!("postgres://office@127.0.0.1:{}/postgres", self.port)
     }
 
-    /// The same with the password.
+    /// Returns the options of a connection with the password.
     pub fn options(&self) -> PgConnectOptions {
         let options: PgConnectOptions = self.url().parse().expect("a URL");
         options.password(&self.password)
     }
 
-    /// The same through Debian's ODBC driver, without the password.
+    /// Returns the location through Debian's ODBC driver, without the password.
     pub fn odbc_url(&self) -> String {
         let driver = ODBC_DRIVERS.into_iter().find(|driver| Path::new(driver).exists());
         let driver = driver
@@ -104,12 +104,12 @@ impl Postgres {
         format!("odbc:Driver={driver};Server=127.0.0.1;Port={};Database=postgres;UID=office", self.port)
     }
 
-    /// Sends a signal to it and to all its processes.
+    /// Sends a signal to the server and to all its processes.
     pub fn signal(&self, name: &str) {
         let own = self.child.id().to_string();
         let children = std::fs::read_to_string(format!("/proc/{own}/task/{own}/children")).unwrap_or_default();
         for process in std::iter::once(&*own).chain(children.split_whitespace()) {
-            // One of a connection may have ended meanwhile.
+            // The process of a connection may have ended meanwhile.
             let _ = Command::new("kill").args(["-s", name, process]).stderr(Stdio::null()).status();
         }
     }
@@ -126,7 +126,7 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // It stops its own processes, unless it is stopped itself.
+        // The server stops its processes, unless the server itself is suspended.
         self.signal("CONT");
         let _ = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
         let _ = self.child.wait();

@@ -1,8 +1,8 @@
-//! Comma-separated values (RFC 4180): a header row names the fields, every value is a string, an empty cell is no value.
+//! Comma-separated values (RFC 4180). A header row names the fields, every value is a string, and an empty cell is no value.
 //!
-//! Quoted values may hold commas, quotes (doubled) and line ends. Lines are counted as an editor counts them; a record has
-//! the number of the line on which it starts. A record with a quote that is not closed is refused, and the rows behind the line
-//! with that quote are read on, see [`records`].
+//! A quoted value may contain commas, doubled quotes and line ends. Lines are counted in the same way as in a text editor, and a record has
+//! the number of the line on which it starts. A record whose quote is not closed is refused; reading continues with the row below the line
+//! of that quote, see [`records`].
 
 pub(crate) mod records;
 
@@ -68,16 +68,16 @@ mod tests {
     fn a_quote_that_is_not_closed_costs_its_own_lines_and_no_row_behind_them() {
         let good = |line, id: &str| item(line, &format!(r#"{{"id":"{id}","t":"x","u":"y"}}"#));
         let bad = |line| item(line, "open_quote");
-        // To the end of the file.
+        // The quote would reach to the end of the file.
         let found = read(b"id,t,u\n1,x,y\n2,\"x,y\n3,x,y\n4,x,y\n", Csv, 1000);
         assert_eq!(found, [good(2, "1"), bad(3), good(4, "3"), good(5, "4")]);
-        // In the last line, and the only thing in it.
+        // The quote is in the last line, alone or behind values.
         assert_eq!(read(b"id,t,u\n1,x,y\n2,x,\"y", Csv, 1000), [good(2, "1"), bad(3)]);
         assert_eq!(read(b"id,t,u\n1,x,y\n\"", Csv, 1000), [good(2, "1"), bad(3)]);
-        // To the quote of a row behind it, which closes nothing; with a value of several lines before it.
+        // The quote would reach to the quote of a later row, which closes nothing. A value of several lines stands before it.
         let text = b"id,t,u\r\n1,\"a\r\nb\",\"x,y\r\n2,\"x\",\"y\"\r\n\"3\",x,y\r\n4,x,y\r\n";
         assert_eq!(read(text, Csv, 1000), [bad(2), good(4, "2"), good(5, "3"), good(6, "4")]);
-        // Two of them, one behind the other, and more bytes than a line may have behind them.
+        // Two successive rows have an open quote, and more bytes follow than a line may have.
         let text = "id,t,u\n1,\"x,y\n2,\"x,y\n".to_owned() + &"3,x,y\n".repeat(100);
         let found = read(text.as_bytes(), Csv, 50);
         assert_eq!(found.iter().map(|(line, _)| *line).collect::<Vec<_>>(), (2..=103).collect::<Vec<_>>());
@@ -103,7 +103,7 @@ mod tests {
             assert_eq!((found.len(), &found[1]), (61, &item(3, "open_quote")));
             assert!(found[2].1.contains(r#""id":"3""#), "{:?}", found[2]);
         }
-        // A text that holds a few such lines, and one of many lines that are not like rows.
+        // Sound values: one contains a few lines that look like rows, the other many lines that do not.
         let list = "一,二,三,四\n".repeat(5);
         let prose = "先说路灯,再说井盖\n".repeat(300);
         let text = format!("id,t,u,v\n1,\"{list}\",b,c\n2,\"{prose}\",b,c\n");
@@ -137,7 +137,7 @@ mod tests {
                 let line = 1 + text.matches('\n').count() as u64;
                 let mut row = serde_json::json!({ "id": format!("r{index}"), "t": cell });
                 if cell.trim().is_empty() {
-                    // White space alone is no value.
+                    // A value that consists of white space counts as no value.
                     row = serde_json::json!({ "id": format!("r{index}") });
                 }
                 expected.push((line, row.to_string()));

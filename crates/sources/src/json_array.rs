@@ -1,14 +1,14 @@
-//! A JSON array of objects as rows: each object may stand on one line or on several.
+//! Reads a JSON array of objects as rows. An object may have one line or several.
 
 use std::io::{self, BufRead};
 
 use super::{Item, Unreadable, too_large, unreadable};
 use doppel_core::record::Row;
 
-/// Reads the elements of an array, one at a time, in memory bounded by the longest element allowed.
+/// Reads the elements of an array one at a time. The memory depends on the longest element that is allowed.
 pub(super) struct JsonArray<R> {
     input: R,
-    /// Most bytes of an element.
+    /// The largest number of bytes of an element.
     max: usize,
     /// The line of the next byte.
     line: u64,
@@ -26,7 +26,7 @@ enum ArrayState {
     Behind,
 }
 
-/// An element while its bytes come.
+/// An element that is being read.
 #[derive(Default)]
 struct Element {
     bytes: Vec<u8>,
@@ -37,7 +37,7 @@ struct Element {
 }
 
 impl<R: BufRead> JsonArray<R> {
-    /// An array of elements of at most `max` bytes.
+    /// Creates a reader of an array whose elements have at most `max` bytes.
     pub(super) fn new(input: R, max: usize) -> Self {
         Self { input, max, line: 1, state: ArrayState::Before }
     }
@@ -74,7 +74,7 @@ impl<R: BufRead> JsonArray<R> {
         Ok(is_open.then(|| Item { line: self.line, content: Err(not_closed()) }))
     }
 
-    /// Reads an element, of which the first byte comes next.
+    /// Reads an element that begins with the next byte.
     fn element(&mut self) -> io::Result<Item> {
         let line = self.line;
         let mut element = Element::default();

@@ -1,5 +1,5 @@
-//! JSON lines: one object a line. Blank lines count and are left out. Members of rows are mapped to the members of records as the columns
-//! of a table are.
+//! JSON lines: one object on each line. Blank lines are counted and left out. Members of rows are mapped to members of records in the same
+//! way as the columns of a table.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{self, BufRead, Read};
@@ -9,9 +9,9 @@ use super::tables::columns::Target;
 use super::{Item, Items, Unreadable, json_lines, too_large, unreadable};
 use doppel_core::record::Row;
 
-/// Rows that are read ahead to know the members.
+/// Number of rows that are read ahead to find the members.
 const ROWS_AHEAD: usize = 100;
-/// Bytes after which no more rows are read ahead.
+/// Number of bytes after which no more rows are read ahead.
 const BYTES_AHEAD: usize = 4 << 20;
 
 /// A file of JSON lines whose members are known from its first rows.
@@ -24,10 +24,10 @@ pub struct JsonStream {
 }
 
 impl JsonStream {
-    /// Reads the first rows of `input`; lines have at most `max` bytes.
+    /// Reads the first rows of `input`. Lines have at most `max` bytes.
     ///
     /// # Errors
-    /// When the beginning cannot be read.
+    /// The beginning of the input cannot be read.
     pub fn open(input: impl Read + Send + 'static, max: usize) -> io::Result<Self> {
         let mut items = json_lines(input, max)?;
         let mut waiting = VecDeque::new();
@@ -64,7 +64,7 @@ pub struct MemberMapping {
 }
 
 impl MemberMapping {
-    /// The mapping of the members of `header` to `targets`.
+    /// Maps the members of `header` to `targets`.
     pub fn new(header: &[String], targets: &[Target]) -> Self {
         let mut names = HashMap::new();
         for (member, target) in header.iter().zip(targets) {

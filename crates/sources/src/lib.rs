@@ -1,9 +1,9 @@
-//! Files of records: tables ([`tables`]), JSON lines and JSON arrays as a stream of rows, each with the line it starts on.
+//! Files of records: reads tables ([`tables`]), JSON lines and JSON arrays as a stream of rows, each with the line on which it starts.
 //!
-//! A line that cannot be read is an item of its own and the rest go on; only an error of the file itself ends the stream.
-//! Memory is bounded by the longest line allowed, whatever the size of the file, but for workbooks; time is linear in its bytes. JSON
-//! is UTF-8 with or without a byte order mark. Rows are validated as the service would, so that no collection is needed to know that a
-//! line is unusable; what a collection's settings say of a row is not judged here.
+//! A line that cannot be read is an item, and reading continues with the next line. Only an error of the file itself ends the stream. The
+//! memory depends on the longest line allowed and not on the size of the file, except for workbooks. Time is linear in the bytes of the
+//! file. JSON is UTF-8 with or without a byte order mark. Rows are checked with the rules of the service, so that unusable lines are found
+//! without a collection; the rules that depend on a collection's settings are not checked here.
 
 mod csv;
 pub mod database;
@@ -21,7 +21,7 @@ use doppel_core::record::{Row, RowError};
 
 pub use jsonl::{JsonStream, MemberMapping};
 
-/// How a file is written.
+/// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Format {
@@ -41,7 +41,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format that a file's extension says.
+    /// Returns the format that belongs to the extension of a file.
     pub fn of(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
             "csv" => Some(Self::Csv),
@@ -54,47 +54,47 @@ impl Format {
         }
     }
 
-    /// Whether it is a workbook, which cannot be read from a pipe.
+    /// True if the format is a workbook, which cannot be read from a pipe.
     pub fn is_workbook(self) -> bool {
         matches!(self, Self::Xlsx | Self::Xls | Self::Ods)
     }
 }
 
-/// One line of a file, or in CSV one record, which may span several.
+/// One line of a file. In CSV one record, which may have several lines.
 #[derive(Debug)]
 pub struct Item {
-    /// Number of the line on which it starts, from 1. In CSV the header is line 1.
+    /// Number of the line on which the item starts, from 1. In CSV the header is line 1.
     pub line: u64,
-    /// The row, or why there is none.
+    /// The row, or the reason why there is none.
     pub content: Result<Row, Unreadable>,
 }
 
-/// Why a line is no row.
+/// The reason why a line is no row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
-    /// A stable reason, in snake case; the same as the service's where it has one.
+    /// A stable reason, in snake case. The service uses the same code for the same reason.
     pub code: &'static str,
-    /// Where in the row, as a JSON pointer.
+    /// The place of the error in the row, as a JSON pointer.
     pub pointer: String,
-    /// What is wrong and what to do; holds none of the text.
+    /// The error and its remedy, without any part of the text.
     pub detail: String,
-    /// The text itself, where there is any that may be held.
+    /// The text itself, if it may be held.
     pub text: Option<String>,
 }
 
-/// The items of one file, in its order.
+/// The items of a file, in their order.
 pub type Items = Box<dyn Iterator<Item = io::Result<Item>> + Send>;
 
-/// Most bytes of white space before an array.
+/// The largest number of bytes of white space before an array.
 const MOST_SPACE: usize = 1024;
 
-/// What dumps of databases write for NULL in CSV.
+/// The texts that dumps of databases contain for NULL in CSV.
 pub const NULLS: [&str; 2] = ["NULL", "\\N"];
 
-/// Reads JSON lines of at most `max` bytes, or a JSON array of objects of at most so many.
+/// Reads JSON lines of at most `max` bytes, or a JSON array of objects of at most `max` bytes each.
 ///
 /// # Errors
-/// When the beginning cannot be read.
+/// The beginning of the input cannot be read.
 pub fn json_lines(input: impl Read + Send + 'static, max: usize) -> io::Result<Items> {
     let mut input = without_mark(input)?;
     let mut head = Vec::new();
@@ -113,14 +113,14 @@ pub fn json_lines(input: impl Read + Send + 'static, max: usize) -> io::Result<I
     }
 }
 
-/// Counts bytes that are read.
+/// A reader that counts the bytes that are read.
 pub struct Counted<R> {
     input: R,
     count: Arc<AtomicU64>,
 }
 
 impl<R> Counted<R> {
-    /// Adds what is read of `input` to `count`.
+    /// Creates a reader of `input` that adds the bytes that are read to `count`.
     pub fn new(input: R, count: &Arc<AtomicU64>) -> Self {
         Self { input, count: Arc::clone(count) }
     }
@@ -140,7 +140,7 @@ impl<R: Seek> Seek for Counted<R> {
     }
 }
 
-/// `input` without the byte order mark that some programs put before UTF-8.
+/// Returns `input` without the byte order mark that some programs write before UTF-8.
 fn without_mark(mut input: impl Read + Send + 'static) -> io::Result<impl Read + Send + 'static> {
     let mut head = Vec::with_capacity(3);
     input.by_ref().take(3).read_to_end(&mut head)?;
@@ -150,10 +150,10 @@ fn without_mark(mut input: impl Read + Send + 'static) -> io::Result<impl Read +
     Ok(io::Cursor::new(head).chain(input))
 }
 
-/// What the row parser found wrong, said of a line of a file.
+/// Turns an error of the row parser into the error of a line of a file.
 fn unreadable(error: RowError, text: &[u8]) -> Unreadable {
     let (code, pointer, detail) = match error {
-        // The parser speaks of a body, and counts lines within it: here it is one line.
+        // The messages of the parser mention a body and lines within the body. Here the body is one line.
         RowError::Malformed { detail } => {
             ("malformed_line", String::new(), detail.replace("the body", "the line").replace("(line 1, ", "("))
         }
@@ -175,7 +175,7 @@ fn too_large(max: usize, hint: &str) -> Unreadable {
 mod tests {
     use super::*;
 
-    /// Gives out its bytes a few at a time, as a pipe may.
+    /// A reader that returns few bytes at a time, as a pipe may.
     pub(super) struct Dripping(pub(super) Vec<u8>, pub(super) usize);
 
     impl Read for Dripping {
@@ -187,7 +187,7 @@ mod tests {
         }
     }
 
-    /// Line and either the row's JSON or the code of what is wrong.
+    /// Returns for each item its line, and the JSON of the row or the code of the error.
     pub(super) fn read(text: &[u8], format: Format, max: usize) -> Vec<(u64, String)> {
         let whole = gather(text, text.len().max(1), format, max);
         for piece in 1..4 {
@@ -196,7 +196,7 @@ mod tests {
         whole
     }
 
-    /// Every row of `input` as an item; columns keep their names.
+    /// Reads every row of `input` as an item. Columns keep their names.
     pub(super) fn items(input: impl Read + Send + 'static, format: Format, max: usize, nulls: &[String]) -> Vec<Item> {
         if format == Format::Jsonl {
             return json_lines(input, max).unwrap().map(Result::unwrap).collect();

@@ -1,25 +1,25 @@
 //! Cuts a stream of bytes into lines, in constant memory.
 //!
-//! A line ends with LF or CRLF; the last one may end with the stream. Lines are numbered from 1, blank ones included but
-//! not returned. A line longer than the limit is reported once and skipped as it comes, never held: memory stays below the
-//! limit plus one piece of the stream. Time is linear in the bytes.
+//! A line ends with LF or CRLF; the last line may end with the stream. Lines are numbered from 1; blank lines are counted but not returned.
+//! A line longer than the limit is reported once and skipped without being held: the memory stays below the limit plus one piece of the
+//! stream. Time is linear in the bytes.
 
 use bytes::{Buf, Bytes, BytesMut};
 
 /// A line that is not blank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Its number, from 1.
+    /// The number of the line, from 1.
     pub number: u64,
-    /// Its bytes without the line end; `None` when it was longer than the limit.
+    /// The bytes without the line end. `None` if the line was longer than the limit.
     pub bytes: Option<Bytes>,
 }
 
-/// Cuts lines; fed piece by piece.
+/// Cuts lines out of a stream that arrives in pieces.
 #[derive(Debug)]
 pub struct Lines {
     buffer: BytesMut,
-    /// Bytes at the start of `buffer` known to hold no line end.
+    /// Number of bytes at the start of `buffer` that contain no line end.
     searched: usize,
     number: u64,
     skipping: bool,
@@ -27,17 +27,17 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// A cutter for lines of at most `max` bytes.
+    /// Creates a cutter for lines of at most `max` bytes.
     pub fn new(max: usize) -> Self {
         Self { buffer: BytesMut::new(), searched: 0, number: 0, skipping: false, max }
     }
 
-    /// Adds a piece of the stream. Take all lines before the next piece.
+    /// Adds a piece of the stream. The caller must take all lines before it adds the next piece.
     pub fn feed(&mut self, piece: &[u8]) {
         self.buffer.extend_from_slice(piece);
     }
 
-    /// The next whole line.
+    /// Returns the next whole line.
     pub fn next_line(&mut self) -> Option<Line> {
         loop {
             let Some(end) = self.find_end() else {
@@ -53,7 +53,7 @@ impl Lines {
         }
     }
 
-    /// The last line, if the stream did not end with a line end.
+    /// Returns the last line, if the stream did not end with a line end.
     pub fn last_line(&mut self) -> Option<Line> {
         if self.buffer.is_empty() && !self.skipping {
             return None;
@@ -63,12 +63,12 @@ impl Lines {
         self.cut(bytes)
     }
 
-    /// Whether a line has begun that has not ended yet.
+    /// True if a line has begun and has not ended yet.
     pub fn is_within_line(&self) -> bool {
         self.skipping || !self.buffer.is_empty()
     }
 
-    /// The number of the line that would come next.
+    /// Returns the number of the next line.
     pub fn next_number(&self) -> u64 {
         self.number + 1
     }
@@ -80,7 +80,7 @@ impl Lines {
         end
     }
 
-    /// Lets go of a line that is too long already. One byte more than the limit may be the CR of the line end.
+    /// Drops a line that is already too long. One byte more than the limit may be the CR of the line end.
     fn shed(&mut self) {
         if self.skipping || self.buffer.len() > self.max + 1 {
             self.skipping = true;
@@ -121,7 +121,7 @@ mod tests {
         found
     }
 
-    /// The same over the whole text at once, as one would write it first.
+    /// Cuts the whole text at once: a simple implementation to compare with [`Lines`].
     fn plain(text: &[u8], max: usize) -> Vec<Line> {
         let mut rows: Vec<&[u8]> = text.split(|byte| *byte == b'\n').collect();
         if rows.last().is_some_and(|row| row.is_empty()) {

@@ -1,8 +1,8 @@
-//! Tables as an office keeps them: CSV in any of the usual encodings, and workbooks, row by row with all that stands in them.
+//! Tables of offices: CSV in the usual encodings, and workbooks, row by row with all cells.
 //!
-//! Each row has its place and all of its cells, also one that cannot be used, which says why ([`RowFault`]). Only blank lines of CSV
-//! are no rows. [`Table`] reads for somebody who gets the same table back, as often as it is wanted; [`Stream`] reads once, and makes
-//! records ([`mapping`]). Memory is bounded by the longest row, for a workbook by its [`Limits`].
+//! Each row has its number and all its cells. A row that cannot be used gives the reason ([`RowFault`]). Only blank lines of CSV are no
+//! rows. [`Table`] reads a table as often as the caller wants and returns the same rows each time; [`Stream`] reads once and makes records
+//! ([`mapping`]). The memory depends on the longest row, and for a workbook on its [`Limits`].
 
 pub mod columns;
 mod encoding;
@@ -33,25 +33,26 @@ pub use text::AsText;
 
 pub use crate::csv::records::QuoteEnd;
 
-/// Most bytes that a workbook may unpack to: its shared texts are in memory together while it is read. A workbook of 100,000 letters of
-/// usual length has about as many.
+/// The largest number of bytes that a workbook may unpack to. Its shared texts are in memory together while it is read. A workbook of
+/// 100,000 letters of usual length has about this number of bytes.
 pub const MOST_UNPACKED: u64 = 192 << 20;
-/// Most bytes that a workbook of an office's own may unpack to, its sheets left out, when it is imported: its shared texts are held. A
-/// million different texts of 300 characters are so many.
+/// The largest number of bytes, without its sheets, that an imported workbook may unpack to. Its shared texts are in memory. A million
+/// different texts of 300 characters have this number of bytes.
 pub const MOST_HELD: u64 = 1 << 30;
-/// Most bytes of a workbook of a kind that is only read as a whole (XLS, ODS): in memory it takes some ten times as many.
+/// The largest number of bytes of a workbook of a kind that can only be read as a whole (XLS, ODS). It takes about ten times as much
+/// memory.
 pub const MOST_WHOLE: u64 = 64 << 20;
-/// Most columns of a table: as many as a record may have fields.
+/// The largest number of columns of a table. A record may have this number of fields.
 pub const MOST_COLUMNS: usize = 512;
-/// So many rows may stand above the one that names the columns: a title, who made the table, and when.
+/// The largest number of rows above the row that names the columns: a title, the author of the table, a date.
 const MOST_ABOVE: usize = 10;
 
-/// A cell.
+/// A cell of a table.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
-    /// What it says.
+    /// The text of the cell.
     pub text: String,
-    /// The number that it is, in a workbook.
+    /// The number in the cell of a workbook.
     #[serde(with = "guard::child::exact")]
     pub number: Option<f64>,
 }
@@ -62,72 +63,73 @@ impl From<String> for Cell {
     }
 }
 
-/// A row.
+/// A row of a table.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TableRow {
-    /// Its number, from 1: in a workbook the one that stands beside it, in CSV one for each row that is not a blank line.
+    /// The number of the row, from 1. In a workbook the number that the program shows next to the row; in CSV only rows that are not blank
+    /// lines are counted.
     pub number: u64,
-    /// The line on which it starts, as an editor counts them; in a workbook its number.
+    /// The line on which the row starts, as a text editor counts lines. In a workbook the number of the row.
     pub line: u64,
-    /// Its cells, without the empty ones at its end in a workbook. Of a row that cannot be cut into cells the text as it stands.
+    /// The cells of the row; in a workbook without the empty cells at its end. For a row that cannot be cut into cells, its raw text.
     pub cells: Vec<Cell>,
     /// The columns whose cells are merged with the cell above, and the value of the merged cells.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub merged: Vec<(usize, Cell)>,
-    /// Why it cannot be used.
+    /// The reason why the row cannot be used.
     pub fault: Option<RowFault>,
 }
 
-/// Why a row cannot be used.
+/// The reason why a row cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RowFault {
-    /// Some of its bytes are no text in the encoding of the file; they stand as U+FFFD in its cells.
+    /// Some bytes of the row are no text in the encoding of the file. U+FFFD replaces them in the cells.
     Undecodable,
-    /// It is longer than may be held; its cells are not kept.
+    /// The row is longer than may be held. Its cells are not kept.
     TooLong {
-        /// Whether a quote is open.
+        /// True if a quote is open.
         quoted: bool,
     },
     /// A quote begins a cell and is not closed.
     OpenQuote {
-        /// The line on which it stands.
+        /// The line of the quote.
         line: u64,
-        /// How that was found out.
+        /// The sign by which the open quote was recognised.
         end: QuoteEnd,
     },
-    /// Not as many cells as the header has.
+    /// The row does not have the same number of cells as the header.
     WrongCount {
-        /// So many.
+        /// Number of cells of the row.
         found: usize,
-        /// The header has so many.
+        /// Number of cells of the header.
         expected: usize,
     },
-    /// It names the columns once more; it is no data.
+    /// The row repeats the names of the columns and is no data.
     RepeatedHeader,
-    /// It has totals; it is no data.
+    /// The row contains totals and is no data.
     Totals,
 }
 
 impl RowFault {
-    /// True if the row is no data, so that nothing is lost without it.
+    /// True if the row is no data, so that leaving it out loses nothing.
     pub fn is_left_out(&self) -> bool {
         matches!(self, Self::RepeatedHeader | Self::Totals)
     }
 }
 
-/// How much a workbook may unpack to.
+/// Limits on the unpacked size of a workbook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// All of it, in bytes.
+    /// The limit for the whole workbook, in bytes.
     pub unpacked: u64,
-    /// What is in memory while it is read: all but its sheets.
+    /// The limit for the part that is in memory while the workbook is read: everything except the sheets. In bytes.
     pub held: u64,
 }
 
 impl Limits {
-    /// For a file that somebody gave to the desk.
+    /// The limits for a file that a person uploads at the desk.
     pub const DESK: Self = Self { unpacked: MOST_UNPACKED, held: MOST_UNPACKED };
-    /// For a file that is imported: its sheets are no matter, since they are read as a stream.
+    /// The limits for a file that is imported. The size of the sheets does not matter, since they are read as a stream.
     pub const IMPORT: Self = Self { unpacked: u64::MAX, held: MOST_HELD };
 }
 
@@ -142,77 +144,77 @@ pub enum Workbook {
     Ods,
 }
 
-/// How a table is written.
+/// The format of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// Values separated by a byte.
+    /// Values that a byte separates.
     Csv {
-        /// How its text is encoded.
+        /// The encoding of the text.
         encoding: Encoding,
         /// The byte between two values.
         separator: u8,
     },
     /// A sheet of a workbook.
     Xlsx {
-        /// Its name.
+        /// The name of the sheet.
         sheet: String,
     },
 }
 
-/// Why a file is no table that can be read.
+/// The reason why a file is no readable table.
 #[derive(Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum TableError {
-    /// Nothing names columns.
+    /// No row names columns.
     #[error("the file has no row that names columns")]
     NoHeader,
-    /// More than [`MOST_COLUMNS`].
+    /// The table has more than [`MOST_COLUMNS`] columns.
     #[error("more than {MOST_COLUMNS} columns, or longer than a row may be, where the columns are named")]
     TooManyColumns,
-    /// An old workbook (`.xls`), or one with a password.
+    /// The file is an old workbook (`.xls`), or a workbook with a password.
     #[error("a workbook of an old format or with a password; save it as .xlsx without one")]
     OldWorkbook,
-    /// A workbook that unpacks to more bytes than this.
+    /// The workbook unpacks to more than this number of bytes.
     #[error("the workbook unpacks to more than {} MiB; save it as CSV", .0 >> 20)]
     TooLarge(u64),
-    /// A workbook of a kind that is only read as a whole, of more than [`MOST_WHOLE`].
+    /// A workbook of a kind that can only be read as a whole has more than [`MOST_WHOLE`] bytes.
     #[error("a workbook of this kind may have {} MiB at most; save it as .xlsx or CSV", MOST_WHOLE >> 20)]
     TooLargeWhole,
-    /// A workbook that has, or declares, more of something than may be read.
+    /// The workbook has or declares more of a quantity than may be read.
     #[error(
         "the workbook has more than {limit} {what}; save the sheet with the records as CSV, or divide the workbook"
     )]
     OverLimit {
-        /// Of what.
+        /// The quantity.
         what: guard::Quantity,
-        /// The most that may be read.
+        /// The largest value that may be read.
         limit: u64,
     },
-    /// Reading the workbook needs more bytes of memory than this.
+    /// Reading the workbook needs more than this number of bytes of memory.
     #[error("reading the workbook needs more than {} MiB of memory; save the sheet with the records as CSV, or divide the workbook", .0 >> 20)]
     TooMuchMemory(u64),
-    /// Reading the workbook takes more seconds than this.
+    /// Reading the workbook takes more than this number of seconds.
     #[error(
         "reading the workbook takes more than {0} s; save the sheet with the records as CSV, or divide the workbook"
     )]
     TooSlow(u64),
-    /// As many workbooks are being read as may be at once.
+    /// The largest allowed number of workbooks is being read already.
     #[error("{} workbooks are being read, which is the limit; try again in a minute", guard::child::MOST_CHILDREN)]
     Busy,
-    /// Text of GB18030 that was to be cut by a byte that is part of characters there.
+    /// The separator for text in GB18030 is a byte that is part of characters in this encoding.
     #[error(
         "values of text in GB18030 are separated by comma, semicolon or tab; no other delimiter can be told from text there"
     )]
     Separator,
-    /// The workbook has no sheet of the name that was given; the names of its sheets.
+    /// The workbook has no sheet with the wanted name. Contains the names of its sheets.
     #[error("has no sheet of this name; its sheets are {0}")]
     NoSheet(String),
-    /// It is no workbook, but was said to be one.
+    /// The file is no workbook, although the caller expects one.
     #[error("is no workbook, although it is called one; if it is text, give --format csv, else save it as .xlsx")]
     NoWorkbook,
-    /// It is a workbook, but was said to be text.
+    /// The file is a workbook, although the caller expects text.
     #[error("is a workbook, although it is called text; give --format xlsx")]
     IsWorkbook,
-    /// It is neither CSV nor a workbook.
+    /// The file is neither CSV nor a workbook.
     #[error("neither text nor a workbook")]
     Unknown,
     /// The workbook is damaged.
@@ -227,26 +229,26 @@ pub enum TableError {
     ),
 }
 
-/// What is known of a table before its rows are read.
+/// The properties of a table that are known before its rows are read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// How it is written.
+    /// The format of the table.
     pub layout: Layout,
-    /// The sheets of a workbook; of text there are none.
+    /// The sheets of a workbook. Empty for text.
     pub sheets: SheetChoice,
     /// The names of the columns.
     pub header: Vec<String>,
-    /// The number of the row that names the columns, of two rows the second; the rows above it are no data.
+    /// The number of the row that names the columns; of two rows the second. The rows above are no data.
     pub header_row: u64,
-    /// Finds the rows below that are no data.
+    /// Recognises rows below the header that are no data.
     found: Header,
-    /// Bytes of the longest row that is held.
+    /// The largest number of bytes of a row that is held.
     max: usize,
 }
 
 impl Table {
-    /// Finds out how the file at `path` is written, and reads what names its columns; rows of more than `max` bytes are not held. Reads
-    /// all of a CSV file once, for its encoding.
+    /// Detects the format of the file at `path` and reads the names of the columns. Rows of more than `max` bytes are not held. For CSV it
+    /// reads the whole file once to find the encoding.
     ///
     /// # Errors
     /// See [`TableError`].
@@ -254,10 +256,10 @@ impl Table {
         Self::open_sheet(path, None, max)
     }
 
-    /// The same as [`open`](Self::open) with the sheet called `sheet` of a workbook.
+    /// Works like [`open`](Self::open), with the sheet called `sheet` of a workbook.
     ///
     /// # Errors
-    /// See [`TableError`]: also `NoSheet`.
+    /// See [`TableError`]; also [`TableError::NoSheet`].
     pub fn open_sheet(path: &Path, sheet: Option<&str>, max: usize) -> Result<Self, TableError> {
         let mut head = [0; 8];
         let read = read_up_to(&mut File::open(path)?, &mut head)?;
@@ -282,7 +284,7 @@ impl Table {
         Ok(table)
     }
 
-    /// Reads the rows of the file at `path` in their order, those above the header and itself included, until `seen` has enough.
+    /// Hands the rows of the file at `path` to `seen` in their order, until `seen` breaks. The header and the rows above it are included.
     ///
     /// # Errors
     /// See [`TableError`].
@@ -307,13 +309,13 @@ impl Table {
 }
 
 impl TableRow {
-    /// The cell that has the value of a column: the row's own, or the one above with which it is merged.
+    /// Returns the cell with the value of a column: the cell of this row, or the cell above that it is merged with.
     fn value(&self, column: usize) -> Option<&Cell> {
         let own = self.cells.get(column).filter(|cell| !cell.text.is_empty());
         own.or_else(|| self.merged.iter().find(|(merged, _)| *merged == column).map(|(_, cell)| cell))
     }
 
-    /// A row of CSV has as many cells as the header; those without a column are no matter as long as they say nothing.
+    /// Marks a row of CSV that does not have as many cells as the header. Empty cells without a column do not matter.
     fn count_cells(&mut self, expected: usize) {
         let found = self.cells.len();
         let says_more = self.cells.iter().skip(expected).any(|cell| !cell.text.is_empty());
@@ -323,7 +325,7 @@ impl TableRow {
     }
 }
 
-/// Reads until `to` is full or there is no more; how many bytes.
+/// Reads until `to` is full or the input ends. Returns the number of bytes that were read.
 fn read_up_to(from: &mut impl Read, to: &mut [u8]) -> io::Result<usize> {
     let mut count = 0;
     while count < to.len() {

@@ -1,4 +1,5 @@
-//! A process of its own reads a workbook, within its limits. This program is that process, too, as `doppel` is; so it has no harness.
+//! Tests that a separate process reads a workbook within its limits. This program is also that process, as `doppel` is, so that it has no
+//! harness.
 
 #![allow(
     clippy::disallowed_methods,
@@ -60,7 +61,7 @@ fn read(path: &Path, extension: &str) -> Result<Vec<TableRow>, TableError> {
     Ok(rows)
 }
 
-/// The process ids of the children of this process.
+/// Returns the process ids of the children of this process.
 fn own_children() -> Vec<u32> {
     let own = format!("\nPPid:\t{}\n", std::process::id());
     let processes = std::fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
@@ -70,7 +71,7 @@ fn own_children() -> Vec<u32> {
     pids.filter(is_own).collect()
 }
 
-/// Takes more than a budget allows: what the second argument says.
+/// Exceeds the budget in the way that the second argument names.
 fn exceed() {
     let mut arguments = std::env::args().skip(2);
     let what = arguments.next().expect("what to exceed");
@@ -139,7 +140,7 @@ fn numbers_keep_all_of_their_digits() {
     let read: Vec<Option<f64>> = exact.iter().map(|cell| cell.number).collect();
     let expected: Vec<Option<f64>> = numbers[..3].iter().map(|number| number.parse().ok()).collect();
     assert_eq!(read, expected);
-    // A floating-point number does not keep the digits of the last one; they are kept as text.
+    // A floating-point number cannot keep the digits of the last number, so that they are kept as text.
     assert_eq!((long.text.as_str(), long.number), (numbers[3], None));
 }
 

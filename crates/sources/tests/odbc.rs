@@ -1,4 +1,4 @@
-//! The ODBC road, tried with Debian's driver of PostgreSQL: `scripts/acceptance odbc`.
+//! Tests ODBC with Debian's driver of PostgreSQL. Run by `scripts/acceptance odbc`.
 
 #![cfg(feature = "odbc")]
 
@@ -14,7 +14,7 @@ fn location(server: &postgres::Postgres) -> Location {
     Location::parse(&server.odbc_url()).expect("a location")
 }
 
-/// Values come with every digit, text as it is, and many rows come whole.
+/// Values keep every digit, text stays unchanged, and a large number of rows arrives completely.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_come_by_odbc_as_they_are() {
     let server = postgres::Postgres::start(PASSWORD).await;

@@ -1,52 +1,53 @@
-//! Records of values separated by commas or another byte, cut one at a time. The file is any encoding in which the bytes of separators,
-//! quotes and line ends stand for nothing else: UTF-8 and GB18030 are.
+//! Cuts a file into records of values, one record at a time. A comma or another byte separates the values. The encoding of the file must be
+//! one in which the bytes of separators, quotes and line ends have no other meaning; UTF-8 and GB18030 are such encodings.
 //!
-//! A value whose quote is not closed would take the rows behind it along: it is found out by the end of the file, by the bounds
-//! below, by a quote on a later line behind which neither a separator nor a line end stands (it opens a value of a row that was
-//! swallowed), or by its lines: line after line with as many separators as a row has. Then only the lines up to the one with that quote are given up, and the next record begins behind them.
+//! A value whose quote is not closed would swallow the rows below it. Such a quote is recognised by the end of the file, by the bounds
+//! below, by a quote on a later line that neither a separator nor a line end follows (this quote opens a value of a swallowed row), or by
+//! several lines in sequence that have as many separators as a row. Then only the lines up to the line of the open quote are given up, and
+//! the next record begins below them.
 
 use std::io::{self, BufRead};
 
 use doppel_core::record::MAX_FIELDS;
 
-/// Most lines of one value: the longest petitions measured have some 20 kB, which in lines of 20 characters is 350. The fewer,
-/// the fewer rows an open quote may take along until a quote that seems to close it.
+/// The largest number of lines of one value. The longest petitions that were measured have about 20 kB, which is 350 lines of 20
+/// characters. With a smaller bound, an open quote takes along fewer rows before a later quote seems to close it.
 pub(crate) const MAX_FIELD_LINES: u64 = 1000;
-/// Most bytes of one value: as many as a service takes of a whole record unless told otherwise.
+/// The largest number of bytes of one value: the default limit of the service for a whole record.
 pub(crate) const MAX_FIELD_BYTES: usize = 1 << 20;
 
-/// Most lines of one value that follow one another and each look like a row of the file: as many separators. The more separators,
-/// the fewer such lines are chance.
+/// Returns the number of successive lines of one value that may look like rows of the file, which means that they have as many separators.
+/// The more separators a row has, the fewer such lines occur by chance.
 fn most_row_like_lines(separators: usize) -> u64 {
     (24 / separators.max(1) as u64).clamp(4, 24)
 }
 
-/// A record that was found.
+/// The beginning of a record.
 pub(crate) struct Start {
-    /// The line on which it starts.
+    /// The number of the line on which the record starts.
     pub(crate) line: u64,
-    /// Why it has no values.
+    /// The reason why the record has no values.
     pub(crate) fault: Option<Fault>,
 }
 
-/// Why a record cannot be cut into values.
+/// The reason why a record cannot be cut into values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// More bytes than may be held.
+    /// The record has more bytes than may be held.
     TooLarge {
-        /// Whether a quote is open.
+        /// True if a quote is open.
         quoted: bool,
     },
     /// The quote that is opened on this line is not closed.
     OpenQuote {
-        /// The line.
+        /// The number of the line.
         line: u64,
-        /// How that was found out.
+        /// The sign by which the open quote was recognised.
         end: QuoteEnd,
     },
 }
 
-/// How it was found out that a quote is not closed.
+/// The sign by which an open quote was recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum QuoteEnd {
     /// The file ends.
@@ -55,38 +56,38 @@ pub enum QuoteEnd {
     Lines,
     /// The value has more than [`MAX_FIELD_BYTES`].
     Bytes,
-    /// A quote on a later line closes nothing.
+    /// A quote on a later line does not close a value.
     Later,
-    /// Its lines look like rows of the file.
+    /// The lines of the value look like rows of the file.
     Rows,
 }
 
-/// What ended a value.
+/// The end of a value.
 enum Ended {
     Value,
     Record,
     Fault(Fault),
 }
 
-/// Cuts records, holding one at a time: no more than `max` bytes of its values, and of the file twice as many (quotes within
-/// values are doubled) and what was read ahead.
+/// Cuts records and holds one record at a time. It holds at most `max` bytes of values, and twice as many bytes of the file (quotes within
+/// values are doubled) plus the bytes that were read ahead.
 pub(crate) struct Records<R> {
     input: R,
     separator: u8,
     pub(crate) max: usize,
-    /// Bytes of the file: the record from `start` on, and what was read ahead.
+    /// Bytes of the file: the record, which begins at `start`, and the bytes that were read ahead.
     held: Vec<u8>,
     start: usize,
-    /// The next byte to look at, and the line on which it stands.
+    /// Offset of the next byte in `held`. `line` is the number of its line.
     at: usize,
     line: u64,
-    /// Where the quote stands that was opened last: bytes behind `start`, and the line.
+    /// Position of the quote that was opened last: its offset from `start`, and its line.
     quote: (usize, u64),
-    /// The values of the record, one after the other.
+    /// The values of the record, one after another.
     pub(crate) text: Vec<u8>,
-    /// Where each value ends in `text`.
+    /// The end of each value in `text`.
     ends: Vec<usize>,
-    /// Separators of the first record that could be cut: of every row, as a rule.
+    /// Number of separators of the first record without a fault. Usually every row has this number.
     separators: Option<usize>,
 }
 
@@ -96,13 +97,14 @@ impl<R: BufRead> Records<R> {
         Self { input, separator, max, held, start: 0, at: 0, line: 1, quote: (0, 1), text, ends, separators: None }
     }
 
-    /// The values of the record just read.
+    /// Returns the values of the last record that was read.
     pub(crate) fn cells(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(|(start, end)| &self.text[start..*end])
     }
 
-    /// Reads the next record; `None` at the end. Of one that cannot be cut, `text` holds the lines given up, if they may be held.
+    /// Reads the next record, and returns `None` at the end of the file. For a record that cannot be cut, `text` contains the lines that
+    /// were given up, if they may be held.
     pub(crate) fn next_record(&mut self) -> io::Result<Option<Start>> {
         self.skip_line_ends()?;
         self.start = self.at;
@@ -126,7 +128,7 @@ impl<R: BufRead> Records<R> {
         Ok(Some(Start { line, fault }))
     }
 
-    /// Reads a value and what ends it.
+    /// Reads a value and the separator or line end behind it.
     fn value(&mut self) -> io::Result<Ended> {
         let begin = self.text.len();
         if self.peek()? == Some(b'"')
@@ -135,7 +137,7 @@ impl<R: BufRead> Records<R> {
             return Ok(Ended::Fault(fault));
         }
         loop {
-            // Not quoted, or behind a closing quote: there quotes are text.
+            // This text is not quoted, or follows a closing quote. Quotes in it are ordinary characters.
             let separator = self.separator;
             self.take_run(|byte| byte == separator || matches!(byte, b'\r' | b'\n'));
             if self.is_too_large() {
@@ -152,7 +154,7 @@ impl<R: BufRead> Records<R> {
         }
     }
 
-    /// Reads from an opening quote to behind the closing one.
+    /// Reads from an opening quote to the byte behind the closing quote.
     fn quoted(&mut self, begin: usize) -> io::Result<Option<Fault>> {
         self.quote = (self.at - self.start, self.line);
         self.at += 1;
@@ -195,7 +197,7 @@ impl<R: BufRead> Records<R> {
                     self.at += 1;
                     self.text.push(b'"');
                 }
-                // On one line it is a text that holds a quote.
+                // A value of one line may contain a quote that is not doubled.
                 Some(byte) if lines > 0 && byte != self.separator && !matches!(byte, b'\r' | b'\n') => {
                     return open(QuoteEnd::Later);
                 }
@@ -204,7 +206,7 @@ impl<R: BufRead> Records<R> {
         }
     }
 
-    /// Whether what stands in the value from `line_start` on has as many separators as a row of the file, at least one.
+    /// True if the part of the value from `line_start` on has as many separators as a row of the file, and at least one.
     fn is_row_like(&self, line_start: Option<usize>) -> bool {
         let line = line_start.and_then(|start| self.text.get(start..));
         let separators = line.map_or(0, |line| line.iter().filter(|byte| **byte == self.separator).count());
@@ -215,7 +217,7 @@ impl<R: BufRead> Records<R> {
         self.text.len() > self.max || self.ends.len() > 2 * MAX_FIELDS
     }
 
-    /// Goes back to the line of the open quote, if one is open, and forgets the record up to that line's end.
+    /// Goes back to the line of the open quote, if a quote is open, and skips the record up to the end of that line.
     fn give_up(&mut self, fault: Fault) -> io::Result<()> {
         let quoted = !matches!(fault, Fault::TooLarge { quoted: false });
         if quoted {
@@ -235,7 +237,7 @@ impl<R: BufRead> Records<R> {
                 self.text.extend_from_slice(&rest[..taken]);
             }
             self.at += taken;
-            // It is not gone back to.
+            // These bytes are not needed again.
             self.start = self.at;
             if run.is_some() || !self.fill()? {
                 return Ok(());
@@ -243,7 +245,7 @@ impl<R: BufRead> Records<R> {
         }
     }
 
-    /// Takes what is held up to a byte that `ends` it.
+    /// Adds the held bytes to the value, up to a byte for which `ends` returns true.
     fn take_run(&mut self, ends: impl Fn(u8) -> bool) {
         let rest = &self.held[self.at..];
         let run = rest.iter().position(|byte| ends(*byte)).unwrap_or(rest.len());
@@ -258,7 +260,7 @@ impl<R: BufRead> Records<R> {
         Ok(self.held.get(self.at).copied())
     }
 
-    /// Reads on, and forgets what stands before the record; whether there was more.
+    /// Reads more bytes, and drops the bytes before the record. Returns false at the end of the file.
     fn fill(&mut self) -> io::Result<bool> {
         self.held.drain(..self.start);
         self.at -= self.start;
@@ -270,7 +272,7 @@ impl<R: BufRead> Records<R> {
         Ok(count > 0)
     }
 
-    /// Blank lines, and the LF of a CRLF, stand before a record and not in it.
+    /// Skips blank lines and the LF of a CRLF before a record.
     fn skip_line_ends(&mut self) -> io::Result<()> {
         while let Some(byte @ (b'\r' | b'\n')) = self.peek()? {
             self.line += u64::from(byte == b'\n');

@@ -1,7 +1,7 @@
-//! Certificates of database servers: what a URL says of them, checked before anything is asked, and what is said of one that is not
-//! taken.
+//! Certificates of database servers: checks the parameters of a URL before the connection is made, and writes the message about a refused
+//! certificate.
 //!
-//! A URL that names an authority and no mode in which its certificate is looked at is refused: it would look safe and be not.
+//! A URL that names an authority, but has no mode in which the certificate is checked, is refused: it looks safe and is not.
 
 use std::path::PathBuf;
 
@@ -12,13 +12,13 @@ use super::DatabaseError;
 use super::location::LocationError;
 use super::sql::Dialect;
 
-/// What each dialect calls a parameter, all of its names, the usual one first.
+/// The names of URL parameters of a dialect. The usual name of a parameter comes first.
 struct Words {
     mode: &'static [&'static str],
-    /// Modes, and whether the certificate is looked at.
+    /// The modes, and whether the certificate is checked in each.
     modes: &'static [(&'static str, bool)],
     authority: &'static [&'static str],
-    /// What else there is.
+    /// Other parameters that are allowed.
     others: &'static [&'static str],
 }
 
@@ -55,7 +55,8 @@ fn parameter(url: &Url, names: &[&str]) -> Option<String> {
     url.query_pairs().find(|(key, _)| names.contains(&&**key)).map(|(_, value)| value.into_owned())
 }
 
-/// Looks at what stands behind the `?` of a URL: certificates and sockets, nothing that hides a password or changes what a session does.
+/// Checks the parameters of a URL. Only parameters of certificates and sockets are allowed: a parameter must not hide a password or change
+/// the work of a session.
 pub(super) fn check(dialect: Dialect, url: &Url) -> Result<(), LocationError> {
     let Words { mode, modes, authority, others } = words(dialect);
     let known = || mode.iter().chain(*authority).chain(*others);
@@ -86,7 +87,7 @@ pub(super) fn check(dialect: Dialect, url: &Url) -> Result<(), LocationError> {
     Ok(())
 }
 
-/// Looks at the file of the authority: the driver takes one without a certificate in it for none at all.
+/// Checks the file of the authority. The driver treats a file that contains no certificate as if there were no authority.
 pub(super) fn check_files(dialect: Dialect, url: &Url) -> Result<(), DatabaseError> {
     let names = words(dialect).authority;
     let Some(file) = parameter(url, names).map(PathBuf::from) else { return Ok(()) };
@@ -99,13 +100,13 @@ pub(super) fn check_files(dialect: Dialect, url: &Url) -> Result<(), DatabaseErr
     }
 }
 
-/// Why a connection is not taken for safe, if it is for that.
+/// Returns the error for a connection that is refused as unsafe, and `None` for another error.
 pub(super) fn distrust(error: &sqlx::Error) -> Option<DatabaseError> {
     let inner = match error {
         sqlx::Error::Io(error) => error.get_ref()?.downcast_ref::<rustls::Error>()?,
         sqlx::Error::Tls(error) => match error.downcast_ref::<rustls::Error>() {
             Some(inner) => inner,
-            // The drivers have no type for it.
+            // The drivers have no error type for this case.
             None if error.to_string().contains("does not support TLS") => {
                 let what = "the server does not encrypt connections, and the URL asks for it; turn TLS on there";
                 return Some(DatabaseError::Untrusted(what.into()));
@@ -116,7 +117,7 @@ pub(super) fn distrust(error: &sqlx::Error) -> Option<DatabaseError> {
     };
     let what = match inner {
         rustls::Error::InvalidCertificate(error) => match error {
-            // Two authorities may have one name.
+            // Two authorities may have the same name. Then only the signature does not fit.
             CertificateError::UnknownIssuer | CertificateError::BadSignature => {
                 "its certificate is not of an authority that is trusted here; give the file of that authority's certificate (PEM): \
                  ssl-ca=FILE for MySQL and MariaDB, sslrootcert=FILE for PostgreSQL"

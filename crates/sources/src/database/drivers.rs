@@ -1,10 +1,10 @@
-//! What the drivers of sqlx have in common but for their types.
+//! Functions that the drivers of sqlx share and that differ only in types.
 
 use sqlx::{AssertSqlSafe, Column as _, Connection, Database, Executor, SqlSafeStr, Statement, TypeInfo};
 
 use super::{Column, ColumnKind, Result};
 
-/// The columns of a `SELECT`, which is prepared and not run.
+/// Returns the columns of a `SELECT`. The statement is prepared and not run.
 pub(super) async fn columns<DB: Database>(
     connection: &mut DB::Connection,
     select: String,
@@ -21,7 +21,7 @@ where
     Ok(statement.columns().iter().map(column).collect())
 }
 
-/// Ends a connection; it ends either way.
+/// Closes a connection. An error does not matter, because the connection ends in any case.
 pub(super) async fn close(connection: impl Connection) {
     let _ = connection.close().await;
 }

@@ -1,29 +1,29 @@
-//! What a database answers when it does not do what was asked: the kind of trouble, and words without secrets or values of rows.
+//! Errors of databases: their kind, and messages without secrets and without values of rows.
 
 use std::error::Error;
 
 use super::certificates::distrust;
 
-/// Why a database did not do what was asked.
+/// The reason why a database did not do its work.
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseError {
-    /// There is no connection, or it broke: trying again may help.
+    /// There is no connection, or the connection broke. A later attempt may succeed.
     #[error("the database cannot be reached: {0}")]
     Away(String),
-    /// The user or the password is not taken.
+    /// The database refuses the user or the password.
     #[error(
         "the database refuses the user or the password: {0}; the password is read from --password-file or password_file"
     )]
     Denied(String),
-    /// The certificate of the server is not taken, or there is none.
+    /// The certificate of the server is missing or refused.
     #[error("the database is not taken for the one that is meant: {0}")]
     Untrusted(String),
-    /// What was asked for cannot be done there.
+    /// The database cannot carry out the request.
     #[error("the database refuses: {0}")]
     Refused(String),
 }
 
-/// Longest part of a database's own message that is repeated: it may quote values.
+/// The largest number of characters of a database's own message that is repeated. The message may quote values.
 const MOST_SAID: usize = 200;
 
 impl DatabaseError {
@@ -31,15 +31,15 @@ impl DatabaseError {
         Self::Refused(detail.into())
     }
 
-    /// Whether trying again later may help.
+    /// True if a later attempt may succeed.
     pub fn is_away(&self) -> bool {
         matches!(self, Self::Away(_))
     }
 }
 
-/// SQLSTATE classes: no connection; too many of them or shutting down.
+/// SQLSTATE classes of temporary trouble: no connection, too many connections, shutdown.
 const AWAY: [&str; 3] = ["08", "53", "57"];
-/// SQLSTATE class: authorisation.
+/// SQLSTATE class of authorisation.
 const DENIED: &str = "28";
 
 impl From<sqlx::Error> for DatabaseError {
@@ -60,7 +60,7 @@ impl From<sqlx::Error> for DatabaseError {
             sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::WorkerCrashed | sqlx::Error::PoolTimedOut => {
                 Self::Away(cut(&innermost(&error)))
             }
-            // What could not be decoded may be quoted.
+            // The message may quote the value that could not be decoded.
             sqlx::Error::ColumnDecode { index, .. } => Self::Refused(format!("column {index} cannot be decoded")),
             sqlx::Error::Decode(_) => Self::Refused("a value cannot be decoded".into()),
             sqlx::Error::Protocol(_) => Self::Away(cut(&error.to_string())),
@@ -77,7 +77,7 @@ fn innermost(error: &(dyn Error + 'static)) -> String {
     last.to_string()
 }
 
-/// The first line of a message, of bounded length.
+/// Returns the first line of a message, cut to [`MOST_SAID`] characters.
 fn cut(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     line.chars().take(MOST_SAID).collect()

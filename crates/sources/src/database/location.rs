@@ -1,4 +1,4 @@
-//! Where a database is: a URL without a password.
+//! The location of a database: a URL without a password.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,38 +8,38 @@ use url::Url;
 use super::certificates;
 use super::sql::Dialect;
 
-/// Where a database is. Holds no password, and so can be shown.
+/// The location of a database. It contains no password, so that it may be shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Location {
     dialect: Dialect,
     url: Url,
 }
 
-/// Whether this build has ODBC.
+/// True if this build has ODBC.
 const HAS_ODBC: bool = cfg!(feature = "odbc");
 
-/// Why a text says of no database where it is. Repeats none of the text.
+/// The reason why a text is no location of a database. The messages repeat none of the text, except the names of parameters.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LocationError {
-    /// There is a password in it.
+    /// The URL contains a password.
     #[error(
         "the URL holds a password, which others can see in the list of processes and in logs: leave it out, and give it in a file \
          (--password-file, or password_file in the configuration) or in the environment (DOPPEL_DATABASE_PASSWORD)"
     )]
     Password,
-    /// It is of no database that is known here.
+    /// The URL has an unknown scheme.
     #[error(
         "give mysql://USER@HOST:PORT/DATABASE, postgres://USER@HOST:PORT/DATABASE or sqlite:FILE (mariadb:// and kingbase:// are \
          the first two)"
     )]
     Unknown,
-    /// A part of it cannot be.
+    /// A part of the URL is wrong.
     #[error("{0}")]
     Part(String),
 }
 
 impl Location {
-    /// Reads a URL.
+    /// Parses a URL.
     ///
     /// # Errors
     /// See [`LocationError`].
@@ -76,7 +76,7 @@ impl Location {
         Ok(location)
     }
 
-    /// A connection string: `odbc:DSN=office;UID=reader`.
+    /// Reads a connection string such as `odbc:DSN=office;UID=reader`.
     fn odbc(url: Url) -> Result<Self, LocationError> {
         let location = Self { dialect: Dialect::Odbc, url };
         let mut keys = location.connection_string().split(';').map(|part| part.split('=').next().unwrap_or_default());
@@ -86,17 +86,17 @@ impl Location {
         Ok(location)
     }
 
-    /// What an ODBC driver is told.
+    /// Returns the connection string for the ODBC driver.
     pub fn connection_string(&self) -> &str {
         self.url.as_str().strip_prefix("odbc:").unwrap_or_default()
     }
 
-    /// How statements are written there.
+    /// Returns the dialect of SQL that the database uses.
     pub fn dialect(&self) -> Dialect {
         self.dialect
     }
 
-    /// The whole of it, with the parameters.
+    /// Returns the whole URL with its parameters.
     pub fn full(&self) -> String {
         self.url.as_str().to_owned()
     }
@@ -105,7 +105,7 @@ impl Location {
         &self.url
     }
 
-    /// The file of an SQLite database.
+    /// Returns the file of an SQLite database.
     pub fn file(&self) -> PathBuf {
         let path = self.url.as_str().split('?').next().unwrap_or_default();
         let path = path.strip_prefix("sqlite:").unwrap_or_default();
@@ -117,7 +117,7 @@ impl Location {
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.dialect {
-            // As it was written: no one knows a Chinese name by its bytes.
+            // The URL encodes Chinese characters as bytes, so that the file name is decoded for readers.
             Dialect::Sqlite => write!(f, "sqlite:{}", self.file().display()),
             Dialect::MySql | Dialect::Postgres | Dialect::Odbc => {
                 f.write_str(self.url.as_str().split('?').next().unwrap_or_default())

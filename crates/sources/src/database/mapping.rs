@@ -1,4 +1,4 @@
-//! Rows of a database as rows of records.
+//! Turns rows of a database into rows of records.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::tables::columns::Target;
 use crate::{Unreadable, too_large, unreadable};
 use doppel_core::record::Row;
 
-/// What becomes of the columns that a `SELECT` gives.
+/// The mapping from the columns of a `SELECT` to the fields of records.
 #[derive(Clone, Debug)]
 pub struct RowMapping {
     columns: Vec<Mapped>,
@@ -16,15 +16,15 @@ pub struct RowMapping {
 
 #[derive(Clone, Debug)]
 struct Mapped {
-    /// What it is called in the database.
+    /// The name of the column in the database.
     column: String,
-    /// What it is called in a record, as a JSON string.
+    /// The name of the member in a record, as a JSON string. `None` if the column is left out.
     name: Option<String>,
     is_id: bool,
 }
 
 impl RowMapping {
-    /// Of `columns` the `targets`. Rows hold at most `max` bytes. Binary columns are left out.
+    /// Maps `columns` to `targets`. A row has at most `max` bytes. Binary columns are left out.
     pub fn new(columns: &[Column], targets: &[Target], max: usize) -> Self {
         let mapped = |(column, target): (&Column, &Target)| Mapped {
             column: column.name.clone(),
@@ -37,10 +37,10 @@ impl RowMapping {
         Self { columns: columns.iter().zip(targets).map(mapped).collect(), max }
     }
 
-    /// The row of a record that a row of the database gives: `NULL` is no value, and an id is text.
+    /// Returns the row of a record for a row of the database. `NULL` counts as no value, and an id is always text.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why the row is no record.
     pub fn row(&self, cells: &[Cell]) -> Result<Row, Unreadable> {
         let mut json = String::new();
         for (mapped, cell) in self.columns.iter().zip(cells) {
@@ -71,7 +71,7 @@ impl RowMapping {
         Row::parse(json.as_bytes()).map_err(|error| unreadable(error, json.as_bytes()))
     }
 
-    /// What the column that became the member `name` is called in the database, where that is something else.
+    /// Returns the name of the database column that became the member `name`, if the column has another name.
     pub fn column_of(&self, name: &str) -> Option<&str> {
         let quoted = Value::from(name).to_string();
         let found = self.columns.iter().find(|mapped| mapped.name.as_ref() == Some(&quoted))?;
@@ -91,7 +91,7 @@ fn value(cell: &Cell) -> Value {
         Cell::Bool(value) => Value::from(*value),
         Cell::Int(value) => Value::from(*value),
         Cell::Unsigned(value) => Value::from(*value),
-        // JSON has no infinity.
+        // JSON has no infinity and no NaN.
         Cell::Float(value) if !value.is_finite() => Value::from(value.to_string()),
         Cell::Float(value) => Value::from(*value),
         Cell::Decimal(text) | Cell::Text(text) => Value::from(text.as_str()),

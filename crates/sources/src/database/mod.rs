@@ -1,10 +1,10 @@
-//! Databases of offices: MySQL and MariaDB, PostgreSQL (and what speaks as it does, such as KingbaseES), SQLite; with the feature
-//! `odbc` others, by their ODBC drivers.
+//! Databases of offices: MySQL and MariaDB; PostgreSQL and databases with the same protocol, such as KingbaseES; SQLite; with the feature
+//! `odbc` other databases through their ODBC drivers.
 //!
-//! A [`Connection`] reads what a `SELECT` gives, row by row ([`Connection::rows`]), in memory that one row bounds, whatever the size of
-//! the table. Values come as JSON can hold them, without loss of a digit ([`Cell`]); `docs/databases.md` lists the types. Connections
-//! are read-only, and the database is told so; only [`Access::WriteBack`] may write. Passwords are no part of a [`Location`]'s URL and
-//! of no error. Statements are made in [`sql`], where names and values are quoted.
+//! A [`Connection`] reads the rows of a `SELECT` one by one ([`Connection::rows`]). The memory depends on the longest row and not on the
+//! size of the table. A [`Cell`] holds a value as JSON can hold it, without loss of a digit; `docs/databases.md` lists the types.
+//! Connections are read-only, and the database enforces this; only [`Access::WriteBack`] may write. No [`Location`] and no error contains a
+//! password. The module [`sql`] makes the statements and quotes names and values.
 
 mod certificates;
 mod drivers;
@@ -33,25 +33,26 @@ pub use watermark::{Shape, Watermark, WatermarkError};
 
 use async_trait::async_trait;
 
-/// Longest wait for a connection: a server that is there answers in seconds, also a busy one.
+/// Longest wait for a connection. A running server answers within seconds, even under load.
 pub const CONNECT: Duration = Duration::from_secs(30);
-/// Longest wait for what a statement gives, or for the next of its rows. Sorting a large table that no index serves takes minutes; who
-/// says nothing for longer is a server that is gone without a word.
+/// Longest wait for the result of a statement, or for its next row. Sorting a large table without a suitable index takes minutes. A server
+/// that is silent for longer is gone.
 pub const ANSWER: Duration = Duration::from_secs(600);
-/// Longest wait for a lock that somebody else holds, in seconds: well within [`ANSWER`], so that the database says what was in the way.
+/// Longest wait in seconds for a lock that another session holds. It is much shorter than [`ANSWER`], so that the database can report the
+/// lock.
 const LOCK_S: u64 = 60;
-/// Longest wait for an end in order.
+/// Longest wait for the orderly end of a connection.
 const CLOSE: Duration = Duration::from_secs(5);
 
-/// Shorthand.
+/// The result of an operation on a database.
 pub type Result<T> = std::result::Result<T, DatabaseError>;
 
-/// What a connection may do.
+/// The permission of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Read, and the database is told to refuse all else.
+    /// Reading only. The database refuses everything else.
     ReadOnly,
-    /// Also write the table of verdicts.
+    /// Reading, and writing the table of verdicts.
     WriteBack,
 }
 
@@ -60,25 +61,25 @@ pub enum Access {
 pub enum Cell {
     /// `NULL`.
     Null,
-    /// A truth value, where the database has such a type.
+    /// A truth value, if the database has such a type.
     Bool(bool),
     /// A whole number.
     Int(i64),
-    /// A whole number too large for the other.
+    /// A whole number that is too large for [`Cell::Int`].
     Unsigned(u64),
-    /// A binary floating-point number; the shortest digits that give it back.
+    /// A binary floating-point number. It is written with the fewest digits that give the same number again.
     Float(f64),
-    /// A decimal number as the database writes it: as text, since JSON's readers round such numbers.
+    /// A decimal number, in the text form of the database, because readers of JSON round such numbers.
     Decimal(String),
-    /// Text, dates and times, and whatever else the database writes as text.
+    /// Text, dates, times, and all other values that the database writes as text.
     Text(String),
-    /// Bytes that are no text; of so many only the number is kept.
+    /// A value of bytes that are no text. Only the number of bytes is kept.
     Binary(usize),
-    /// Text that cannot be read as such.
+    /// Text that cannot be decoded.
     Undecodable,
 }
 
-/// What a column holds.
+/// The kind of the values of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnKind {
     /// Whole numbers and floating-point numbers.
@@ -87,7 +88,7 @@ pub enum ColumnKind {
     Decimal,
     /// Truth values.
     Boolean,
-    /// Text, and all that is read as text.
+    /// Text, and all other types that are read as text.
     Text,
     /// Days.
     Date,
@@ -99,31 +100,31 @@ pub enum ColumnKind {
     Binary,
 }
 
-/// A column of what a `SELECT` gives.
+/// A column of the result of a `SELECT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Its name.
+    /// The name of the column.
     pub name: String,
-    /// Its type, as the database calls it.
+    /// The type of the column, as the database names it.
     pub declared: String,
-    /// What it holds.
+    /// The kind of the values.
     pub kind: ColumnKind,
 }
 
-/// What every driver does.
+/// The operations of every driver.
 #[async_trait]
 trait Driver: Send {
-    /// The columns of a `SELECT`, which is not run.
+    /// Returns the columns of a `SELECT`, which is not run.
     async fn columns(&mut self, select: String) -> Result<Vec<Column>>;
 
-    /// Runs a `SELECT`; rows come as the database gives them, each with the columns `expected` where that is said. Dropping the stream
-    /// ends it.
+    /// Runs a `SELECT` and returns the rows in the order of the database. With `expected`, a row with other columns is an error. Dropping
+    /// the stream ends the statement.
     fn rows<'a>(&'a mut self, select: String, expected: Option<Vec<String>>) -> BoxStream<'a, Result<Vec<Cell>>>;
 
-    /// Runs a statement that gives no rows.
+    /// Runs a statement that returns no rows.
     async fn execute(&mut self, statement: String) -> Result<()>;
 
-    /// Ends the connection in order.
+    /// Ends the connection in an orderly way.
     async fn close(self: Box<Self>);
 }
 
@@ -140,10 +141,10 @@ impl std::fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Connects, within [`CONNECT`].
+    /// Connects within [`CONNECT`].
     ///
     /// # Errors
-    /// What is in the way, and what to do; never the password.
+    /// The obstacle, and the action that removes it. No error contains the password.
     pub async fn open(location: &Location, password: Option<&str>, access: Access) -> Result<Self> {
         within(CONNECT, Self::connect(location, password, access)).await
     }
@@ -163,15 +164,16 @@ impl Connection {
         Ok(Self { driver, dialect })
     }
 
-    /// How its statements are written.
+    /// Returns the dialect of the statements of this connection.
     pub fn dialect(&self) -> Dialect {
         self.dialect
     }
 
-    /// The columns that `origin` has. Asked for before its rows: a query of several statements is refused here.
+    /// Returns the columns of `origin`. The caller must call this before it reads rows, because a query of several statements is refused
+    /// here.
     ///
     /// # Errors
-    /// When the database refuses.
+    /// The database refuses, or the query has several statements.
     pub async fn columns(&mut self, origin: &Origin) -> Result<Vec<Column>> {
         if !sql::is_one(self.dialect, origin) {
             return Err(DatabaseError::other("a query is one SELECT; there are several statements in this one"));
@@ -179,46 +181,47 @@ impl Connection {
         within(ANSWER, self.driver.columns(sql::all(self.dialect, origin))).await
     }
 
-    /// Runs a `SELECT`; rows come one by one, each within [`ANSWER`].
+    /// Runs a `SELECT` and returns its rows one by one. The wait for each row is at most [`ANSWER`].
     pub fn rows(&mut self, select: String) -> BoxStream<'_, Result<Vec<Cell>>> {
         each_within(ANSWER, self.driver.rows(select, None))
     }
 
-    /// As [`Self::rows`], where rows are taken by the places of their columns: one that has others than `columns` is an error.
+    /// Works like [`Self::rows`], for callers that find values by the position of the column. A row with columns other than `columns` is an
+    /// error.
     pub fn rows_of(&mut self, select: String, columns: &[Column]) -> BoxStream<'_, Result<Vec<Cell>>> {
         let names = columns.iter().map(|column| column.name.clone()).collect();
         each_within(ANSWER, self.driver.rows(select, Some(names)))
     }
 
-    /// All rows of a `SELECT` that gives few.
+    /// Returns all rows of a `SELECT` with a small result.
     ///
     /// # Errors
-    /// When the database refuses, or the connection breaks.
+    /// The database refuses, or the connection breaks.
     pub async fn all(&mut self, select: String) -> Result<Vec<Vec<Cell>>> {
         within(ANSWER, self.driver.rows(select, None).try_collect()).await
     }
 
-    /// As [`Self::all`], of rows with these columns.
+    /// Works like [`Self::all`], and checks that the rows have these columns.
     ///
     /// # Errors
-    /// When the database refuses, the connection breaks, or the columns are others.
+    /// The database refuses, the connection breaks, or the columns differ.
     pub async fn all_of(&mut self, select: String, columns: &[Column]) -> Result<Vec<Vec<Cell>>> {
         within(ANSWER, self.rows_of(select, columns).try_collect()).await
     }
 
-    /// The only value of a `SELECT` of one row and one column; `Null` where there is no row.
+    /// Returns the only value of a `SELECT` of one row and one column. Returns `Null` if there is no row.
     ///
     /// # Errors
-    /// When the database refuses, or the connection breaks.
+    /// The database refuses, or the connection breaks.
     pub async fn value(&mut self, select: String) -> Result<Cell> {
         let first = self.all(select).await?.into_iter().next().and_then(|row| row.into_iter().next());
         Ok(first.unwrap_or(Cell::Null))
     }
 
-    /// What the clock of the database says, in microseconds since 1970.
+    /// Returns the time of the clock of the database, in microseconds since 1970.
     ///
     /// # Errors
-    /// When the database refuses, or the connection breaks.
+    /// The database refuses, or the connection breaks.
     pub async fn now(&mut self) -> Result<i64> {
         match self.value(sql::now(self.dialect)).await? {
             Cell::Int(micros) => Ok(micros),
@@ -229,22 +232,22 @@ impl Connection {
         }
     }
 
-    /// Runs a statement that gives no rows.
+    /// Runs a statement that returns no rows.
     ///
     /// # Errors
-    /// When the database refuses, or the connection breaks.
+    /// The database refuses, or the connection breaks.
     pub async fn execute(&mut self, statement: String) -> Result<()> {
         within(ANSWER, self.driver.execute(statement)).await
     }
 
-    /// Ends the connection in order.
+    /// Ends the connection in an orderly way.
     pub async fn close(self) {
-        // It ends either way.
+        // After the time limit the connection is dropped, so that it ends in any case.
         let _ = tokio::time::timeout(CLOSE, self.driver.close()).await;
     }
 }
 
-/// Waits so long for the database and no longer.
+/// Waits for `work`, at most as long as `bound`.
 async fn within<T>(bound: Duration, work: impl Future<Output = Result<T>>) -> Result<T> {
     match tokio::time::timeout(bound, work).await {
         Ok(done) => done,
@@ -252,7 +255,7 @@ async fn within<T>(bound: Duration, work: impl Future<Output = Result<T>>) -> Re
     }
 }
 
-/// Waits so long for each row; behind one that did not come there is none.
+/// Waits for each row, at most as long as `bound`. The stream ends after a row that did not arrive in time.
 fn each_within<'a>(bound: Duration, rows: BoxStream<'a, Result<Vec<Cell>>>) -> BoxStream<'a, Result<Vec<Cell>>> {
     let next = move |rows: Option<BoxStream<'a, Result<Vec<Cell>>>>| async move {
         let mut rows = rows?;
@@ -268,7 +271,7 @@ fn silent(bound: Duration) -> DatabaseError {
     DatabaseError::Away(format!("it does not answer within {} seconds", bound.as_secs()))
 }
 
-/// Whether a row has the columns that it should have.
+/// Checks that a row has the expected columns.
 fn same_columns<'a>(expected: Option<&[String]>, found: impl Iterator<Item = &'a str> + Clone) -> Result<()> {
     match expected {
         Some(expected) if !found.clone().eq(expected.iter().map(String::as_str)) => {
@@ -279,7 +282,7 @@ fn same_columns<'a>(expected: Option<&[String]>, found: impl Iterator<Item = &'a
     }
 }
 
-/// A value as text that stands for it in an id or a statement; `None` for what has none.
+/// Returns the text of a value for an id or a statement. Returns `None` for a value without a text.
 pub fn text_of(cell: &Cell) -> Option<String> {
     match cell {
         Cell::Null | Cell::Binary(_) | Cell::Undecodable => None,

@@ -1,6 +1,6 @@
-//! MySQL and MariaDB. Text comes in UTF-8 whatever a column's own character set is (GBK, latin1): the server converts it for the
-//! connection. Values come in the binary protocol, in which no number is rounded. The zone of the session is UTC, so that `TIMESTAMP`
-//! is an instant; `DATETIME` is what somebody wrote.
+//! MySQL and MariaDB. All text arrives in UTF-8: the server converts it from the character set of the column (GBK, latin1). Values arrive
+//! in the binary protocol, which rounds no number. The time zone of the session is UTC, so that a `TIMESTAMP` is an instant; a `DATETIME`
+//! is a time as a person wrote it.
 
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
@@ -10,7 +10,8 @@ use sqlx::{AssertSqlSafe, Column as _, ConnectOptions, Connection as _, Executor
 
 use super::{Access, Cell, Column, ColumnKind, DatabaseError, Driver, LOCK_S, Location, Result, drivers, same_columns};
 
-/// Seconds that the server waits for somebody who reads slowly: registering is slower than reading, and a read must not break for it.
+/// Seconds that the server waits for a slow reader. Registering records is slower than reading rows, and a read must not break for this
+/// reason.
 const SLOW_READER_S: u32 = 86_400;
 
 pub(super) struct MySqlDriver {
@@ -28,7 +29,7 @@ impl MySqlDriver {
         let mut setup = vec![
             format!("SET SESSION net_write_timeout = {SLOW_READER_S}"),
             format!("SET SESSION lock_wait_timeout = {LOCK_S}, innodb_lock_wait_timeout = {LOCK_S}"),
-            // A page may begin behind a date of zeros.
+            // The condition of a page may compare with a date of zeros, which the mode must allow.
             "SET SESSION sql_mode = REPLACE(REPLACE(@@sql_mode, 'NO_ZERO_IN_DATE', ''), 'NO_ZERO_DATE', '')".into(),
         ];
         if access == Access::ReadOnly {
@@ -72,7 +73,7 @@ fn kind(declared: &MySqlTypeInfo) -> ColumnKind {
         "DATETIME" => ColumnKind::Civil,
         "TIMESTAMP" => ColumnKind::Instant,
         "BINARY" | "VARBINARY" | "TINYBLOB" | "BLOB" | "MEDIUMBLOB" | "LONGBLOB" | "GEOMETRY" => {
-            // Text of a collation that compares bytes (utf8mb4_bin) is called binary, too.
+            // The protocol also marks text as binary if its collation compares bytes (utf8mb4_bin).
             if <str as Type<MySql>>::compatible(declared) { ColumnKind::Text } else { ColumnKind::Binary }
         }
         _ => ColumnKind::Text,
@@ -97,7 +98,7 @@ fn cell(row: &MySqlRow, at: usize, type_info: &MySqlTypeInfo) -> Result<Cell> {
             i64::try_from(value).map_or(Cell::Unsigned(value), Cell::Int)
         }
         "FLOAT" => {
-            // The shortest digits of the narrow number, not those of the wide one nearest to it.
+            // The digits are the shortest for the 32-bit number, not for the 64-bit number that is nearest to it.
             let narrow: f32 = row.try_get_unchecked(at)?;
             Cell::Float(narrow.to_string().parse().unwrap_or_else(|_| f64::from(narrow)))
         }
@@ -106,7 +107,7 @@ fn cell(row: &MySqlRow, at: usize, type_info: &MySqlTypeInfo) -> Result<Cell> {
         "DATETIME" => Cell::Text(date_time(bytes()?)?),
         "TIMESTAMP" => {
             let text = date_time(bytes()?)?;
-            // The zero that stands for no date is no instant.
+            // The zero date means that there is no date, so that it is no instant.
             Cell::Text(if text.starts_with("0000") { text } else { format!("{}Z", text.replace(' ', "T")) })
         }
         "TIME" => Cell::Text(time_of_day(&row.try_get_unchecked::<MySqlTime, _>(at)?.to_string())),
@@ -119,7 +120,7 @@ fn cell(row: &MySqlRow, at: usize, type_info: &MySqlTypeInfo) -> Result<Cell> {
     })
 }
 
-/// A date as it is sent: a length, the year, the month, the day; of length 0 it is the zero that stands for no date.
+/// Reads a date of the protocol: a length, then year, month and day. Length 0 means the zero date, which stands for no date.
 fn date(bytes: &[u8]) -> Result<String> {
     match bytes {
         [] | [0, ..] => Ok("0000-00-00".into()),
@@ -128,7 +129,7 @@ fn date(bytes: &[u8]) -> Result<String> {
     }
 }
 
-/// A date and a time of day: behind the date, where they are not zero, hour, minute and second, then microseconds.
+/// Reads a date and a time of day: hour, minute and second follow the date if they are not zero, then microseconds.
 fn date_time(bytes: &[u8]) -> Result<String> {
     let day = date(bytes)?;
     match bytes {
@@ -143,7 +144,7 @@ fn date_time(bytes: &[u8]) -> Result<String> {
     }
 }
 
-/// A time of day or a span, with two digits for its hours at least.
+/// Returns a time of day or a span of time with at least two digits for the hours.
 fn time_of_day(text: &str) -> String {
     let (sign, time) = text.strip_prefix('-').map_or(("", text), |time| ("-", time));
     let zero = if time.find(':') == Some(1) { "0" } else { "" };

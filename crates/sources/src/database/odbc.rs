@@ -1,8 +1,8 @@
-//! Other databases (DM8, Oracle and so on), by the ODBC driver that is installed for them. Feature `odbc`.
+//! Other databases (DM8, Oracle and so on), through the ODBC driver that is installed for them. Needs the feature `odbc`.
 //!
-//! Values come as text, which every driver makes of every type; text comes as UTF-16, so that no character set of the client's matters.
-//! What is read is never committed: the connection does not commit by itself, and is rolled back. Drivers differ too much in how they
-//! say the time and limit rows for anything to be followed; a table or query can be read as a whole.
+//! Every driver can convert every type to text, so that values are read as text. The text is UTF-16, so that the character set of the
+//! client does not matter. The connection does not commit by itself and is rolled back, so that a read never changes anything. Drivers
+//! write times and limits of rows in different ways, so that a table cannot be followed; a table or query can be read as a whole.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use tokio::sync::{Mutex, mpsc};
 
 use super::{Access, Cell, Column, ColumnKind, DatabaseError, Driver, Location, Result, same_columns};
 
-/// Rows read ahead.
+/// Number of rows that are read ahead.
 const ROWS_AHEAD: usize = 64;
-/// Seconds to connect.
+/// Longest wait for a connection, in seconds.
 const CONNECT_S: u32 = 30;
 
 pub(super) struct OdbcDriver {
@@ -31,7 +31,7 @@ impl OdbcDriver {
         }
         let mut text = location.connection_string().to_owned();
         if let Some(password) = password {
-            // Braces hold what would end the value.
+            // Braces protect characters that would otherwise end the value.
             text.push_str(&format!(";PWD={{{}}}", password.replace('}', "}}")));
         }
         let connection = blocking(move || {
@@ -62,7 +62,7 @@ impl Driver for OdbcDriver {
         let connection = Arc::clone(&self.connection);
         tokio::task::spawn_blocking(move || {
             let connection = connection.blocking_lock();
-            // Nobody reads on: then nobody misses it.
+            // A send fails only if the reader has stopped, and then the message is not needed.
             let _ = match each_row(&connection, &select, expected.as_deref(), &rows) {
                 Ok(()) => rows.blocking_send(None),
                 Err(error) => rows.blocking_send(Some(Err(error))),
@@ -74,7 +74,7 @@ impl Driver for OdbcDriver {
                 Some(Some(Ok(row))) => Some((Ok(row), Some(received))),
                 Some(Some(Err(error))) => Some((Err(error), None)),
                 Some(None) => None,
-                // The thread ended without a word: not all rows came.
+                // The thread ended without an end mark, so that rows are missing.
                 None => Some((Err(DatabaseError::other("the ODBC driver ended abnormally")), None)),
             }
         };
@@ -87,7 +87,7 @@ impl Driver for OdbcDriver {
 
     async fn close(self: Box<Self>) {
         let connection = Arc::clone(&self.connection);
-        // It ends either way.
+        // The connection ends in any case.
         let _ = blocking(move || connection.blocking_lock().rollback().map_err(refused)).await;
     }
 }
@@ -124,7 +124,7 @@ fn kind(data_type: DataType) -> ColumnKind {
     }
 }
 
-/// Sends all rows of a `SELECT`.
+/// Sends all rows of a `SELECT` to `rows`.
 fn each_row(
     connection: &Connection<'static>,
     select: &str,
@@ -169,7 +169,7 @@ fn cell(row: &mut CursorRow<'_>, at: u16, data_type: DataType) -> Result<Cell> {
     })
 }
 
-/// What a driver says, without the values that it may quote behind the first line.
+/// Returns the first line of a driver's message. Later lines may quote values.
 fn said(error: &odbc_api::Error) -> String {
     match error {
         odbc_api::Error::Diagnostics { record, .. } => record.to_string().chars().take(200).collect(),
@@ -182,11 +182,11 @@ fn refused(error: odbc_api::Error) -> DatabaseError {
     DatabaseError::Refused(said(&error))
 }
 
-/// The same where there is no connection, or it broke.
+/// Turns the error into [`DatabaseError::Denied`] or [`DatabaseError::Away`]: there is no connection, or it broke.
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn away(error: odbc_api::Error) -> DatabaseError {
     let said = said(&error);
-    // SQLSTATE 28: the user or the password.
+    // SQLSTATE class 28: the user or the password is wrong.
     if said.contains("28000") || said.contains("28P01") {
         DatabaseError::Denied(said)
     } else {

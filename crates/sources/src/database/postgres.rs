@@ -1,5 +1,5 @@
-//! PostgreSQL, and what speaks as it does. Values come as the text that the server itself writes for them, so that every type has one,
-//! also those of extensions. The session is in UTC with ISO dates and UTF-8.
+//! PostgreSQL, and databases with the same protocol. The server itself writes all values as text, so that every type has a text form, also
+//! types of extensions. The session uses UTC, ISO dates and UTF-8.
 
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
@@ -20,7 +20,7 @@ impl PostgresDriver {
             None => options,
         };
         let mut connection = PgConnection::connect_with(&options.disable_statement_logging()).await?;
-        // Numbers with all their digits; literals in which a backslash is a backslash.
+        // Numbers keep all digits, and a backslash in a literal is an ordinary character.
         let mut setup =
             vec!["SET extra_float_digits = 3", "SET standard_conforming_strings = on", "SET bytea_output = hex"];
         if access == Access::ReadOnly {
@@ -41,7 +41,7 @@ impl Driver for PostgresDriver {
     }
 
     fn rows<'a>(&'a mut self, select: String, expected: Option<Vec<String>>) -> BoxStream<'a, Result<Vec<Cell>>> {
-        // The simple protocol: values come as text.
+        // The simple protocol sends values as text.
         let rows = sqlx::raw_sql(AssertSqlSafe(select)).fetch(&mut self.connection);
         rows.map(move |row| cells(&row?, expected.as_deref())).boxed()
     }
@@ -87,13 +87,14 @@ fn cell(row: &PgRow, at: usize, declared: &str) -> Result<Cell> {
         "NUMERIC" => Cell::Decimal(text.to_owned()),
         "BOOL" => Cell::Bool(text == "t"),
         "TIMESTAMPTZ" => Cell::Text(instant(text)),
-        // As hexadecimal digits behind "\x".
+        // The text is `\x` and two hexadecimal digits for each byte.
         "BYTEA" => Cell::Binary(text.len().saturating_sub(2) / 2),
         _ => as_text(),
     })
 }
 
-/// An instant as RFC 3339 has it; the session is in UTC. What is no such instant (`infinity`, before Christ) stays as it is.
+/// Returns an instant in the form of RFC 3339. The session is in UTC. A value that is no such instant (`infinity`, a year before Christ)
+/// stays unchanged.
 fn instant(text: &str) -> String {
     match text.strip_suffix("+00") {
         Some(utc) => format!("{}Z", utc.replacen(' ', "T", 1)),

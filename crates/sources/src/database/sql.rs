@@ -1,47 +1,46 @@
-//! Statements, written for each database. The only place where names and values become SQL.
+//! Statements in the dialect of each database. Only this module turns names and values into SQL.
 //!
-//! Values are written as literals that no value can break out of; each dialect has one way to write them, set for the session where
-//! it depends on settings. A query that was configured stands in brackets as a table of its own and is the administrator's.
+//! A value becomes a literal that the value cannot end early. Each dialect has one form of literals; where the form depends on settings,
+//! the session sets them. A query from the configuration is put in brackets as a table, and the administrator is responsible for it.
 
 use super::Cell;
 use super::statement::only;
 
-/// How a database writes SQL.
+/// The form of SQL that a database understands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// MySQL and MariaDB.
     MySql,
-    /// PostgreSQL and those that speak as it does.
+    /// PostgreSQL and databases with the same protocol.
     Postgres,
     /// SQLite.
     Sqlite,
-    /// Others, by ODBC: standard SQL.
+    /// Other databases through ODBC: standard SQL.
     Odbc,
 }
 
-/// What is read.
+/// The source of the rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// All columns of a table or view, perhaps `SCHEMA.TABLE`.
+    /// All columns of a table or view. The name may be `SCHEMA.TABLE`.
     Table(String),
-    /// What a query gives.
+    /// The result of a query.
     Query(String),
 }
 
-/// A place in the order of (watermark, id), or of ids alone.
+/// A position in the order of (watermark, id), or in the order of ids alone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Position {
-    /// The watermark, as its column can be compared with it.
+    /// The watermark, in a form that can be compared with its column.
     pub watermark: Option<Cell>,
-    /// The id.
     pub id: Cell,
 }
 
-/// A name, quoted.
+/// Returns a quoted name.
 pub fn name(dialect: Dialect, name: &str) -> String {
     match dialect {
         Dialect::MySql => format!("`{}`", name.replace('`', "``")),
-        // Some databases write names in capitals, and take quoted ones as they are.
+        // Some databases store names in capitals and do not change quoted names.
         Dialect::Odbc if is_plain(name) => name.to_owned(),
         Dialect::Postgres | Dialect::Sqlite | Dialect::Odbc => format!("\"{}\"", name.replace('"', "\"\"")),
     }
@@ -52,7 +51,7 @@ fn is_plain(name: &str) -> bool {
     begins && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// A value as a literal; what has none is `NULL`.
+/// Returns a value as a literal. A value without a text becomes `NULL`.
 pub fn literal(dialect: Dialect, cell: &Cell) -> String {
     match cell {
         Cell::Null | Cell::Binary(_) | Cell::Undecodable => "NULL".into(),
@@ -61,7 +60,7 @@ pub fn literal(dialect: Dialect, cell: &Cell) -> String {
         Cell::Int(value) => value.to_string(),
         Cell::Unsigned(value) => value.to_string(),
         Cell::Float(value) => format!("{value:e}"),
-        // Written as a number, so that it is compared as one.
+        // The literal is a number, so that the database compares it as a number.
         Cell::Decimal(digits) if is_decimal(digits) => digits.clone(),
         Cell::Decimal(text) | Cell::Text(text) => quoted(dialect, text),
     }
@@ -74,7 +73,7 @@ fn is_decimal(text: &str) -> bool {
 
 fn quoted(dialect: Dialect, text: &str) -> String {
     match dialect {
-        // What a backslash means depends on a setting; bytes mean themselves.
+        // The meaning of a backslash depends on a setting. Hexadecimal bytes have only one meaning.
         Dialect::MySql if text.is_empty() => "''".into(),
         Dialect::MySql => {
             let hex: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
@@ -86,7 +85,7 @@ fn quoted(dialect: Dialect, text: &str) -> String {
     }
 }
 
-/// A table or view, perhaps `SCHEMA.TABLE`, each part quoted.
+/// Returns the quoted name of a table or view. Each part of `SCHEMA.TABLE` is quoted.
 pub fn table(dialect: Dialect, table: &str) -> String {
     table.split('.').map(|part| name(dialect, part)).collect::<Vec<_>>().join(".")
 }
@@ -94,12 +93,12 @@ pub fn table(dialect: Dialect, table: &str) -> String {
 fn from(dialect: Dialect, origin: &Origin) -> String {
     match origin {
         Origin::Table(named) => table(dialect, named),
-        // A line of its own, since the last one of the query may be a comment.
+        // The bracket is on a new line, since the last line of the query may be a comment.
         Origin::Query(query) => format!("({}\n) doppel_query", statement(dialect, query)),
     }
 }
 
-/// All rows; those of a query as they come.
+/// Returns the statement that reads all rows. The rows of a query keep the order of the query.
 pub fn all(dialect: Dialect, origin: &Origin) -> String {
     match origin {
         Origin::Table(named) => format!("SELECT * FROM {}", table(dialect, named)),
@@ -107,17 +106,16 @@ pub fn all(dialect: Dialect, origin: &Origin) -> String {
     }
 }
 
-/// A query without what ends it.
+/// Returns a query without the semicolon at its end.
 fn statement(dialect: Dialect, query: &str) -> &str {
     match dialect {
         Dialect::Sqlite | Dialect::Odbc => only(query).unwrap_or(query),
-        // How a quoted text ends depends on settings there.
+        // The end of a quoted text depends on settings in these databases.
         Dialect::MySql | Dialect::Postgres => query.trim().trim_end_matches(';'),
     }
 }
 
-/// Whether something is read, and no more: one table, or one statement. MySQL and PostgreSQL say so themselves where a statement is
-/// prepared.
+/// True if the origin is one table or one statement. MySQL and PostgreSQL check this themselves when they prepare a statement.
 pub(super) fn is_one(dialect: Dialect, origin: &Origin) -> bool {
     match (dialect, origin) {
         (Dialect::Sqlite | Dialect::Odbc, Origin::Query(query)) => only(query).is_ok(),
@@ -125,7 +123,7 @@ pub(super) fn is_one(dialect: Dialect, origin: &Origin) -> bool {
     }
 }
 
-/// All rows: those of a table in the order of `id`, so that reading it twice gives the same order.
+/// Returns the statement that reads all rows. The rows of a table are in the order of `id`, so that a second read gives the same order.
 pub fn all_in_order(dialect: Dialect, origin: &Origin, id: Option<&str>) -> String {
     let select = all(dialect, origin);
     match (origin, id) {
@@ -134,17 +132,17 @@ pub fn all_in_order(dialect: Dialect, origin: &Origin, id: Option<&str>) -> Stri
     }
 }
 
-/// Columns of the order in which rows are followed.
+/// The columns that define the order in which rows are followed.
 #[derive(Clone, Copy, Debug)]
 pub struct Order<'a> {
-    /// The column of the watermark; without one the order is that of ids.
+    /// The column of the watermark. Without a watermark the rows are in the order of ids.
     pub watermark: Option<&'a str>,
     /// The column of the id.
     pub id: &'a str,
 }
 
-/// The next rows behind `after` in the order of (watermark, id), with a watermark from `from` to `to`, both included: at most `limit`.
-/// Rows without an id have no place in any order, and are left out.
+/// Returns the statement that reads the next rows behind `after` in the order of (watermark, id). The watermark is between `from` and `to`,
+/// both included. At most `limit` rows are read. Rows without an id have no place in the order and are left out.
 pub fn page(
     dialect: Dialect,
     origin: &Origin,
@@ -162,7 +160,7 @@ pub fn page(
         conditions.extend(to_bound.map(|bound| format!("{watermark} <= {}", literal(dialect, bound))));
         if let Some(Position { watermark: Some(at), id: last }) = after {
             let (at, last) = (literal(dialect, at), literal(dialect, last));
-            // The first condition alone lets an index be used.
+            // The first condition alone allows the database to use an index.
             conditions.push(format!("{watermark} >= {at}"));
             conditions.push(format!("({watermark} > {at} OR {id} > {last})"));
         }
@@ -183,7 +181,7 @@ fn most(dialect: Dialect, limit: usize) -> String {
     }
 }
 
-/// The next ids behind `after`, in their order.
+/// Returns the statement that reads the next ids behind `after`, in their order.
 pub fn ids(dialect: Dialect, origin: &Origin, id: &str, after: Option<&Cell>, limit: usize) -> String {
     let id = name(dialect, id);
     let after = after.map(|after| format!("{id} > {}", literal(dialect, after)));
@@ -192,18 +190,19 @@ pub fn ids(dialect: Dialect, origin: &Origin, id: &str, after: Option<&Cell>, li
     format!("SELECT {id} FROM {} WHERE {condition} ORDER BY {id} {most}", from(dialect, origin))
 }
 
-/// The rows with these ids.
+/// Returns the statement that reads the rows with these ids.
 pub fn with_ids(dialect: Dialect, origin: &Origin, id: &str, ids: &[Cell]) -> String {
     let ids: Vec<String> = ids.iter().map(|id| literal(dialect, id)).collect();
     format!("SELECT * FROM {} WHERE {} IN ({})", from(dialect, origin), name(dialect, id), ids.join(", "))
 }
 
-/// The highest value of a column.
+/// Returns the statement that reads the highest value of a column.
 pub fn highest(dialect: Dialect, origin: &Origin, column: &str) -> String {
     format!("SELECT MAX({}) FROM {}", name(dialect, column), from(dialect, origin))
 }
 
-/// A value of a column of SQLite by which it can be told how times are written there: the highest that looks like a time, else any.
+/// Returns the statement that reads a value of a column of SQLite that shows the form of its times: the highest value that looks like a
+/// time, otherwise any.
 pub fn written_time(origin: &Origin, column: &str) -> String {
     let (column, from) = (name(Dialect::Sqlite, column), from(Dialect::Sqlite, origin));
     let digits = |count| "[0-9]".repeat(count);
@@ -214,12 +213,12 @@ pub fn written_time(origin: &Origin, column: &str) -> String {
     )
 }
 
-/// How many rows have no value in a column.
+/// Returns the statement that counts the rows without a value in a column.
 pub fn nulls(dialect: Dialect, origin: &Origin, column: &str) -> String {
     format!("SELECT COUNT(*) FROM {} WHERE {} IS NULL", from(dialect, origin), name(dialect, column))
 }
 
-/// How many ids more than one row has.
+/// Returns the statement that counts the ids that more than one row has.
 pub fn repeated(dialect: Dialect, origin: &Origin, id: &str) -> String {
     let id = name(dialect, id);
     let from = from(dialect, origin);
@@ -228,18 +227,19 @@ pub fn repeated(dialect: Dialect, origin: &Origin, id: &str) -> String {
     )
 }
 
-/// Microseconds since 1970 by the clock of the database.
+/// Returns the statement that reads the clock of the database, in microseconds since 1970.
 pub fn now(dialect: Dialect) -> String {
     match dialect {
         Dialect::MySql => "SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)".into(),
         Dialect::Postgres => "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)".into(),
-        // Not asked: what comes by ODBC is not followed.
+        // This statement is never needed: tables behind ODBC are not followed.
         Dialect::Odbc => "SELECT 0".into(),
         Dialect::Sqlite => "SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER) * 1000".into(),
     }
 }
 
-/// The columns of each index of a table, in their order: name of the index, name of the column, whether it is unique.
+/// Returns the statement that reads the columns of each index of a table in their order: name of the index, name of the column, and whether
+/// the index is unique.
 pub fn indexes(dialect: Dialect, named: &str) -> String {
     let (schema, bare) = named.rsplit_once('.').map_or((None, named), |(schema, bare)| (Some(schema), bare));
     let text = |value: &str| quoted(dialect, value);
@@ -256,7 +256,7 @@ pub fn indexes(dialect: Dialect, named: &str) -> String {
              array_position(i.indkey::int2[], a.attnum)",
             text(&table(dialect, named))
         ),
-        // Not asked, as above.
+        // This statement is never needed, for the same reason as in `now`.
         Dialect::Odbc => "SELECT 0".into(),
         Dialect::Sqlite => format!(
             "SELECT l.name, i.name, l.\"unique\" FROM pragma_index_list({0}) l, pragma_index_info(l.name) i UNION ALL SELECT 'pk', name, 1 \
@@ -266,15 +266,15 @@ pub fn indexes(dialect: Dialect, named: &str) -> String {
     }
 }
 
-/// Gives no row, and no error where the table of verdicts is there and may be read.
+/// Returns a statement that reads no row, and fails if the table of verdicts is missing or may not be read.
 pub fn probe_verdicts(dialect: Dialect, named: &str) -> String {
     format!("SELECT id, verdict, duplicate_of, similarity, relation FROM {} WHERE 1 = 0", table(dialect, named))
 }
 
-/// Makes the table of verdicts where it is not there.
+/// Returns the statement that creates the table of verdicts if it is missing.
 pub fn create_verdicts(dialect: Dialect, named: &str) -> String {
     let (short, long) = match dialect {
-        // Ids are told apart as they are written, not as a language sorts them.
+        // The comparison of ids is exact and does not follow the rules of a language.
         Dialect::MySql => ("VARCHAR(256) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", "DOUBLE"),
         Dialect::Postgres | Dialect::Odbc => ("VARCHAR(256)", "DOUBLE PRECISION"),
         Dialect::Sqlite => ("TEXT", "REAL"),
@@ -286,22 +286,22 @@ pub fn create_verdicts(dialect: Dialect, named: &str) -> String {
     )
 }
 
-/// One row of the table of verdicts.
+/// A row of the table of verdicts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VerdictRow {
-    /// The record.
+    /// The id of the record.
     pub id: String,
-    /// Its verdict.
+    /// The verdict of the record.
     pub verdict: String,
     /// The record that it repeats.
     pub duplicate_of: Option<String>,
-    /// How alike these are.
+    /// The similarity of the two records.
     pub similarity: Option<f64>,
-    /// `repeat` or `shared`.
+    /// The relation of the two records: `repeat` or `shared`.
     pub relation: Option<String>,
 }
 
-/// Writes verdicts, each in the place of the one that its id had.
+/// Returns the statement that writes verdicts. Each replaces the earlier verdict of its id.
 pub fn put_verdicts(dialect: Dialect, named: &str, rows: &[VerdictRow]) -> String {
     const COLUMNS: [&str; 4] = ["verdict", "duplicate_of", "similarity", "relation"];
     let text = |value: &str| quoted(dialect, value);
@@ -325,7 +325,7 @@ pub fn put_verdicts(dialect: Dialect, named: &str, rows: &[VerdictRow]) -> Strin
     format!("INSERT INTO {} (id, {columns}) VALUES {values} {conflict} {}", table(dialect, named), new.join(", "))
 }
 
-/// Removes the verdicts of these ids.
+/// Returns the statement that removes the verdicts of these ids.
 pub fn remove_verdicts(dialect: Dialect, named: &str, ids: &[String]) -> String {
     let ids: Vec<String> = ids.iter().map(|id| quoted(dialect, id)).collect();
     format!("DELETE FROM {} WHERE id IN ({})", table(dialect, named), ids.join(", "))

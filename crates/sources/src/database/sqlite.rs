@@ -1,5 +1,5 @@
-//! SQLite. Every value has a type of its own, whatever its column is declared to be; values are taken as what they are. The file is
-//! opened for reading only, beside whoever writes it.
+//! SQLite. Each value has its own type, whatever type its column declares; the type of the value counts. The file is opened read-only,
+//! while other programs may write it.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use sqlx::{AssertSqlSafe, Column as _, ConnectOptions, Connection as _, Row as _
 
 use super::{Access, Cell, Column, ColumnKind, DatabaseError, Driver, Location, Result, drivers, same_columns};
 
-/// How long to wait for whoever writes the file.
+/// Longest wait for a program that writes the file.
 const BUSY: Duration = Duration::from_secs(30);
 
-/// Has the connection see that another one has changed a table: preparing a statement alone does not.
+/// A statement that makes the connection notice changes of a table by another connection. Preparing a statement does not do this.
 const KNOW_COLUMNS: &str = "SELECT 1 FROM sqlite_schema LIMIT 1";
 
 pub(super) struct SqliteDriver {
@@ -42,7 +42,7 @@ impl Driver for SqliteDriver {
     fn rows<'a>(&'a mut self, select: String, expected: Option<Vec<String>>) -> BoxStream<'a, Result<Vec<Cell>>> {
         let connection = &mut self.connection;
         let rows = async move {
-            // Otherwise it is prepared by the columns that this connection knew, and carried out by those that there are.
+            // Without this statement, SQLite prepares with the old columns and runs with the new columns.
             sqlx::query(KNOW_COLUMNS).persistent(false).fetch_optional(&mut *connection).await?;
             let rows = sqlx::query(AssertSqlSafe(select)).persistent(false).fetch(connection);
             Ok::<_, DatabaseError>(rows.map(move |row| cells(&row?, expected.as_deref())))
@@ -66,7 +66,7 @@ fn kind(declared: &SqliteTypeInfo) -> ColumnKind {
         "BOOLEAN" => ColumnKind::Boolean,
         "BLOB" => ColumnKind::Binary,
         "DATE" => ColumnKind::Date,
-        // There is no type for times: they are text, as those who wrote them wrote them.
+        // SQLite has no type for times. A time is text in the form that its writer chose.
         "DATETIME" => ColumnKind::Civil,
         _ => ColumnKind::Text,
     }

@@ -1,16 +1,16 @@
-//! Whether a query is one statement, and where it ends, where the database itself does not say so before it runs anything.
+//! Finds out whether a query is one statement and where it ends, for databases that do not report this before they run something.
 //!
-//! PostgreSQL, MySQL and MariaDB prepare one statement and refuse several; the columns of every query are asked for in that way before
-//! its rows are. SQLite runs one after the other.
+//! PostgreSQL, MySQL and MariaDB prepare one statement and refuse several. The columns of a query are always read in this way before its
+//! rows. SQLite runs all statements one after another.
 
-/// Several statements, of which only one may be given.
+/// The error for a query of several statements, of which only one is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Several;
 
-/// The statement in `query`, without a semicolon and comments behind it. O(length).
+/// Returns the statement in `query` without the semicolon and the comments at its end. O(length).
 ///
 /// # Errors
-/// [`Several`] where anything but comments stands behind a semicolon that is in no quotes and in no comment.
+/// [`Several`] if anything except comments follows a semicolon that is outside quotes and comments.
 pub(super) fn only(query: &str) -> Result<&str, Several> {
     let mut rest = query;
     while let Some(first) = rest.chars().next() {
@@ -23,7 +23,7 @@ pub(super) fn only(query: &str) -> Result<&str, Several> {
     Ok(query.trim())
 }
 
-/// Whether nothing stands here that does anything.
+/// True if the text contains only semicolons, white space and comments.
 fn is_empty(mut rest: &str) -> bool {
     while let Some(first) = rest.chars().next() {
         rest = match behind(rest) {
@@ -35,8 +35,8 @@ fn is_empty(mut rest: &str) -> bool {
     true
 }
 
-/// What stands behind the comment or the quoted text that begins here; `None` where none begins. A quote that is doubled ends one quoted
-/// text and begins the next; what does not end goes on to the end.
+/// Returns the text behind the comment or the quoted text that begins here, or `None` if neither begins here. A doubled quote ends one
+/// quoted text and begins the next. A comment or quoted text without an end reaches to the end of the query.
 fn behind(rest: &str) -> Option<&str> {
     let (begin, end) = match rest.as_bytes() {
         [b'-', b'-', ..] => (2, "\n"),

@@ -1,7 +1,7 @@
-//! Watermarks: when a row was written, in a form in which its column can be compared.
+//! Watermarks: the time at which a row was written, in a form that can be compared with its column.
 //!
-//! A column without a zone says a time of day in the zone of whoever writes it; that zone is given. Bounds are instants, written for
-//! the column: as it is written there, since SQLite compares texts.
+//! A column without a time zone contains times of day in the zone of its writer, which the configuration gives. Bounds are instants that
+//! are written in the form of the column, since SQLite compares texts.
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -9,42 +9,43 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{Cell, ColumnKind, Dialect};
 
-/// How the values of a watermark's column are written.
+/// The form in which the column of a watermark contains its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
     dialect: Dialect,
-    /// Whether a value is an instant, or a time of day in `zone`.
+    /// True if a value is an instant; false if it is a time of day in `zone`.
     is_instant: bool,
-    /// What stands between day and time.
+    /// The character between day and time.
     separator: char,
     zone: TimeZone,
 }
 
-/// A watermark: an instant.
+/// The instant at which a row was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Watermark(pub Timestamp);
 
-/// Why a column is no watermark.
+/// The reason why a column is no watermark.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WatermarkError {
-    /// Its type is another.
+    /// The column has an unsuitable type.
     #[error(
         "the watermark {column:?} has the type {declared}; a watermark is the time of the last change of a row: TIMESTAMP, DATETIME, \
          timestamptz, in SQLite text as YYYY-MM-DD HH:MM:SS"
     )]
     Kind {
-        /// The column.
+        /// The name of the column.
         column: String,
-        /// Its type.
+        /// The type of the column.
         declared: String,
     },
-    /// A value is no time.
+    /// A value of the column is no time.
     #[error("a value of the watermark is not a time as YYYY-MM-DD HH:MM:SS")]
     Value,
 }
 
 impl Shape {
-    /// Of a column of this kind; in SQLite `sample` is a value of it. `zone` is where times without one are meant.
+    /// Returns the form of a column of this kind. For SQLite, `sample` is a value of the column. `zone` is the zone of times that do not
+    /// name one.
     ///
     /// # Errors
     /// See [`WatermarkError`].
@@ -71,7 +72,7 @@ impl Shape {
         };
         let in_text = dialect == Dialect::Sqlite && text.ends_with('Z');
         let separator = if dialect == Dialect::Sqlite && text.contains('T') { 'T' } else { ' ' };
-        // Not whether it can be an instant: 9999-12-31 stands for "never", and other rows have times.
+        // The check does not require a valid instant: 9999-12-31 stands for "never", and other rows have times.
         let is_written = text.is_empty() || text.parse::<Timestamp>().is_ok() || text.parse::<DateTime>().is_ok();
         if dialect == Dialect::Sqlite && !is_written {
             return Err(WatermarkError::Value);
@@ -79,10 +80,10 @@ impl Shape {
         Ok(Self { dialect, is_instant: kind == ColumnKind::Instant || in_text, separator, zone })
     }
 
-    /// The instant that a value means.
+    /// Returns the instant of a value.
     ///
     /// # Errors
-    /// When it is no time.
+    /// The value is no time.
     pub fn read(&self, cell: &Cell) -> Result<Watermark, WatermarkError> {
         let Cell::Text(text) = cell else { return Err(WatermarkError::Value) };
         if let Ok(instant) = text.parse::<Timestamp>() {
@@ -94,18 +95,18 @@ impl Shape {
         Ok(Watermark(zoned.timestamp()))
     }
 
-    /// An instant as a value of the column.
+    /// Returns an instant as a value of the column.
     pub fn write(&self, Watermark(instant): Watermark) -> Cell {
         let zone = if self.is_instant { TimeZone::UTC } else { self.zone.clone() };
         let civil = instant.to_zoned(zone).datetime();
         let zulu = if self.is_instant && self.dialect != Dialect::MySql { "Z" } else { "" };
-        // In whole seconds where texts are compared: "12:00:00" is before "12:00:00.0".
+        // Texts are compared in whole seconds, because "12:00:00" comes before "12:00:00.0".
         let digits = if self.dialect == Dialect::Sqlite { "" } else { "%.6f" };
         let separator = self.separator;
         Cell::Text(format!("{}{zulu}", civil.strftime(&format!("%Y-%m-%d{separator}%H:%M:%S{digits}"))))
     }
 
-    /// A value that was read, as a value to compare with: exactly the same one.
+    /// Returns a value that was read, in a form that the database compares as equal to exactly this value.
     pub fn same(&self, cell: &Cell) -> Cell {
         match (self.dialect, cell) {
             (Dialect::MySql, Cell::Text(text)) => Cell::Text(text.trim_end_matches('Z').replace('T', " ")),
@@ -115,19 +116,19 @@ impl Shape {
 }
 
 impl Watermark {
-    /// From microseconds since 1970.
+    /// Returns the watermark for microseconds since 1970.
     pub fn of_micros(micros: i64) -> Option<Self> {
         Timestamp::from_microsecond(micros).ok().map(Self)
     }
 
-    /// So many seconds earlier.
+    /// Returns the watermark this number of seconds earlier.
     #[must_use]
     pub fn earlier(self, seconds: u64) -> Self {
         let span = SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX));
         Self(self.0.checked_sub(span).unwrap_or(Timestamp::MIN))
     }
 
-    /// How many seconds it is before `other`; negative where it is behind it.
+    /// Returns the number of seconds from this watermark to `other`. Negative if `other` is earlier.
     pub fn seconds_before(self, other: Self) -> f64 {
         other.0.duration_since(self.0).as_secs_f64()
     }

@@ -1,23 +1,23 @@
-//! The columns of a table as members of records.
+//! Maps the columns of a table to the members of records.
 
 use doppel_core::collection::{Role, Settings};
 use doppel_core::columns::{ColumnKind, ContentMissing, check_content, kind_of, kinds_of, plain};
 
-/// What a record takes from a column.
+/// The member of a record that a column becomes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Its id.
+    /// The id.
     Id,
-    /// This field.
+    /// The field with this name.
     Field(String),
-    /// A field of the column's own name, which is stored and not compared.
+    /// A field with the name of the column, which is stored and not compared.
     Own,
-    /// Nothing.
+    /// None: the column is left out.
     Unused,
 }
 
 impl Target {
-    /// What the value of a column of this name is called in a record.
+    /// Returns the name that the value of a column with the name `column` has in a record.
     pub fn name<'a>(&'a self, column: &'a str) -> Option<&'a str> {
         match self {
             Self::Id => Some("id"),
@@ -28,9 +28,9 @@ impl Target {
     }
 }
 
-/// Returns the target of each column of `header`, of the `fields` on offer: a column with the name of a field becomes this field; of the
-/// others the column whose name says a meaning best becomes the field of this meaning; the rest keep their own names. No two become the
-/// same.
+/// Returns the target of each column of `header`. A column whose name is one of `fields` becomes this field. Of the other columns, the
+/// column whose name fits a meaning best becomes the field of this meaning; the rest keep their own names. No two columns become the same
+/// member.
 pub fn guess(header: &[String], settings: &Settings, fields: &[String]) -> Vec<Target> {
     let mut targets: Vec<Target> = header.iter().map(|name| own(name, header)).collect();
     let mut taken = vec![false; header.len()];
@@ -41,7 +41,7 @@ pub fn guess(header: &[String], settings: &Settings, fields: &[String]) -> Vec<T
             taken[at] = true;
         }
     }
-    // A column with exactly this name is the id, whatever other columns are called.
+    // A column with exactly this name becomes the id, whatever names the other columns have.
     if let Some(at) = header.iter().position(|name| name == "id" && has_once(name, header)) {
         targets[at] = Target::Id;
         taken[at] = true;
@@ -61,7 +61,7 @@ pub fn guess(header: &[String], settings: &Settings, fields: &[String]) -> Vec<T
     targets
 }
 
-/// Checks that one of the columns holds the text of a letter.
+/// Checks that a column contains the text of a letter.
 ///
 /// # Errors
 /// [`ContentMissing`], with the names of all columns.
@@ -75,7 +75,7 @@ fn has(targets: &[Target], field: &str) -> bool {
     targets.iter().any(|target| matches!(target, Target::Field(taken) if taken == field))
 }
 
-/// A column keeps its name where that can be the name of a field and is no other column's.
+/// Returns the target of a column that keeps its name. The name must be possible for a field, and only one column may have it.
 fn own(name: &str, header: &[String]) -> Target {
     if name.is_empty() || name == "id" || name.contains('\0') || !has_once(name, header) {
         Target::Unused
@@ -88,7 +88,7 @@ fn has_once(name: &str, header: &[String]) -> bool {
     header.iter().filter(|other| *other == name).count() == 1
 }
 
-/// Returns the field on offer that takes a column of this kind: the first whose name says so, else the first with the role.
+/// Returns the field for a column of this kind: the first field whose name belongs to the kind, otherwise the first field with the role.
 fn field_of(kind: ColumnKind, settings: &Settings, fields: &[String]) -> Option<String> {
     let takes = |role: Role, is_title: bool| match kind {
         ColumnKind::Title => is_title && matches!(role, Role::Text | Role::Whole),

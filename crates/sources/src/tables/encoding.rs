@@ -1,22 +1,22 @@
-//! How the text of a file is encoded: found by its bytes, and decoded strictly.
+//! Finds the encoding of a file by its bytes, and decodes strictly.
 
 use std::io::{self, Read};
 
 use encoding_rs::{DecoderResult, GB18030, UTF_8};
 
-/// Bytes that are looked at together.
+/// Number of bytes that are examined together.
 const PIECE: usize = 1 << 16;
-/// What stands for half of a character that UTF-16 writes in two halves: no byte of UTF-8, so that its row is found not to be text.
+/// Replaces half of a character that UTF-16 writes in two halves. UTF-8 never contains this byte, so that the row is recognised as no text.
 const NO_CHARACTER: u8 = 0xff;
 
-/// How text is encoded.
+/// The encoding of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Encoding {
     /// UTF-8
     #[cfg_attr(feature = "clap", value(name = "utf-8"))]
     Utf8,
-    /// UTF-8 behind a mark.
+    /// UTF-8 with a byte order mark.
     #[cfg_attr(feature = "clap", value(skip))]
     Utf8Mark,
     /// UTF-16, the lower byte first
@@ -31,7 +31,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// Its name.
+    /// Returns the name of the encoding for people.
     pub fn name(self) -> &'static str {
         match self {
             Self::Utf8 | Self::Utf8Mark => "UTF-8",
@@ -40,19 +40,19 @@ impl Encoding {
         }
     }
 
-    /// Finds the encoding of a whole file: by its mark, else UTF-8 where all of it is that, else whichever of UTF-8 and GB18030 has
-    /// fewer places that are no text in it. `None` for what is no text: it holds NUL.
+    /// Finds the encoding of a whole file. A byte order mark decides; otherwise the file is UTF-8 if it is valid UTF-8, and otherwise UTF-8
+    /// or GB18030, whichever has fewer places that are no text. Returns `None` if the file contains NUL and so is no text.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// The file cannot be read.
     pub fn of(file: impl Read) -> io::Result<Option<Self>> {
         Self::found(file, true)
     }
 
-    /// The same by the beginning of a text alone, behind which there is more unless it `is_all`.
+    /// Finds the encoding from the beginning of a text. `is_all` says that `head` is the whole text.
     ///
     /// # Errors
-    /// None: nothing is read but `head`.
+    /// None, because only `head` is read.
     pub(super) fn of_head(head: &[u8], is_all: bool) -> io::Result<Option<Self>> {
         Self::found(head, is_all)
     }
@@ -80,7 +80,7 @@ impl Encoding {
         Ok(Some(if utf8.count <= gb.count { Self::Utf8 } else { Self::Gb18030 }))
     }
 
-    /// Bytes of its mark at the beginning of a file, if there is one.
+    /// Returns the number of bytes of the byte order mark at the beginning of a file; 0 if there is no mark.
     pub(super) fn mark_of(self, head: &[u8]) -> u64 {
         let mark: &[u8] = match self {
             Self::Utf8 | Self::Utf8Mark => &[0xef, 0xbb, 0xbf],
@@ -91,7 +91,8 @@ impl Encoding {
         if head.starts_with(mark) { mark.len() as u64 } else { 0 }
     }
 
-    /// Decodes a value cut out of a file of this encoding ([`Transcoded`] where that is UTF-16); the text, and whether all of it was text.
+    /// Decodes a value from a file of this encoding; UTF-16 must be converted by [`Transcoded`] before. Returns the text, and true if all
+    /// bytes were text.
     pub(super) fn decode(self, bytes: &[u8]) -> (String, bool) {
         let encoding = if self == Self::Gb18030 { GB18030 } else { UTF_8 };
         let (text, faulty) = encoding.decode_without_bom_handling(bytes);
@@ -99,7 +100,7 @@ impl Encoding {
     }
 }
 
-/// Counts places that are no text.
+/// Counts the places in a file that are no text in an encoding.
 struct Faults {
     decoder: encoding_rs::Decoder,
     count: u64,
@@ -129,11 +130,11 @@ impl Faults {
     }
 }
 
-/// UTF-16 read as UTF-8; half characters become a byte that UTF-8 does not have.
+/// Reads UTF-16 and returns UTF-8. Half a character becomes a byte that never occurs in UTF-8.
 pub(super) struct Transcoded<R> {
     input: R,
     big: bool,
-    /// A first half that waits for its second.
+    /// The first half of a character whose second half has not been read.
     half: Option<u16>,
     out: Vec<u8>,
     given: usize,
@@ -151,7 +152,7 @@ impl<R: Read> Transcoded<R> {
         let units = piece[..read].chunks(2).map(|pair| match pair {
             [a, b] if self.big => u16::from_be_bytes([*a, *b]),
             [a, b] => u16::from_le_bytes([*a, *b]),
-            // Half a unit at the end of the file.
+            // The file ends with half a unit.
             _ => 0xdfff,
         });
         let units: Vec<u16> = self.half.take().into_iter().chain(units).collect();

@@ -1,29 +1,28 @@
-//! The rows of a table that name its columns, and the rows that are no data.
+//! Finds the rows of a table that name its columns, and the rows that are no data.
 //!
-//! Above the names of the columns there may be a title, and who made the table and when. The names may stand in two rows: a heading for
-//! several columns, and below it the name of each. Below the names there may be the same names again (where pages were put together), and
-//! rows of totals.
+//! A title, the author of the table and a date may stand above the names of the columns. The names may have two rows: a heading for several
+//! columns, and below it the name of each column. The rows below may repeat the names (if pages were joined) and may contain totals.
 
 use super::{MOST_ABOVE, MOST_COLUMNS, RowFault, TableError, TableRow};
 use doppel_core::columns::kind_of;
 
-/// Most characters of a name in the second of two rows of names.
+/// The largest number of characters of a name in the second of two rows of names.
 const MOST_NAME_CHARS: usize = 12;
-/// How the heading of several columns and the name of one are joined.
+/// Joins the heading of several columns and the name of a column.
 const JOINT: char = '/';
-/// How a row of totals begins.
+/// The first words of a row of totals.
 const TOTALS: [&str; 9] = ["合计", "总计", "小计", "共计", "汇总", "合計", "總計", "total", "subtotal"];
 
 /// The rows that name the columns, among the first rows of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Header {
-    /// The names of the columns, without those at the end that are empty.
+    /// The names of the columns, without the empty names at the end.
     pub(super) names: Vec<String>,
     /// Index of the first row that names columns.
     pub(super) first: usize,
-    /// Index of the last one, the same or the next.
+    /// Index of the last row that names columns: the same row or the next.
     pub(super) last: usize,
-    /// The rows as they are written, to find them again below.
+    /// The texts of these rows, so that their repetitions below are recognised.
     written: Vec<Vec<String>>,
 }
 
@@ -38,7 +37,7 @@ impl Header {
     pub(super) fn find(rows: &[TableRow]) -> Result<Self, TableError> {
         let rows = &rows[..rows.len().min(MOST_ABOVE + 1)];
         let found = best(rows);
-        // A row that is too long to be held may be the one that names the columns.
+        // A row that is too long to be held may be the row that names the columns.
         let mut above = rows[..found.unwrap_or(rows.len())].iter();
         if above.any(|row| matches!(row.fault, Some(RowFault::TooLong { .. }))) {
             return Err(TableError::TooManyColumns);
@@ -47,7 +46,7 @@ impl Header {
         if header.names.len() > MOST_COLUMNS { Err(TableError::TooManyColumns) } else { Ok(header) }
     }
 
-    /// The names in the row `at`, and in the row above or below it that belongs to it.
+    /// Returns the names in the row `at`, and in the row above or below that belongs to it.
     fn at(rows: &[TableRow], at: usize) -> Self {
         let above = at.checked_sub(1).filter(|above| is_pair(&rows[*above], &rows[at]));
         let below = Some(at + 1).filter(|below| rows.get(*below).is_some_and(|lower| is_pair(&rows[at], lower)));
@@ -66,7 +65,7 @@ impl Header {
         header
     }
 
-    /// Marks a row below the names that is no data: the names again, or totals. O(cells).
+    /// Marks a row below the names that is no data: a repetition of the names, or totals. O(cells).
     pub(super) fn mark(&self, row: &mut TableRow) {
         if matches!(row.fault, Some(RowFault::Undecodable | RowFault::TooLong { .. } | RowFault::OpenQuote { .. })) {
             return;
@@ -80,8 +79,8 @@ impl Header {
     }
 }
 
-/// Returns the index of the row that names the columns best: the first in which two names are usual, else one, else the first with two
-/// different texts, else the first with any.
+/// Returns the index of the row that names the columns best: the first row with two usual names, otherwise the first with one, otherwise
+/// the first with two different texts, otherwise the first with any text.
 fn best(rows: &[TableRow]) -> Option<usize> {
     first_list(rows, 2)
         .or_else(|| first_list(rows, 1))
@@ -89,7 +88,7 @@ fn best(rows: &[TableRow]) -> Option<usize> {
         .or_else(|| rows.iter().position(|row| row.fault.is_none() && texts(row).iter().any(|text| !text.is_empty())))
 }
 
-/// Returns the index of the first row with two different texts of which at least `usual` are usual names of columns.
+/// Returns the index of the first row with two different texts in which at least `usual` texts are usual names of columns.
 fn first_list(rows: &[TableRow], usual: usize) -> Option<usize> {
     rows.iter().position(|row| {
         let texts = texts(row);
@@ -97,7 +96,7 @@ fn first_list(rows: &[TableRow], usual: usize) -> Option<usize> {
     })
 }
 
-/// The texts of the cells of a row without white space around them.
+/// Returns the texts of the cells of a row without the white space around them.
 fn texts(row: &TableRow) -> Vec<&str> {
     row.cells.iter().map(|cell| cell.text.trim()).collect()
 }
@@ -106,20 +105,20 @@ fn owned(row: &TableRow) -> Vec<String> {
     texts(row).into_iter().map(str::to_owned).collect()
 }
 
-/// True if the cell at `column` says something.
+/// True if the cell at `column` has a text.
 fn is_said(texts: &[&str], column: usize) -> bool {
     texts.get(column).is_some_and(|text| !text.is_empty())
 }
 
-/// True if two cells say different things. A title that is written into every cell of its row does not.
+/// True if two cells have different texts. A title that fills every cell of its row does not count.
 fn differs(texts: &[&str]) -> bool {
     let mut said = texts.iter().filter(|text| !text.is_empty());
     let first = said.next();
     said.any(|text| Some(text) != first)
 }
 
-/// True if the columns are named in two rows: some names stand only in the lower row, others only in the upper one, which has headings of
-/// several columns besides.
+/// True if two rows name the columns: some names are only in the lower row, and others only in the upper row, which also has headings of
+/// several columns.
 fn is_pair(upper: &TableRow, lower: &TableRow) -> bool {
     if upper.fault.is_some() || lower.fault.is_some() || lower.number != upper.number + 1 {
         return false;
@@ -136,13 +135,13 @@ fn is_pair(upper: &TableRow, lower: &TableRow) -> bool {
         && lower.iter().any(|text| kind_of(text).is_some())
 }
 
-/// True for a text that may be the name of a column in two rows of names.
+/// True if the text may be the name of a column in two rows of names.
 fn is_short_name(text: &str) -> bool {
     text.chars().count() <= MOST_NAME_CHARS
         && !text.contains(|sign: char| sign.is_ascii_digit() || "：:，。".contains(sign))
 }
 
-/// The names of columns that are named in two rows. A heading holds for the columns behind it until the next heading.
+/// Returns the names of columns that two rows name. A heading applies to its column and the columns behind it until the next heading.
 fn joined(upper: &[&str], lower: &[&str]) -> Vec<String> {
     let mut heading = "";
     let mut names = Vec::new();
@@ -161,15 +160,15 @@ fn joined(upper: &[&str], lower: &[&str]) -> Vec<String> {
     names
 }
 
-/// True if a row says what a row of several names says.
+/// True if a row repeats a row of several names.
 fn is_same(names: &[String], texts: &[&str]) -> bool {
     let several = names.iter().filter(|name| !name.is_empty()).count() > 1;
     let mut columns = 0..names.len().max(texts.len());
-    // One word alone may be a letter.
+    // A row of a single word may be a letter.
     several && columns.all(|at| names.get(at).map_or("", String::as_str) == texts.get(at).copied().unwrap_or(""))
 }
 
-/// True for a row of totals: a word for them, and numbers.
+/// True for a row of totals: it begins with a word for totals, and numbers follow.
 fn is_totals(texts: &[&str]) -> bool {
     let mut said = texts.iter().filter(|text| !text.is_empty());
     let Some(first) = said.next() else { return false };
@@ -177,7 +176,7 @@ fn is_totals(texts: &[&str]) -> bool {
     TOTALS.contains(&word.to_lowercase().as_str()) && said.all(|text| is_count(text))
 }
 
-/// True for a number, perhaps with the word for what is counted.
+/// True for a number, which a word for the counted things may follow.
 fn is_count(text: &str) -> bool {
     text.parse::<f64>().is_ok() || text.chars().all(|sign| sign.is_ascii_digit() || "件条,.，%".contains(sign))
 }
@@ -228,7 +227,7 @@ mod tests {
         // The upper row has the usual names.
         let lines = ["编号|标题|办理|", "||单位|时间", "7|路灯|城管局|3月5日"];
         assert_eq!(found(&lines), (0, 1, "编号|标题|办理/单位|办理/时间".into()));
-        // A row with an empty cell is no second row of names.
+        // A row of data with an empty cell is no second row of names.
         let lines = ["编号|内容||来电人", "1|路灯不亮|急|"];
         assert_eq!(found(&lines).1, 0);
     }

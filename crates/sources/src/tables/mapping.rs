@@ -1,4 +1,4 @@
-//! Rows of a table as rows of records.
+//! Turns rows of a table into rows of records.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use crate::csv::records::{MAX_FIELD_BYTES, MAX_FIELD_LINES};
 use crate::{Unreadable, too_large, unreadable};
 use doppel_core::record::Row;
 
-/// Days of a spreadsheet that are taken for dates where a time is expected: from 1954 to 2119.
+/// The day numbers of a spreadsheet that count as dates in a column of times: from 1954 to 2119.
 const SERIALS: std::ops::RangeInclusive<f64> = 20_000.0..=80_000.0;
 /// The day 25,569 of a spreadsheet is 1970-01-01.
 const DAYS_TO_1970: f64 = 25_569.0;
@@ -24,26 +24,26 @@ const ERRORS: [&str; 8] = ["#N/A", "#REF!", "#VALUE!", "#DIV/0!", "#NAME?", "#NU
 pub enum CellPart {
     /// The id.
     Id,
-    /// A time; the days of a spreadsheet are dates there.
+    /// A time. Day numbers of a spreadsheet are dates in such a cell.
     Time,
     /// A value of any other field.
     Other,
 }
 
-/// A number of which the file does not have all digits.
+/// A number whose digits are not all in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InexactNumber;
 
 impl InexactNumber {
-    /// The code of the refusal of a row whose id is such a number.
+    /// The code of the error for a row whose id is such a number.
     pub const CODE: &str = "inexact_id";
 }
 
-/// Returns the value of a cell for a record; `None` for a cell without one: an empty cell, an error of a formula, and the texts of `nulls`.
-/// The signs that keep a number as text are left out: an apostrophe before it, and `="…"` around it.
+/// Returns the value of a cell for a record. Returns `None` for an empty cell, an error of a formula, and the texts of `nulls`. The marks
+/// that keep a number as text are removed: an apostrophe before the number, and `="…"` around it.
 ///
 /// # Errors
-/// [`InexactNumber`] for an id of which digits are missing. Two such ids may look equal.
+/// [`InexactNumber`] for an id with missing digits. Two different ids of this kind may look equal.
 pub fn value_of<'c>(cell: &'c Cell, part: CellPart, nulls: &[String]) -> Result<Option<Cow<'c, str>>, InexactNumber> {
     let text = if part == CellPart::Id { cell.text.trim() } else { &cell.text };
     if text.trim().is_empty() || nulls.iter().any(|null| null == text) || ERRORS.contains(&text.trim()) {
@@ -61,7 +61,7 @@ pub fn value_of<'c>(cell: &'c Cell, part: CellPart, nulls: &[String]) -> Result<
     Ok(Some(text))
 }
 
-/// `="00123"` and `'00123` are the text `00123`.
+/// Removes the marks of a text: `="00123"` and `'00123` become `00123`.
 fn without_text_marks(text: &str, part: CellPart) -> Cow<'_, str> {
     let trimmed = text.trim();
     if let Some(inner) = trimmed.strip_prefix("=\"").and_then(|rest| rest.strip_suffix('"')) {
@@ -77,7 +77,7 @@ fn is_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// True for a number as a spreadsheet shows it when it has too many digits for its column: `3.30106E+17`.
+/// True for a number in the form that a spreadsheet shows if the number has too many digits for its column: `3.30106E+17`.
 fn is_rounded(text: &str) -> bool {
     let Some((digits, exponent)) = text.split_once(['E', 'e']) else { return false };
     let has_digits = match digits.split_once('.') {
@@ -87,11 +87,11 @@ fn is_rounded(text: &str) -> bool {
     has_digits && exponent.strip_prefix('+').is_some_and(is_digits)
 }
 
-/// What becomes of the columns of one table.
+/// The mapping from the columns of one table to the fields of records.
 #[derive(Clone, Debug)]
 pub struct Mapping {
     columns: Vec<Column>,
-    /// Cells of these texts are no values.
+    /// The texts of cells that have no value.
     nulls: Vec<String>,
     encoding: Encoding,
     separator: char,
@@ -100,15 +100,16 @@ pub struct Mapping {
 
 #[derive(Clone, Debug)]
 struct Column {
-    /// What it is called in the table.
+    /// The name of the column in the table.
     header: String,
-    /// What it is called in a record, as a JSON string.
+    /// The name of the member in a record, as a JSON string. `None` if the column is left out.
     name: Option<String>,
     part: CellPart,
 }
 
 impl Mapping {
-    /// Of the columns of `header` the `targets`; those that become one of the fields `times` say when. Rows hold at most `max` bytes.
+    /// Maps the columns of `header` to `targets`. A column that becomes one of the fields `times` contains times. A row has at most `max`
+    /// bytes.
     pub fn new(
         (header, targets): (&[String], &[Target]),
         kind: &Kind,
@@ -136,11 +137,11 @@ impl Mapping {
         Self { columns, nulls: nulls.to_vec(), encoding, separator, max }
     }
 
-    /// The row of a record that a row of the table gives: an empty cell is no value, days of a spreadsheet are dates where a time is
-    /// expected.
+    /// Returns the row of a record for a row of the table. An empty cell has no value, and day numbers of a spreadsheet in columns of times
+    /// are dates.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why the row is no record.
     pub fn row(&self, row: &TableRow) -> Result<Row, Unreadable> {
         if let Some(fault) = &row.fault {
             return Err(self.faulty(row, fault));
@@ -170,7 +171,7 @@ impl Mapping {
         Row::parse(json.as_bytes()).map_err(|error| unreadable(error, json.as_bytes()))
     }
 
-    /// What the column that became the member `name` is called in the table, where that is something else.
+    /// Returns the name of the table's column that became the member `name`, if the column has another name.
     pub fn column_of(&self, name: &str) -> Option<&str> {
         let quoted = Value::from(name).to_string();
         let found = self.columns.iter().find(|column| column.name.as_ref() == Some(&quoted))?;
@@ -207,7 +208,7 @@ impl Mapping {
     }
 }
 
-/// What is to be done about a quote that is not closed.
+/// Returns the message about a quote that is not closed, with its remedy.
 fn open_quote(line: u64, end: QuoteEnd) -> String {
     let end = match end {
         QuoteEnd::File => "before the file ends".into(),
@@ -219,7 +220,8 @@ fn open_quote(line: u64, end: QuoteEnd) -> String {
     format!("the quote that begins a value in line {line} is not closed {end}; close it, or double it where it is text")
 }
 
-/// The date and time of day that the days of a spreadsheet mean, counted from 1900; `None` for what is no such number.
+/// Returns the date and time of day of a day number of a spreadsheet, which counts from 1900. Returns `None` if the cell has no such
+/// number.
 fn date_of_serial(cell: &Cell) -> Option<String> {
     let is_serial = cell.number.is_some() || cell.text.bytes().take_while(u8::is_ascii_digit).count() == 5;
     let days = cell.number.or_else(|| is_serial.then(|| cell.text.trim().parse().ok())?)?;
@@ -232,7 +234,7 @@ fn date_of_serial(cell: &Cell) -> Option<String> {
     Some(format!("{year:04}-{month:02}-{date:02} {:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60))
 }
 
-/// Year, month and day of the Gregorian calendar, so many days behind 1970-01-01 within [`SERIALS`].
+/// Returns year, month and day of the Gregorian calendar for a number of days since 1970-01-01 within [`SERIALS`].
 fn civil(days: i64) -> (i64, u32, i64) {
     let is_leap = |year: i64| (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
     let (mut year, mut left) = (1970, days);

@@ -1,17 +1,18 @@
-//! Numbers of workbooks as text, with all digits that the file has.
+//! Writes numbers of workbooks as text, with all digits that the file has.
 //!
-//! A workbook holds a number as the program that wrote it printed it. Excel keeps 15 digits, so that an identity number of 18 digits that
-//! somebody typed as a number has lost three; other programs write all digits. A floating-point number has 15 to 17.
+//! A workbook contains a number as the program that wrote it printed the number. Excel keeps 15 digits, so that it drops three digits of an
+//! identity number of 18 digits that a person typed as a number; other programs write all digits. A floating-point number has 15 to 17
+//! digits.
 
 use std::collections::HashMap;
 
-/// From this number on digits may be missing.
+/// From this number on, digits may be missing.
 const EXACT: f64 = 1e15;
-/// Most zeros of a format.
+/// The largest number of zeros of a format.
 const MOST_ZEROS: usize = 32;
 
-/// The whole numbers of a sheet that are written with all their digits, where they are too long for a floating-point number, by row and
-/// column from 0.
+/// The whole numbers of a sheet that are written with all digits and are too long for a floating-point number. The key is row and column,
+/// from 0.
 pub(super) type LongNumbers = HashMap<(u32, u32), Box<str>>;
 
 /// True for a number that may have more digits than a floating-point number keeps.
@@ -19,20 +20,20 @@ pub(super) fn is_long(value: f64) -> bool {
     value.abs() >= EXACT
 }
 
-/// Returns a number as text. A number that may have lost digits is written so that nobody takes it for an exact one: `3.30106E+17`.
+/// Returns a number as text. A number that may have lost digits has a form that no reader takes for an exact number: `3.30106E+17`.
 pub(super) fn number_text(value: f64) -> String {
     if is_long(value) && value.is_finite() { format!("{value:E}").replace('E', "E+") } else { value.to_string() }
 }
 
-/// A format that shows a whole number with a fixed number of digits, such as `000000`, perhaps among other signs: `"信"0000-000`.
+/// A format that shows a whole number with a fixed number of digits, such as `000000`. It may contain other characters: `"信"0000-000`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ZeroFormat {
-    /// The signs of the format; `None` for a digit.
+    /// The characters of the format; `None` for a digit.
     signs: Vec<Option<char>>,
 }
 
 impl ZeroFormat {
-    /// Parses the code of a number format; `None` for formats of other kinds.
+    /// Parses the code of a number format. Returns `None` for formats of other kinds.
     pub(super) fn parse(code: &str) -> Option<Self> {
         let mut signs = Vec::new();
         let mut rest = code.split(';').next()?.chars();
@@ -46,18 +47,18 @@ impl ZeroFormat {
             }
         }
         let zeros = signs.iter().filter(|sign| sign.is_none()).count();
-        // One zero is the format of any whole number.
+        // A single zero is the format of any whole number.
         ((2..=MOST_ZEROS).contains(&zeros)).then_some(Self { signs })
     }
 
-    /// Returns a whole number as the format shows it; `None` for other numbers.
+    /// Returns a whole number in this format. Returns `None` for other numbers.
     pub(super) fn show(&self, value: f64) -> Option<String> {
         if value < 0.0 || value.fract() != 0.0 || is_long(value) {
             return None;
         }
         let zeros = self.signs.iter().filter(|sign| sign.is_none()).count();
         let digits = format!("{value:0zeros$.0}");
-        // Digits that are more than the zeros stand in place of the first.
+        // Digits beyond the number of zeros go to the place of the first zero.
         let mut rest = digits.chars();
         let mut text = String::new();
         let mut more = digits.len() - zeros;

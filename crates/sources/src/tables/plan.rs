@@ -1,46 +1,46 @@
-//! Which column of a table is what: as was said, else guessed by its name, else what it is called.
+//! Decides the target of each column of a table: the choice of the caller, otherwise a guess from the name, otherwise the name itself.
 
 use std::collections::HashMap;
 
 use super::columns::{Target, check_columns, guess};
 use doppel_core::collection::{Role, Settings};
 
-/// What was said of columns.
+/// The choices of the caller about columns.
 #[derive(Clone, Debug, Default)]
 pub struct Choice {
-    /// Columns and the fields that they are; an empty one is none.
+    /// Pairs of a column and the field that it becomes. An empty field means that the column is left out.
     pub map: Vec<(String, String)>,
-    /// Whether columns that nothing was said of keep their names.
+    /// True if columns without a choice keep their names.
     pub no_guess: bool,
 }
 
 impl Choice {
-    /// `map`, and the column that is the id.
+    /// Creates the choices from `map` and the column of the id.
     pub fn new(map: &[(String, String)], id_field: Option<&str>, no_guess: bool) -> Self {
         let id = id_field.map(|column| (column.to_owned(), "id".to_owned()));
         Self { map: map.iter().cloned().chain(id).collect(), no_guess }
     }
 }
 
-/// Most columns of which something may be said.
+/// The largest number of columns with a choice.
 pub const MOST_CHOSEN: usize = 64;
 
-/// What becomes of the columns of one table.
+/// The targets of the columns of one table.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// By column.
+    /// One target for each column.
     pub targets: Vec<Target>,
-    /// The roles of fields, as far as the settings are known.
+    /// The roles of the fields, as far as the settings are known.
     pub roles: Vec<(String, Role)>,
-    /// A bit for each of the choices that was found.
+    /// A bit for each choice whose column was found.
     pub chosen: u64,
 }
 
 impl Plan {
-    /// For a table with these columns; without `settings` they keep their names.
+    /// Creates the plan for a table with these columns. Without `settings` the columns keep their names.
     ///
     /// # Errors
-    /// What is wrong with what was said of them, and what to do.
+    /// The mistake in the choices, and the remedy.
     pub fn new(header: &[String], choice: &Choice, settings: Option<&Settings>) -> Result<Self, String> {
         let fields = settings.map(|settings| settings.fields.as_slice()).unwrap_or_default();
         let roles: Vec<(String, Role)> = fields.iter().map(|field| (field.name.clone(), field.role)).collect();
@@ -62,7 +62,7 @@ impl Plan {
                 field => Target::Field(field.to_owned()),
             });
         }
-        // Only columns of which nothing was said are guessed.
+        // Only columns without a choice are guessed.
         let free: Vec<String> = header
             .iter()
             .zip(&said)
@@ -75,7 +75,7 @@ impl Plan {
         };
         let mut targets = Vec::with_capacity(header.len());
         for ((said_here, guessed), name) in said.iter().zip(guessed).zip(header) {
-            // What was said comes before what was guessed: another column goes back to its own name.
+            // A choice takes precedence over a guess: the guessed column gets its own name back.
             let is_taken = guessed != Target::Unused && said.iter().flatten().any(|said| *said == guessed);
             targets.push(match said_here {
                 Some(said) => said.clone(),
@@ -111,24 +111,24 @@ impl Plan {
         Ok(())
     }
 
-    /// The column that is the id.
+    /// Returns the name of the column that is the id.
     pub fn id<'a>(&self, header: &'a [String]) -> Option<&'a str> {
         let at = self.targets.iter().position(|target| *target == Target::Id)?;
         header.get(at).map(String::as_str)
     }
 
-    /// True if a column gets another name than its own, or is left out.
+    /// True if a column gets another name or is left out.
     pub fn renames(&self, header: &[String]) -> bool {
         self.targets.iter().zip(header).any(|(target, column)| target.name(column) != Some(column))
     }
 
-    /// The first choice of a column that is not there.
+    /// Returns the first choice whose column does not exist.
     pub fn not_found<'a>(&self, choice: &'a Choice) -> Option<&'a str> {
         let missing = (0..).zip(&choice.map).find(|(at, _)| self.chosen & (1 << at) == 0);
         missing.map(|(_, (column, _))| column.as_str())
     }
 
-    /// What the columns become, for people.
+    /// Describes the targets of the columns for people.
     pub fn lines(&self, header: &[String]) -> Vec<String> {
         let (mut used, mut kept, mut left) = (Vec::new(), Vec::new(), Vec::new());
         for (number, (column, target)) in (1..).zip(header.iter().zip(&self.targets)) {
@@ -157,7 +157,7 @@ impl Plan {
     }
 }
 
-/// Checks that no two columns have one name.
+/// Checks that no two columns have the same name.
 fn check_names(header: &[String]) -> Result<(), String> {
     let mut seen: HashMap<&str, usize> = HashMap::new();
     for (at, name) in header.iter().enumerate().filter(|(_, name)| !name.is_empty()) {
@@ -176,7 +176,7 @@ fn same_name(name: &str, first: usize, second: usize) -> String {
     )
 }
 
-/// The column of this name, or of this number from 1 where no column has the name.
+/// Returns the index of the column with this name. If no column has the name, it is read as a number of a column, from 1.
 fn place(header: &[String], column: &str) -> Result<Option<usize>, String> {
     let mut named = (0..).zip(header).filter(|(_, name)| *name == column).map(|(at, _)| at);
     match (named.next(), named.next()) {

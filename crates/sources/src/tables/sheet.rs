@@ -1,4 +1,4 @@
-//! The sheets of a workbook, and the one with the records, cell by cell.
+//! The sheets of a workbook. Reads the sheet with the records cell by cell.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -21,12 +21,12 @@ use super::{
 use crate::Counted;
 use doppel_core::columns::{self, ColumnKind};
 
-/// Most bytes of a row that is only looked at.
+/// The largest number of bytes of a row in the search for the sheet with records.
 const MOST_PEEKED: usize = 1 << 20;
 
 type Book = Xlsx<BufReader<Counted<File>>>;
 
-/// Opens a workbook of which is known how much it unpacks to.
+/// Opens a workbook whose unpacked size has been checked.
 fn open(path: &Path, count: &Arc<AtomicU64>) -> Result<Book, TableError> {
     Book::new(BufReader::new(Counted::new(File::open(path)?, count))).map_err(said)
 }
@@ -39,7 +39,7 @@ fn said(error: XlsxError) -> TableError {
     }
 }
 
-/// Which kind of workbook a file that begins as an archive is.
+/// Returns the kind of a workbook that is an archive.
 pub(super) fn kind(path: &Path) -> Result<Workbook, TableError> {
     let archive = zip::ZipArchive::new(BufReader::new(File::open(path)?)).map_err(|_| TableError::Damaged)?;
     let has = |name: &str| archive.file_names().any(|part| part.is_ok_and(|part| part == name));
@@ -53,31 +53,31 @@ pub(super) fn kind(path: &Path) -> Result<Workbook, TableError> {
 /// A sheet of a workbook.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SheetInfo {
-    /// Its name.
+    /// The name of the sheet.
     pub name: String,
-    /// True if the program that wrote the workbook does not show it.
+    /// True if the program that wrote the workbook hides the sheet.
     pub is_hidden: bool,
-    /// True if rows stand below the names of columns.
+    /// True if there are rows below the names of columns.
     pub has_rows: bool,
     /// True if one of these names is usual for the text of letters.
     pub has_content: bool,
-    /// True if no cell says something.
+    /// True if all cells are empty.
     pub is_empty: bool,
 }
 
 impl SheetInfo {
-    /// True if people see the sheet and it says something.
+    /// True if the sheet is visible for people and not empty.
     pub fn is_shown(&self) -> bool {
         !self.is_hidden && !self.is_empty
     }
 
-    /// True if the sheet seems to hold records.
+    /// True if the sheet seems to contain records.
     pub fn has_records(&self) -> bool {
         self.has_rows && self.has_content
     }
 }
 
-/// The sheets of a workbook, and the one that is read.
+/// The sheets of a workbook, and the choice of the sheet to read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SheetChoice {
     /// All sheets.
@@ -87,7 +87,8 @@ pub struct SheetChoice {
 }
 
 impl SheetChoice {
-    /// Chooses the sheet called `wanted`; without a name the first shown sheet with records, else with rows, else with anything.
+    /// Chooses the sheet called `wanted`. Without a name, chooses the first visible sheet with records, otherwise with rows, otherwise with
+    /// any content.
     fn new(sheets: Vec<SheetInfo>, wanted: Option<&str>) -> Result<Self, TableError> {
         let chosen = match wanted {
             Some(name) => sheets.iter().position(|sheet| sheet.name == name).ok_or_else(|| {
@@ -103,12 +104,12 @@ impl SheetChoice {
         Ok(Self { sheets, chosen })
     }
 
-    /// Name of the sheet that is read.
+    /// Returns the name of the sheet that is read.
     pub fn name(&self) -> &str {
         self.sheets.get(self.chosen).map_or("", |sheet| &sheet.name)
     }
 
-    /// The sheets that are not read although they hold something.
+    /// Returns the sheets that are not read although they are not empty.
     pub fn others(&self) -> impl Iterator<Item = &SheetInfo> {
         let sheets = self.sheets.iter().enumerate();
         sheets.filter(|(at, sheet)| *at != self.chosen && !sheet.is_empty).map(|(_, sheet)| sheet)
@@ -129,7 +130,7 @@ fn described(name: String, visible: SheetVisible, first: &[TableRow]) -> SheetIn
     }
 }
 
-/// The sheets of an XLSX workbook, of which the one called `wanted` is chosen, or the one with records.
+/// Returns the sheets of an XLSX workbook. The sheet called `wanted` is chosen; without a name, the sheet with records.
 pub(super) fn sheets(path: &Path, wanted: Option<&str>, limits: Limits) -> Result<SheetChoice, TableError> {
     guard::check(path, Workbook::Xlsx, limits)?;
     sheets_of(&mut open(path, &Arc::default())?, path, wanted)
@@ -150,7 +151,7 @@ fn sheets_of(workbook: &mut Book, path: &Path, wanted: Option<&str>) -> Result<S
     SheetChoice::new(found, wanted)
 }
 
-/// Keeps the first rows that say something.
+/// Collects the first rows that are not empty.
 fn collect(first: &mut Vec<TableRow>, row: TableRow) -> ControlFlow<()> {
     if row.fault.is_some() || row.cells.iter().any(|cell| !cell.text.trim().is_empty()) {
         first.push(row);
@@ -158,7 +159,7 @@ fn collect(first: &mut Vec<TableRow>, row: TableRow) -> ControlFlow<()> {
     if first.len() < ROWS_READ { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
 }
 
-/// The rows of a sheet that say something.
+/// Hands the rows of a sheet that are not empty to `seen`.
 pub(super) fn rows(
     path: &Path,
     sheet: &str,
@@ -168,7 +169,7 @@ pub(super) fn rows(
     rows_of(&mut open(path, &Arc::default())?, path, sheet, max, seen)
 }
 
-/// The rows of a sheet, with the values of cells that are merged with the cell above.
+/// Hands the rows of a sheet to `seen`, with the values of cells that are merged with the cell above.
 fn rows_of(
     workbook: &mut Book,
     path: &Path,
@@ -196,7 +197,7 @@ fn cells_of(
     while let Some((found, style)) = reader.next_cell_with_style_id().map_err(said)? {
         let (number, column) = found.get_position();
         if number < row.number {
-            // Rows stand in their order in every workbook that Excel reads.
+            // The rows are in order in every workbook that Excel can read.
             return Err(TableError::Damaged);
         }
         if number > row.number {
@@ -215,30 +216,30 @@ fn cells_of(
     Ok(())
 }
 
-/// What comes of a workbook that is read once from its beginning.
+/// An event during a single pass over a workbook.
 pub(super) enum Event {
-    /// The sheets, and the one that is read.
+    /// The sheets, and the sheet that is read.
     Sheets(SheetChoice),
-    /// A row that says something.
+    /// A row that is not empty.
     Row(TableRow),
-    /// There are no more.
+    /// The end of the rows.
     End,
 }
 
-/// What is read of a workbook, and how.
+/// The request to read a sheet of a workbook.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct SheetRequest {
     /// The kind of the workbook.
     pub(super) kind: Workbook,
-    /// The name of the sheet; without one the sheet with records is read.
+    /// The name of the sheet. Without a name the sheet with records is read.
     pub(super) sheet: Option<String>,
-    /// Limits on what the workbook unpacks to.
+    /// Limits on the unpacked size of the workbook.
     pub(super) limits: Limits,
-    /// Most bytes of a row.
+    /// The largest number of bytes of a row.
     pub(super) max: usize,
 }
 
-/// Reads a sheet of a workbook, counting bytes read.
+/// Reads a sheet of a workbook, and counts the bytes that are read.
 pub(super) fn each(
     path: &Path,
     wanted: &SheetRequest,
@@ -258,7 +259,7 @@ pub(super) fn each(
     rows_of(&mut workbook, path, &sheet, wanted.max, |row| seen(Event::Row(row)))
 }
 
-/// The same of a workbook that can only be read as a whole, and so has to be small.
+/// Works like [`each`], for a workbook that can only be read as a whole and so must be small.
 fn whole(
     path: &Path,
     wanted: &SheetRequest,
@@ -297,14 +298,14 @@ fn whole(
     Ok(())
 }
 
-/// Returns the function that says of each sheet whether it is shown.
+/// Returns a function that returns the visibility of a sheet.
 fn visibilities<S: io::Read + io::Seek, R: Reader<S>>(book: &R) -> impl Fn(&str) -> SheetVisible + use<S, R> {
     let shown: Vec<(String, SheetVisible)> =
         book.sheets_metadata().iter().map(|sheet| (sheet.name.clone(), sheet.visible)).collect();
     move |name| shown.iter().find(|(known, _)| known == name).map_or(SheetVisible::Visible, |(_, visible)| *visible)
 }
 
-/// A sheet that is in memory.
+/// A sheet in memory.
 struct WholeSheet {
     name: String,
     visible: SheetVisible,
@@ -332,9 +333,9 @@ impl WholeSheet {
 
 /// The cells that are merged with the cell above.
 struct MergedCells {
-    /// The column and the last row of the areas that begin in a row.
+    /// The column and the last row of the merged areas, by the row in which the areas begin.
     areas: HashMap<u64, Vec<(usize, u64)>>,
-    /// Areas that the last row was in: column, last row, value.
+    /// The areas that contain the last row: column, last row, value.
     open: Vec<(usize, u64, Cell)>,
 }
 
@@ -348,7 +349,7 @@ impl MergedCells {
         Self { areas: by_row, open: Vec::new() }
     }
 
-    /// Adds to a row the values of the areas that it is in. Rows come in their order.
+    /// Adds to a row the values of the merged areas that contain it. The caller passes the rows in their order.
     fn fill(&mut self, row: &mut TableRow) {
         self.open.retain(|(_, last, _)| *last >= row.number);
         row.merged.extend(self.open.iter().map(|(column, _, cell)| (*column, cell.clone())));
@@ -377,9 +378,9 @@ fn said_of_ods(error: OdsError) -> TableError {
     }
 }
 
-/// A row while its cells come.
+/// A row whose cells are being collected.
 struct Gathered {
-    /// Counted from 0.
+    /// The number of the row, from 0.
     number: u32,
     cells: Vec<Cell>,
     bytes: usize,
@@ -408,7 +409,7 @@ impl Gathered {
         self.cells[column] = cell;
     }
 
-    /// Hands it out, unless it is blank.
+    /// Hands the row to `seen`, unless it is blank.
     fn give(self, seen: &mut impl FnMut(TableRow) -> ControlFlow<()>) -> ControlFlow<()> {
         let fault = (self.bytes > self.max).then_some(RowFault::TooLong { quoted: false });
         if self.cells.is_empty() && fault.is_none() {
@@ -438,9 +439,9 @@ fn cell(value: Data) -> Cell {
 struct NumberReader<'a> {
     path: &'a Path,
     sheet: &'a str,
-    /// Formats with leading zeros, by style.
+    /// The formats with leading zeros, by style.
     formats: Vec<Option<ZeroFormat>>,
-    /// The long numbers of the sheet, read when the first is needed.
+    /// The long numbers of the sheet. They are read when the first of them is needed.
     long: Option<LongNumbers>,
 }
 
@@ -466,7 +467,7 @@ impl<'a> NumberReader<'a> {
     }
 }
 
-/// A date and a time of day as they are read here.
+/// Returns a date and a time of day as text.
 fn moment(time: &ExcelDateTime) -> String {
     if time.is_duration() {
         let seconds = (time.as_f64() * 86_400.0).round() as i64;

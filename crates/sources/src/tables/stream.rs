@@ -1,4 +1,4 @@
-//! A table that is read once, from its beginning.
+//! Reads a table once from its beginning.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -16,28 +16,28 @@ use super::{
 };
 use crate::{Counted, Format};
 
-/// Rows of a workbook that are read ahead, by a thread of its own.
+/// Number of rows of a workbook that a separate thread reads ahead.
 const ROWS_AHEAD: usize = 64;
 
-/// How a table is to be read.
+/// The request to read a table.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// What it is said to be; text may be of any separator.
+    /// The expected format. Text may have any separator.
     pub format: Format,
-    /// How its text is written, as far as that was said.
+    /// The format of the text, as far as the caller knows it.
     pub text: AsText,
-    /// The sheet of a workbook; without a name the sheet with records is read.
+    /// The sheet of a workbook. Without a name the sheet with records is read.
     pub sheet: Option<String>,
-    /// Most bytes of a row.
+    /// The largest number of bytes of a row.
     pub max: usize,
 }
 
-/// What a table was found to be.
+/// The kind of a table that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Text, written so.
+    /// Text with this layout.
     Text(Layout),
-    /// This sheet of a workbook.
+    /// A sheet of a workbook: the kind of the workbook, and the name of the sheet.
     Sheet(Workbook, String),
 }
 
@@ -46,31 +46,31 @@ enum Rows {
     Sheet(Receiver<Result<sheet::Event, TableError>>),
 }
 
-/// A table whose header is read.
+/// A table whose header has been read.
 pub struct Stream {
-    /// How it is written.
+    /// The kind of the table.
     pub kind: Kind,
-    /// The sheets of a workbook; of text there are none.
+    /// The sheets of a workbook. Empty for text.
     pub sheets: SheetChoice,
-    /// What names the columns.
+    /// The names of the columns.
     pub header: Vec<String>,
-    /// The lines that name them: one or two.
+    /// The lines of the names: one or two.
     pub header_lines: RangeInclusive<u64>,
-    /// How many rows stand above it; they are no data.
+    /// Number of rows above the names. They are no data.
     pub above: usize,
-    /// Those rows, and behind them those that name the columns, as they came.
+    /// The rows above the names, then the rows with the names, unchanged.
     pub top: Vec<TableRow>,
-    /// Finds the rows below that are no data.
+    /// Recognises rows below the header that are no data.
     found: Header,
-    /// Rows that were read to find the header, and stand behind it.
+    /// Rows behind the header that were read to find the header.
     waiting: VecDeque<TableRow>,
     rows: Rows,
     ended: bool,
 }
 
 impl Stream {
-    /// Opens the file at `path`; bytes that are read are added to `count`. All of a text is read once more before, for its encoding,
-    /// unless it was said.
+    /// Opens the file at `path`. The number of bytes that are read is added to `count`. A text whose encoding is not given is read once
+    /// more before, to find the encoding.
     ///
     /// # Errors
     /// See [`TableError`].
@@ -94,7 +94,7 @@ impl Stream {
         }
     }
 
-    /// Reads text from `input`, the encoding of which is found in its beginning, unless it was said.
+    /// Reads text from `input`. An encoding that is not given is found from the beginning of the text.
     ///
     /// # Errors
     /// See [`TableError`].
@@ -112,7 +112,7 @@ impl Stream {
         let (path, count) = (PathBuf::from(path), Arc::clone(count));
         let kind = request.kind;
         std::thread::spawn(move || {
-            // It ends when nobody listens any more.
+            // The thread ends when the receiver is gone.
             let seen = |event| match give.send(Ok(event)) {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(_) => ControlFlow::Break(()),
@@ -127,7 +127,7 @@ impl Stream {
                 Ok(Self { sheets: choice, ..stream })
             }
             Ok(Err(error)) => Err(error),
-            // The thread ended without a word.
+            // The thread ended without a message.
             _ => Err(TableError::Damaged),
         }
     }
@@ -149,10 +149,10 @@ impl Stream {
         Ok(Self { kind, sheets, header: names, header_lines: lines, above, top: first, found, waiting, rows, ended })
     }
 
-    /// The next row behind the header; `None` behind the last.
+    /// Returns the next row behind the header, and `None` at the end.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// The file cannot be read.
     pub fn next_row(&mut self) -> Result<Option<TableRow>, TableError> {
         let next = match self.waiting.pop_front() {
             Some(row) => Some(row),
@@ -178,14 +178,14 @@ impl Rows {
                 Ok(Ok(sheet::Event::Row(row))) => Ok(Some(row)),
                 Ok(Ok(sheet::Event::End)) => Ok(None),
                 Ok(Err(error)) => Err(error),
-                // The thread ended without a word: not all rows came.
+                // The thread ended without an end mark, so that rows are missing.
                 Ok(Ok(sheet::Event::Sheets(_))) | Err(_) => Err(TableError::Damaged),
             },
         }
     }
 }
 
-/// Which kind of workbook a file is, by its first bytes; `None` for text.
+/// Returns the kind of a workbook by the first bytes of the file, and `None` for text.
 fn workbook(path: &Path) -> Result<Option<Workbook>, TableError> {
     let mut head = [0; 8];
     let read = read_up_to(&mut File::open(path)?, &mut head)?;

@@ -1,4 +1,4 @@
-//! Tables in the encodings and layouts in which offices write them.
+//! Tables in the encodings and layouts that offices use.
 
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -168,7 +168,7 @@ fn what_is_no_table_is_told_apart() {
     assert!(matches!(error(b"\x89PNG\r\n\0\0"), TableError::Unknown));
     assert!(matches!(error(b"PK\x03\x04 and no more"), TableError::Damaged));
     assert!(matches!(error("a,".repeat(600).as_bytes()), TableError::TooManyColumns));
-    // The row below it does not name the columns instead.
+    // The row below must not be taken for the names of the columns.
     assert!(matches!(error(format!("{}\n1,2\n", "a,".repeat(1_200)).as_bytes()), TableError::TooManyColumns));
 }
 
@@ -189,7 +189,7 @@ fn columns_are_guessed_by_name_and_none_twice() {
     assert_eq!(guessed(&["备注", "备注"]), [Target::Unused, Target::Unused]);
 }
 
-/// The smallest workbook of LibreOffice that holds these rows.
+/// Writes the smallest workbook of LibreOffice that contains these rows.
 fn ods(rows: &[&[&str]]) -> tempfile::NamedTempFile {
     let cell = |text: &&str| {
         format!("<table:table-cell office:value-type=\"string\"><text:p>{text}</text:p></table:table-cell>")

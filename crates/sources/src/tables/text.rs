@@ -1,4 +1,4 @@
-//! Values separated by commas, semicolons, tabs or vertical bars.
+//! Reads values that commas, semicolons, tabs or vertical bars separate.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -9,19 +9,19 @@ use super::encoding::Transcoded;
 use super::{Cell, Encoding, Layout, MOST_ABOVE, RowFault, TableError, TableRow, read_up_to};
 use crate::csv::records::{Fault, Records, Start};
 
-/// What separates values, the usual one first.
+/// The bytes that may separate values. The usual separator is first.
 const SEPARATORS: [u8; 4] = [b',', b';', b'\t', b'|'];
-/// The separator is found in so many bytes.
+/// Number of bytes in which the separator is searched.
 const HEAD: usize = 1 << 16;
-/// From this byte on one may be the second half of a character of GB18030: such bytes separate nothing there.
+/// Bytes from this byte on may be the second half of a character of GB18030. Such a byte cannot separate values in this encoding.
 const FIRST_TRAILING: u8 = 0x40;
-/// How Excel writes the separator into a line of its own above all others.
+/// The beginning of a first line in which Excel names the separator.
 const SEP_LINE: &[u8] = b"sep=";
 
-/// How a caller wants text to be read; what is `None` is found out.
+/// The format of text that a caller wants. A part that is `None` is detected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AsText {
-    /// How it is encoded.
+    /// The encoding of the text.
     pub encoding: Option<Encoding>,
     /// The byte between two values.
     pub separator: Option<u8>,
@@ -29,14 +29,14 @@ pub struct AsText {
 
 type Input = Box<dyn Read + Send>;
 
-/// How the file at `path` is written.
+/// Detects the layout of the file at `path`.
 pub(super) fn layout(path: &Path) -> Result<Layout, TableError> {
     let encoding = Encoding::of(File::open(path)?)?.ok_or(TableError::Unknown)?;
     let rows = TextRows::open(Box::new(File::open(path)?), AsText { encoding: Some(encoding), separator: None }, 0)?;
     Ok(rows.layout())
 }
 
-/// Reads up to [`HEAD`] bytes ahead; these, and the input with them.
+/// Reads up to [`HEAD`] bytes ahead. Returns these bytes, and the input including them.
 fn ahead(mut input: Input) -> io::Result<(Vec<u8>, Input)> {
     let mut head = vec![0; HEAD];
     let read = read_up_to(&mut input, &mut head)?;
@@ -44,8 +44,8 @@ fn ahead(mut input: Input) -> io::Result<(Vec<u8>, Input)> {
     Ok((head.clone(), Box::new(io::Cursor::new(head).chain(input))))
 }
 
-/// What `sep=` says, else what stands most often in the first line that has any; a comma where none has. In GB18030 some separators are
-/// bytes of characters, and are not looked for.
+/// Returns the separator that the `sep=` line names; otherwise the most frequent separator of the first line that contains any; otherwise a
+/// comma. Separators that are bytes of characters in GB18030 are not counted for this encoding.
 fn separator(head: &[u8], encoding: Encoding) -> u8 {
     if let Some(said) = sep_line(head) {
         return said;
@@ -70,12 +70,12 @@ fn separator(head: &[u8], encoding: Encoding) -> u8 {
             _ => (),
         }
     }
-    // The first of several that stand as often.
+    // Of equally frequent separators, the first one counts.
     let best = SEPARATORS.iter().zip(counts).rev().max_by_key(|(_, count)| *count);
     best.map_or(SEPARATORS[0], |(separator, _)| *separator)
 }
 
-/// The separator that the first line names.
+/// Returns the separator that the first line names.
 fn sep_line(head: &[u8]) -> Option<u8> {
     let rest = head.strip_prefix(SEP_LINE).or_else(|| head.strip_prefix(b"\"sep="))?;
     SEPARATORS.iter().find(|separator| rest.first() == Some(separator)).copied()
@@ -90,10 +90,10 @@ pub(super) struct TextRows {
 }
 
 impl TextRows {
-    /// Begins to read; rows of more than `max` bytes are not held. An encoding that is not given is found in the first [`HEAD`] bytes.
+    /// Opens a text. Rows of more than `max` bytes are not held. An encoding that is not given is found from the first [`HEAD`] bytes.
     ///
     /// # Errors
-    /// When the beginning cannot be read, is no text, or cannot be cut by the separator that is wanted.
+    /// The beginning cannot be read, is no text, or cannot be cut by the wanted separator.
     pub(super) fn open(input: Input, wanted: AsText, max: usize) -> Result<Self, TableError> {
         let (head, mut input) = ahead(input)?;
         let encoding = match wanted.encoding {
@@ -118,15 +118,15 @@ impl TextRows {
         Ok(Self { records, encoding, separator, number: 0 })
     }
 
-    /// How the text is written.
+    /// Returns the layout of the text.
     pub(super) fn layout(&self) -> Layout {
         Layout::Csv { encoding: self.encoding, separator: self.separator }
     }
 
-    /// The next row; `None` behind the last.
+    /// Returns the next row, and `None` at the end.
     ///
     /// # Errors
-    /// When the text cannot be read.
+    /// The text cannot be read.
     pub(super) fn next_row(&mut self) -> io::Result<Option<TableRow>> {
         let Some(Start { line, fault }) = self.records.next_record()? else { return Ok(None) };
         self.number += 1;
@@ -148,7 +148,7 @@ impl TextRows {
     }
 }
 
-/// The rows of the file at `path`.
+/// Hands the rows of the file at `path` to `seen`.
 pub(super) fn rows(
     path: &Path,
     encoding: Encoding,

@@ -19,7 +19,7 @@ use crate::tables::{Limits, MOST_WHOLE, TableError};
 
 type Archive = ZipArchive<BufReader<File>>;
 
-/// The folder of the sheets of an XLSX workbook as nearly every program names it.
+/// The folder of the sheets of an XLSX workbook. Nearly every program uses this name.
 const SHEETS: &str = "xl/worksheets/";
 /// The largest numbers of rows and columns of a sheet. The library that reads workbooks cuts repetitions at these.
 const MOST_ROWS: u64 = 1_048_576;
@@ -31,12 +31,12 @@ fn open(path: &Path) -> Result<Archive, TableError> {
     Ok(archive)
 }
 
-/// The name of a part, as the library compares names.
+/// Returns the name of a part in the form in which the library compares names.
 fn normalised(name: &str) -> String {
     name.replace('\\', "/").to_ascii_lowercase()
 }
 
-/// What a part of an XLSX workbook holds. The order is the order in which the parts are checked.
+/// The content of a part of an XLSX workbook. The order of the variants is the order in which the parts are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     /// The relations of the workbook, which name its sheets.
@@ -66,7 +66,7 @@ struct Names {
 }
 
 impl Names {
-    /// Reads where the list of sheets is. The library does the same, and refuses a workbook that does not say it.
+    /// Reads the position of the list of sheets. The library does the same and refuses a workbook without this position.
     fn of(archive: &mut Archive, at: Option<usize>, limits: Limits) -> Result<Self, TableError> {
         let (mut folder, mut list) = ("xl/".to_owned(), "workbook.xml".to_owned());
         if let Some(at) = at {
@@ -114,7 +114,7 @@ impl Names {
         }
     }
 
-    /// Notes the sheet that a relation of the workbook names.
+    /// Adds the sheet that a relation of the workbook names.
     fn note_sheet(&mut self, tag: &BytesStart<'_>) -> Result<(), TableError> {
         let is_sheet = attribute(tag, "Type").is_some_and(|kind| kind.ends_with("/worksheet"));
         if let (true, Some(target)) = (is_sheet, attribute(tag, "Target")) {
@@ -127,10 +127,11 @@ impl Names {
     }
 }
 
-/// Unpacks all of an XLSX workbook and throws it away: its directory may lie about sizes. Counts what its XML declares.
+/// Checks an XLSX workbook: unpacks everything without keeping it, because the sizes in the directory may be wrong, and counts the items
+/// that its XML declares.
 pub(super) fn check_xlsx(path: &Path, limits: Limits) -> Result<(), TableError> {
     let mut archive = open(path)?;
-    // Of two parts with one name, the library takes the last one.
+    // If two parts have the same name, the library uses the last one.
     let mut index: HashMap<String, usize> = HashMap::new();
     for (at, name) in archive.file_names().enumerate() {
         index.insert(normalised(&name.map_err(|_| TableError::Damaged)?), at);
@@ -171,9 +172,9 @@ pub(super) fn check_xlsx(path: &Path, limits: Limits) -> Result<(), TableError> 
     Ok(())
 }
 
-/// Fewest digits of a number that is read here: a floating-point number keeps a shorter one.
+/// The smallest number of digits of a number that is read here. A floating-point number keeps all digits of a shorter number.
 const LONG_DIGITS: usize = 16;
-/// Most numbers that are held: 60 bytes each.
+/// The largest number of long numbers that are held, of 60 bytes each.
 const MOST_LONG: usize = 4 << 20;
 
 /// Reads the whole numbers of at least [`LONG_DIGITS`] digits of one sheet. O(bytes of the sheet).
@@ -187,7 +188,7 @@ pub(super) fn long_numbers(path: &Path, sheet: &str) -> Result<LongNumbers, Tabl
     Ok(reader.found)
 }
 
-/// Finds the part of the sheet of this name.
+/// Returns the index of the part that contains the sheet with this name.
 fn sheet_part(archive: &mut Archive, sheet: &str) -> Result<Option<usize>, TableError> {
     let mut index: HashMap<String, usize> = HashMap::new();
     for (at, name) in archive.file_names().enumerate() {
@@ -209,14 +210,14 @@ fn sheet_part(archive: &mut Archive, sheet: &str) -> Result<Option<usize>, Table
     Ok(index.get(&normalised(&part)).copied())
 }
 
-/// The relation of a sheet in the list of sheets, whatever the prefix of its name space.
+/// Returns the relation of a sheet in the list of sheets. The prefix of its name space does not matter.
 fn relation(tag: &BytesStart<'_>) -> Option<String> {
     let mut attributes = tag.attributes();
     let found = attributes.with_checks(false).filter_map(Result::ok).find(|found| found.key.as_ref().ends_with(":id"));
     found.map(|found| found.value.into_owned())
 }
 
-/// Returns what `read` returns for the first element of this name for which it returns something.
+/// Calls `read` for each element with this name, and returns the first result that is not `None`.
 fn first_attribute<T>(
     archive: &mut Archive,
     at: Option<&usize>,
@@ -238,7 +239,7 @@ fn first_attribute<T>(
     Ok(found)
 }
 
-/// Reads the long numbers of a sheet from its XML.
+/// Reads the long numbers from the XML of a sheet.
 #[derive(Default)]
 struct LongNumberReader {
     found: LongNumbers,
@@ -293,7 +294,7 @@ impl LongNumberReader {
     }
 }
 
-/// Row and column, from 0, of the cell of this name: `B7` is (6, 1).
+/// Returns row and column, from 0, of the cell with this name: `B7` is (6, 1).
 fn position(name: &str) -> Option<(u32, u32)> {
     let letters = name.find(|sign: char| !sign.is_ascii_alphabetic())?;
     let column = name[..letters].bytes().try_fold(0_u32, |column, letter| {
@@ -317,7 +318,7 @@ struct Texts {
 }
 
 impl Texts {
-    /// Counts the shared texts, and compares the declared number with the limit: so many are allocated at once.
+    /// Counts the shared texts, and compares the declared number with the limit, because the library allocates the declared number at once.
     fn count<R: Read>(&mut self, xml: &mut Xml<R>) -> Result<(), TableError> {
         let mut began = None;
         let (most, lengths) = (self.most, &mut self.lengths);
@@ -344,7 +345,7 @@ impl Texts {
         })
     }
 
-    /// Counts the bytes of the cells of a sheet, with those of the shared texts that they refer to.
+    /// Counts the bytes of the cells of a sheet, including the shared texts that the cells refer to.
     fn count_sheet<R: Read>(&mut self, xml: &mut Xml<R>) -> Result<(), TableError> {
         let (mut began, mut is_shared, mut is_value) = (0, false, false);
         xml.each(|event, position| {
@@ -380,7 +381,7 @@ impl Texts {
     }
 }
 
-/// Unpacks all of an ODS workbook and throws it away, and counts the cells that its repetitions stand for.
+/// Checks an ODS workbook: unpacks everything without keeping it, and counts the cells that repetitions stand for.
 pub(super) fn check_ods(path: &Path, limits: Limits) -> Result<(), TableError> {
     let mut archive = open(path)?;
     let mut left = limits.held.min(MOST_WHOLE);
@@ -396,7 +397,7 @@ pub(super) fn check_ods(path: &Path, limits: Limits) -> Result<(), TableError> {
     Ok(())
 }
 
-/// The cells of an ODS workbook once its repetitions are carried out.
+/// The cells of an ODS workbook after its repetitions are carried out.
 #[derive(Default)]
 struct Spread {
     /// Cells of the tables that have ended.
@@ -404,7 +405,7 @@ struct Spread {
     tables: u64,
     /// Bytes of text of all cells.
     text: u64,
-    /// The size of the table that is open, from its first row with a value to its last one.
+    /// The size of the open table, from its first row with a value to its last row with a value.
     rows: u64,
     width: u64,
     /// Empty rows behind the last row with a value.
@@ -417,9 +418,9 @@ struct Spread {
 #[derive(Default)]
 struct RowSpread {
     repeated: u64,
-    /// Cells up to the last one with a value.
+    /// Cells up to the last cell with a value.
     width: u64,
-    /// Empty cells behind that one.
+    /// Empty cells behind the last cell with a value.
     empty: u64,
     text: u64,
 }
@@ -429,13 +430,13 @@ struct CellSpread {
     repeated: u64,
     has_value: bool,
     text: u64,
-    /// Cells that are open inside this one.
+    /// Number of cells that are open inside this cell.
     inner: u32,
 }
 
 impl Spread {
     fn count<R: Read>(mut self, xml: &mut Xml<R>) -> Result<(), TableError> {
-        // The library reads on for ever where a table is not closed.
+        // The library never stops reading if a table is not closed.
         xml.require_balance();
         xml.each(|event, _| {
             match event {
@@ -537,7 +538,7 @@ impl Spread {
     }
 }
 
-/// The number that an attribute declares; 1 where there is none.
+/// Returns the number in an attribute, or 1 if the attribute is missing.
 fn count_of(tag: &BytesStart<'_>, name: &str) -> Result<u64, TableError> {
     attribute(tag, name).map_or(Ok(1), |count| unescaped(&count)?.trim().parse().map_err(|_| TableError::Damaged))
 }
@@ -552,7 +553,7 @@ fn unescaped(text: &str) -> Result<String, TableError> {
     quick_xml::escape::unescape(text).map(|text| text.into_owned()).map_err(|_| TableError::Damaged)
 }
 
-/// A part while it is unpacked and its XML is looked at, in the same steps as the library that reads workbooks.
+/// A part that is unpacked while its XML is examined, in the same steps as in the library that reads workbooks.
 struct Xml<R: Read> {
     reader: Reader<Metered<R>>,
     is_balance_required: bool,
@@ -562,7 +563,7 @@ struct Xml<R: Read> {
 struct Metered<R: Read> {
     input: BufReader<io::Take<R>>,
     total: u64,
-    /// Bytes since the last event of the parser: so many are in memory.
+    /// Bytes since the last event of the parser. All of them are in memory.
     since: u64,
     longest: u64,
     is_over: bool,
@@ -593,7 +594,7 @@ impl<R: Read> BufRead for Metered<R> {
 }
 
 impl<R: Read> Xml<R> {
-    /// At most `most` bytes of `part`, and one byte more, so that more are noticed. `longest` bytes may stand for one event.
+    /// Reads at most `most` bytes of `part`, and one byte more to notice that there are more. One event may have `longest` bytes.
     fn new(part: R, most: u64, longest: Option<u64>) -> Self {
         let input = BufReader::with_capacity(1 << 16, part.take(most.saturating_add(1)));
         let longest = longest.unwrap_or(u64::MAX);
@@ -605,13 +606,13 @@ impl<R: Read> Xml<R> {
         Self { reader, is_balance_required: false }
     }
 
-    /// Has [`Self::each`] refuse XML whose tags are not closed in their order, or that is not XML.
+    /// Makes [`Self::each`] refuse text that is no XML, or whose tags are not closed in the right order.
     fn require_balance(&mut self) {
         self.reader.config_mut().check_end_names = true;
         self.is_balance_required = true;
     }
 
-    /// Hands events and the position behind each to `seen`, until it says `false`, the part ends, or what follows is no XML.
+    /// Hands each event and the position behind it to `seen`, until `seen` returns `false`, the part ends, or the rest is no XML.
     fn each(&mut self, mut seen: impl FnMut(&Event<'_>, u64) -> Result<bool, TableError>) -> Result<(), TableError> {
         let (mut buffer, mut depth) = (Vec::with_capacity(1024), 0_u64);
         loop {
@@ -638,7 +639,7 @@ impl<R: Read> Xml<R> {
         }
     }
 
-    /// Hands elements to `seen`, of which there may be [`MOST_ELEMENTS`].
+    /// Hands at most [`MOST_ELEMENTS`] elements to `seen`.
     fn elements(&mut self, mut seen: impl FnMut(&BytesStart<'_>) -> Result<(), TableError>) -> Result<(), TableError> {
         let mut count = 0;
         self.each(|event, _| {
@@ -651,7 +652,7 @@ impl<R: Read> Xml<R> {
         })
     }
 
-    /// Unpacks the rest; the number of bytes of the whole part.
+    /// Unpacks the rest. Returns the number of bytes of the whole part.
     fn finish(mut self) -> Result<u64, TableError> {
         let metered = self.reader.get_mut();
         let rest = io::copy(&mut metered.input, &mut io::sink()).map_err(|_| TableError::Damaged)?;

@@ -1,14 +1,14 @@
-//! Reads workbooks in a process of its own, with limits of the operating system.
+//! Reads workbooks in a separate process with limits of the operating system.
 //!
-//! The checks of this module look at what a workbook declares. A process with limits holds for what they overlook: the program that
-//! runs starts itself once more ([`COMMAND`]) for each reading of a workbook. The child gets a [`Request`] on its standard input and
-//! answers with [`Frame`]s on its standard output. It has
+//! The checks of this module examine the declarations of a workbook. A process with limits is safe even if the checks overlook something.
+//! The running program starts itself once more ([`COMMAND`]) for each reading of a workbook. The child gets a [`Request`] on its standard
+//! input and answers with [`Frame`]s on its standard output. The child has
 //!
-//! * an address space of [`Budget::memory`] bytes, [`Budget::seconds`] of processor time, no core dump,
-//! * no environment variables, and no open file but the three standard ones (everything else is closed on execution),
-//! * files of no size: it can write to none.
+//! * an address space of [`Budget::memory`] bytes, [`Budget::seconds`] of processor time, and no core dump,
+//! * no environment variables, and no open file except the three standard files (all others are closed on execution),
+//! * a file size limit of zero, so that it can write to no file.
 //!
-//! The child ends with its parent, which kills it if it says nothing for long enough, or if nobody wants more rows.
+//! The child ends together with its parent. The parent kills the child if it is silent for too long, or if no more rows are wanted.
 
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::ops::ControlFlow;
@@ -26,34 +26,34 @@ use serde::{Deserialize, Serialize};
 use super::super::sheet::{self, SheetChoice, SheetRequest};
 use super::super::{Limits, TableError, TableRow, Workbook};
 
-/// The command that has the program read one workbook and end. It is no command for people.
+/// The command that makes the program read one workbook and end. People do not use it.
 pub const COMMAND: &str = "read-workbook";
 /// Address space of the program itself, its stack and its libraries, without a workbook.
 const RUNTIME_BYTES: u64 = 256 << 20;
-/// Address space for each byte of a workbook that is held in memory ([`Limits::held`]): the text itself, what calamine allocates
-/// around it, and the text that grows when an allocation moves.
+/// Address space for each byte of a workbook that is held in memory ([`Limits::held`]). It covers the text itself, the data that calamine
+/// allocates for it, and the second copy of a text that moves while it grows.
 const MEMORY_PER_HELD: u64 = 4;
-/// Seconds of processor time for a workbook that somebody gave to the desk. It takes 15 for one of 192 MiB, unpacked, on a slow
+/// Seconds of processor time for a workbook that a person uploads at the desk. A workbook of 192 MiB (unpacked) takes 15 seconds on a slow
 /// machine.
 pub const DESK_SECONDS: u64 = 60;
-/// Seconds of processor time for a workbook that is imported; its sheets may have any number of bytes.
+/// Seconds of processor time for a workbook that is imported. Its sheets may have any number of bytes.
 pub const IMPORT_SECONDS: u64 = 3600;
-/// How many times the processor time a child may say nothing while it is waited for: a busy machine gives it a part of its time.
+/// The time that a child may be silent, as a multiple of its processor time. A busy machine gives the child only a part of the time.
 const SILENCE: u64 = 2;
-/// The largest number of children of one process. The desk needs six: four files that come and two that are worked on.
+/// The largest number of children of one process. The desk needs six: four for uploads and two for files in work.
 pub const MOST_CHILDREN: usize = 8;
-/// How long a reading waits for its turn before it is refused.
+/// Longest wait of a reading for its turn, before it is refused.
 const TURN: Duration = Duration::from_secs(30);
-/// Files that a child may have open: the standard ones, and the workbook, which is opened a few times.
+/// The largest number of open files of a child: the standard files, and the workbook, which is opened several times.
 const MOST_OPEN: u64 = 16;
 /// The largest request: a path and the name of a sheet.
 const MOST_REQUEST: u64 = 1 << 20;
-/// Bytes of a frame besides the text of a row: 512 cells with their numbers.
+/// Number of bytes of a frame besides the text of a row: 512 cells with their numbers.
 const FRAME_BYTES: usize = 1 << 20;
-/// Most bytes of JSON for one byte of text.
+/// The largest number of bytes of JSON for one byte of text.
 const JSON_BYTES: usize = 6;
 
-/// What a child may use.
+/// The resources that a child may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Budget {
     /// Address space, in bytes.
@@ -63,18 +63,18 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// The budget for a workbook that is read within `limits`.
+    /// Returns the budget for a workbook that is read within `limits`.
     pub fn of(limits: Limits) -> Self {
         let seconds = if limits.unpacked == u64::MAX { IMPORT_SECONDS } else { DESK_SECONDS };
         Self { memory: RUNTIME_BYTES + MEMORY_PER_HELD * limits.held, seconds }
     }
 
-    /// Has the operating system enforce the budget on this process, from now on.
+    /// Makes the operating system enforce the budget on this process from now on.
     ///
     /// # Errors
-    /// If the system refuses to, as under a filter of system calls.
+    /// The system refuses, for example because of a filter of system calls.
     pub fn enforce(self) -> io::Result<()> {
-        // A limit that was inherited and is lower stays.
+        // A lower inherited limit stays.
         let limit = |resource: Resource, current: u64, maximum: u64| {
             let most = getrlimit(resource).maximum.unwrap_or(u64::MAX);
             setrlimit(resource, Rlimit { current: Some(current.min(most)), maximum: Some(maximum.min(most)) })
@@ -82,7 +82,7 @@ impl Budget {
         limit(Resource::Core, 0, 0)?;
         limit(Resource::Fsize, 0, 0)?;
         limit(Resource::Nofile, MOST_OPEN, MOST_OPEN)?;
-        // At the first limit a signal says why the process ends.
+        // At the first limit the process gets a signal that shows the reason for its end.
         limit(Resource::Cpu, self.seconds, self.seconds + 1)?;
         limit(Resource::As, self.memory, self.memory)?;
         #[cfg(target_os = "linux")]
@@ -91,7 +91,7 @@ impl Budget {
     }
 }
 
-/// What a child is to read.
+/// The work for a child.
 #[derive(Debug, Serialize, Deserialize)]
 struct Request {
     path: PathBuf,
@@ -107,12 +107,12 @@ enum Work {
     Each(SheetRequest),
 }
 
-/// A piece of an answer. In front of each stands its length in four bytes, the lowest first.
+/// A piece of an answer. Its length precedes it in four bytes, the lowest byte first.
 #[derive(Debug, Serialize, Deserialize)]
 enum Frame {
     Kind(Workbook),
     Sheets(SheetChoice),
-    /// A row, and how many bytes of the file have been read.
+    /// A row, and the number of bytes of the file that have been read.
     Row(TableRow, u64),
     End,
     Failed(TableError),
@@ -120,21 +120,21 @@ enum Frame {
 
 static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 
-/// Has all workbooks read by children that run `program` with [`COMMAND`], from now on and for the whole process.
+/// Makes children that run `program` with [`COMMAND`] read all workbooks, from now on and in the whole process.
 pub fn read_by(program: PathBuf) {
     let _ = PROGRAM.set(program);
 }
 
-/// Whether children read the workbooks.
+/// True if children read the workbooks.
 pub(super) fn is_used() -> bool {
     PROGRAM.get().is_some()
 }
 
-/// Children that run.
+/// Number of children that run.
 static RUNNING: Mutex<usize> = Mutex::new(0);
 static ENDED: Condvar = Condvar::new();
 
-/// A place for a child among those that run.
+/// A place among the children that may run at the same time.
 struct Turn;
 
 impl Turn {
@@ -157,19 +157,19 @@ impl Drop for Turn {
     }
 }
 
-/// A child that reads a workbook. It is killed and reaped when this is dropped.
+/// A child that reads a workbook. Dropping this value kills and reaps the child.
 struct Reading {
     child: Child,
-    /// The answer, read by a thread of its own, since a pipe cannot be waited for with a limit of time.
+    /// The frames of the answer. A separate thread reads them, since a read from a pipe cannot have a time limit.
     frames: Receiver<io::Result<Vec<u8>>>,
     budget: Budget,
     _turn: Turn,
 }
 
-/// Frames that are read ahead.
+/// Number of frames that are read ahead.
 const FRAMES_AHEAD: usize = 16;
 
-/// Reads frames of at most `most` bytes, until the answer ends or nobody takes more.
+/// Reads frames of at most `most` bytes, until the answer ends or the receiver is gone.
 fn read_frames(output: ChildStdout, most: usize, give: &SyncSender<io::Result<Vec<u8>>>) {
     let mut output = BufReader::with_capacity(1 << 16, output);
     loop {
@@ -195,7 +195,7 @@ fn read_frame(output: &mut impl Read, most: usize) -> io::Result<Vec<u8>> {
 
 impl Drop for Reading {
     fn drop(&mut self) {
-        // It may have ended.
+        // An error is ignored, because the child may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -208,7 +208,7 @@ impl Reading {
         let started = Command::new(program)
             .arg(COMMAND)
             .env_clear()
-            // Keys of a terminal that stop the parent in order do not end the child before it.
+            // A separate process group: keys of a terminal that stop the parent in an orderly way must not end the child first.
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -231,7 +231,7 @@ impl Reading {
         Ok(reading)
     }
 
-    /// The next frame; a child that ends without [`Frame::End`] was ended by a limit.
+    /// Returns the next frame. A child that ends without [`Frame::End`] was ended by a limit.
     fn next(&mut self) -> Result<Frame, TableError> {
         let silence = Duration::from_secs(self.budget.seconds * SILENCE);
         let frame = self.frames.recv_timeout(silence).map_err(|_| self.too_slow())?;
@@ -248,14 +248,14 @@ impl Reading {
         }
     }
 
-    /// What ended a child before its time.
+    /// Returns the error that explains why a child ended too early.
     fn reason(&self, ended: ExitStatus) -> TableError {
-        // What a panic ends with.
+        // The exit code after a panic.
         const PANICKED: i32 = 101;
         let signal = ended.signal().and_then(Signal::from_named_raw);
         match signal {
             Some(Signal::XCPU) => self.too_slow(),
-            // An allocation that fails aborts; the system kills a process if it has no memory left itself.
+            // A failed allocation aborts the process. The system kills a process if the machine has no memory left.
             Some(Signal::ABORT | Signal::SEGV | Signal::BUS | Signal::KILL) => {
                 TableError::TooMuchMemory(self.budget.memory)
             }
@@ -269,7 +269,7 @@ impl Reading {
     }
 }
 
-/// A frame that does not belong into this answer.
+/// Returns the error for a frame that does not belong to the answer.
 fn unexpected() -> TableError {
     io::Error::other("the process that reads workbooks gave another answer than was asked for").into()
 }
@@ -334,7 +334,8 @@ pub(super) fn each(
     }
 }
 
-/// Reads one workbook, as a parent asks for it on standard input. The program calls this for [`COMMAND`] before anything else.
+/// Reads one workbook for a parent, which sends its request on standard input. The program calls this function for [`COMMAND`] before
+/// anything else.
 pub fn main() -> ExitCode {
     match serve() {
         Ok(()) => ExitCode::SUCCESS,
@@ -379,11 +380,11 @@ fn serve() -> io::Result<()> {
     answer.0.flush()
 }
 
-/// The answer of a child.
+/// Writes the answer of a child.
 struct Writer<W: Write>(BufWriter<W>);
 
 impl<W: Write> Writer<W> {
-    /// Sends a frame; nothing more is to be read where nobody takes it.
+    /// Sends a frame. Breaks if the parent does not read any more, because then the rest need not be read.
     fn send(&mut self, frame: &Frame) -> ControlFlow<()> {
         match self.try_send(frame) {
             Ok(()) => ControlFlow::Continue(()),
@@ -399,7 +400,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// Numbers of cells keep all of their bits.
+/// Serializes numbers of cells with all their bits.
 pub(crate) mod exact {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -412,7 +413,7 @@ pub(crate) mod exact {
     }
 }
 
-/// Errors of files, with their text.
+/// Serializes errors of files with their text.
 pub(crate) mod error {
     use std::io;
 

@@ -1,7 +1,7 @@
-//! Checks of XLS workbooks: records (BIFF) in a stream of a compound file, whose sectors are linked by a table (MS-CFB, MS-XLS).
+//! Checks of XLS workbooks. An XLS workbook is a stream of records (BIFF) in a compound file, whose sectors a table links (MS-CFB, MS-XLS).
 //!
-//! The chains are followed in the same way as by the library that reads workbooks, with an end to each: no chain may have more sectors
-//! than the file.
+//! The chains are followed in the same way as in the library that reads workbooks, but with a bound: no chain may have more sectors than
+//! the file.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,14 +10,14 @@ use std::path::Path;
 use super::{MOST_CELL_BYTES, MOST_SHEETS, MOST_WHOLE_CELLS, MOST_WHOLE_TEXT, MOST_WHOLE_TEXTS, Quantity};
 use crate::tables::{MOST_WHOLE, TableError};
 
-/// Numbers from here on are marks, not sectors.
+/// Numbers from this number on are marks and no sectors.
 const RESERVED: u32 = 0xffff_fffa;
 const END_OF_CHAIN: u32 = 0xffff_fffe;
 const DIFAT_MARK: u32 = 0xffff_fffc;
 const HEADER: usize = 512;
 const ENTRY: usize = 128;
 const MINI_SECTOR: usize = 64;
-/// Streams of fewer bytes lie in the stream of small sectors.
+/// A stream of fewer bytes is stored in the stream of small sectors.
 const MINI_STREAM: usize = 4096;
 /// The last column of the format (IV), counted from 0.
 const LAST_COLUMN: u16 = 255;
@@ -25,11 +25,10 @@ const LAST_COLUMN: u16 = 255;
 const LARGEST_SHEET: u64 = 65_536 * 256;
 /// The largest number of continuations of one record; Excel writes 8,224 bytes in each.
 const MOST_CONTINUED: usize = 1 << 15;
-/// How many times the bytes of the stream may be gone through for all sheets. Sheets without an end mark lead through the rest of the
-/// stream.
+/// The largest number of passes over the bytes of the stream for all sheets. A sheet without an end mark covers the rest of the stream.
 const MOST_ROUNDS: usize = 16;
 
-/// The text of a cell of `characters`, in bytes of UTF-8 at most.
+/// The largest number of bytes of UTF-8 for one character of a cell.
 const BYTES_PER_CHARACTER: u64 = 3;
 
 type Checked<T> = Result<T, TableError>;
@@ -48,7 +47,7 @@ pub(super) fn check(path: &Path) -> Checked<()> {
     };
     match stream {
         Some(stream) => check_records(&stream),
-        // An encrypted workbook, or no workbook: the library says which.
+        // The workbook is encrypted, or the file is no workbook. The library reports the difference.
         None => Ok(()),
     }
 }
@@ -76,7 +75,7 @@ struct Compound<'b> {
     mini_table: Vec<u32>,
 }
 
-/// A stream, as the directory names it.
+/// A stream in the directory.
 struct Entry {
     name: String,
     start: u32,
@@ -89,7 +88,7 @@ struct Sectors<'b> {
 }
 
 impl<'b> Sectors<'b> {
-    /// A sector; the last one may be cut off.
+    /// Returns a sector. The last sector may be incomplete.
     fn get(&self, number: u32) -> Checked<&'b [u8]> {
         let start = (number as usize).checked_mul(self.size).ok_or(TableError::Damaged)?;
         let end = (start + self.size).min(self.bytes.len());
@@ -100,7 +99,7 @@ impl<'b> Sectors<'b> {
         self.bytes.len().div_ceil(self.size)
     }
 
-    /// The first `most` bytes of the chain from `sector` on.
+    /// Returns the first `most` bytes of the chain that begins at `sector`.
     fn chain(&self, mut sector: u32, table: &[u32], most: usize) -> Checked<Vec<u8>> {
         let mut found = Vec::new();
         for _ in 0..=self.count() {
@@ -113,7 +112,7 @@ impl<'b> Sectors<'b> {
                 sector = *table.get(sector as usize).ok_or(TableError::Damaged)?;
             }
         }
-        // More sectors than the file has: the chain leads back to itself.
+        // The chain has more sectors than the file, so that it leads back to itself.
         Err(TableError::Damaged)
     }
 }
@@ -191,7 +190,7 @@ struct Record<'s> {
     continued: Vec<&'s [u8]>,
 }
 
-/// Takes the next record from the beginning of `stream`.
+/// Removes the next record from the beginning of `stream` and returns it.
 fn next_record<'s>(stream: &mut &'s [u8]) -> Checked<Option<Record<'s>>> {
     if stream.is_empty() {
         return Ok(None);
@@ -213,14 +212,14 @@ fn next_record<'s>(stream: &mut &'s [u8]) -> Checked<Option<Record<'s>>> {
     Ok(Some(Record { kind, data, continued }))
 }
 
-/// What the sheets of a workbook take in memory.
+/// The memory that the sheets of a workbook need.
 #[derive(Default)]
 struct Sheets {
     cells: u64,
     text: u64,
 }
 
-/// The rectangle around cells.
+/// The smallest rectangle that contains some cells.
 struct Rectangle {
     first: (u16, u16),
     last: (u16, u16),
@@ -249,7 +248,7 @@ pub(super) fn check_records(stream: &[u8]) -> Checked<()> {
     let mut rest = stream;
     while let Some(record) = next_record(&mut rest)? {
         match record.kind {
-            // An encrypted workbook: nothing behind this can be checked, and the library reads no further.
+            // The workbook is encrypted. Nothing behind this record can be checked, and the library reads no further.
             0x002f if u16_at(record.data, 0)? != 0 => return Ok(()),
             0x0085 => {
                 starts.push(u32_at(record.data, 0)? as usize);
@@ -271,10 +270,10 @@ pub(super) fn check_records(stream: &[u8]) -> Checked<()> {
 }
 
 impl Sheets {
-    /// Adds the sheet at the beginning of `stream`; returns the number of bytes that were gone through.
+    /// Adds the sheet at the beginning of `stream`. Returns the number of bytes that were read.
     fn add(&mut self, stream: &[u8], texts: &[u32]) -> Checked<usize> {
         let mut rest = stream;
-        // Charts inside a sheet have records of the same kinds, which are no cells.
+        // Charts inside a sheet have records of the same kinds that are no cells.
         let (mut has_begun, mut depth) = (false, 0_usize);
         let mut around = Rectangle { first: (u16::MAX, u16::MAX), last: (0, 0), is_empty: true };
         let (mut count, mut formula) = (0_u64, (0, 0));
@@ -301,13 +300,13 @@ impl Sheets {
                         _ => 0,
                     };
                 }
-                // The text of the formula before it.
+                // The text of the formula in the record before.
                 0x0207 => {
                     count += 1;
                     place(&mut around, formula.0, formula.1)?;
                     self.text += data.len() as u64 * BYTES_PER_CHARACTER;
                 }
-                // Integers in neighbouring cells.
+                // Integers in adjacent cells.
                 0x00bd => {
                     let (row, first) = (u16_at(data, 0)?, u16_at(data, 2)?);
                     let last = u16_at(data, data.len().saturating_sub(2))?;
@@ -336,7 +335,7 @@ fn place(around: &mut Rectangle, row: u16, column: u16) -> Checked<()> {
     Ok(())
 }
 
-/// The declared rectangle of a sheet, for which the library allocates: as large as the format allows at most.
+/// Checks the declared rectangle of a sheet, because the library allocates memory for it. It may be as large as the format allows.
 fn check_dimensions(data: &[u8]) -> Checked<()> {
     let wide = |at| u16_at(data, at).map(u64::from);
     let (first_row, last_row, first_column, last_column) = match data.len() {
@@ -348,13 +347,13 @@ fn check_dimensions(data: &[u8]) -> Checked<()> {
     if last_row < 1 || last_column < 1 {
         return Ok(());
     }
-    // The last ones are those behind the rectangle.
+    // The last row and column are the first ones outside the rectangle.
     let rows = last_row.checked_sub(first_row).ok_or(TableError::Damaged)?;
     let columns = last_column.checked_sub(first_column).ok_or(TableError::Damaged)?;
     Quantity::Cells.check(rows.saturating_mul(columns), LARGEST_SHEET)
 }
 
-/// The lengths of the shared texts in bytes of UTF-8, at most.
+/// Returns upper bounds of the lengths of the shared texts, in bytes of UTF-8.
 fn shared_texts(record: Record<'_>) -> Checked<Vec<u32>> {
     let data = record.data.get(8..).ok_or(TableError::Damaged)?;
     let mut rest = Continued { data, following: record.continued.into_iter() };
@@ -368,7 +367,7 @@ fn shared_texts(record: Record<'_>) -> Checked<Vec<u32>> {
     Ok(lengths)
 }
 
-/// The data of a record and of those that continue it.
+/// The data of a record and of the records that continue it.
 struct Continued<'s, I> {
     data: &'s [u8],
     following: I,
@@ -391,7 +390,7 @@ impl<'s, I: Iterator<Item = &'s [u8]>> Continued<'s, I> {
         Ok(taken)
     }
 
-    /// Skips a text with its formats; returns its number of characters.
+    /// Skips a text with its formats. Returns its number of characters.
     fn text(&mut self) -> Checked<u16> {
         if self.data.is_empty() {
             return Ok(0);

@@ -1,11 +1,11 @@
-//! Limits on workbooks: nothing that a workbook declares is believed before it is checked.
+//! Limits on workbooks: every declaration of a workbook is checked before it is believed.
 //!
-//! The library that reads workbooks allocates what a file declares: counts, dimensions, repetitions and chains of sectors. So
-//! [`check`] looks at all of these first, in the module of each container ([`archive`] for XLSX and ODS, [`compound`] for XLS), and
-//! refuses a file that exceeds a limit. A check takes time linear in the unpacked bytes, and little memory.
+//! The library that reads workbooks allocates memory for everything that a file declares: counts, dimensions, repetitions and chains of
+//! sectors. Therefore [`check`] examines all of these first, in the module of each container ([`archive`] for XLSX and ODS, [`compound`]
+//! for XLS), and refuses a file that exceeds a limit. A check takes time linear in the unpacked bytes, and little memory.
 //!
-//! The checks bound memory and time in the usual case. [`child`] bounds both in every case: a process with limits of the operating
-//! system reads the workbook.
+//! The checks bound memory and time in the usual case. The module [`child`] bounds both in every case: a process with limits of the
+//! operating system reads the workbook.
 
 mod archive;
 pub mod child;
@@ -28,23 +28,23 @@ use super::numbers::LongNumbers;
 use super::sheet::{SheetChoice, SheetRequest};
 use super::{Limits, TableError, TableRow, Workbook, sheet};
 
-/// The largest number of files inside an XLSX or ODS archive. A workbook of a hundred sheets has some five hundred.
+/// The largest number of files inside an XLSX or ODS archive. A workbook of a hundred sheets has about five hundred.
 pub const MOST_PARTS: u64 = 10_000;
 /// The largest number of sheets of a workbook.
 pub const MOST_SHEETS: u64 = 1_024;
 /// The largest number of XML elements in each part of an XLSX workbook that holds its structure: the list of sheets, relations,
 /// styles, theme. Excel itself allows 65,490 styles.
 pub const MOST_ELEMENTS: u64 = 1_000_000;
-/// Bytes of shared texts that are allowed for each shared text ([`Limits::held`] divided by this number is the largest count). A
-/// text in memory takes 24 bytes, and an allocation of at least 24 bytes, besides its own.
+/// Bytes of shared texts that are allowed for each shared text ([`Limits::held`] divided by this number is the largest count). A text in
+/// memory takes 24 bytes and an allocation of at least 24 bytes in addition to its own bytes.
 pub const HELD_PER_TEXT: u64 = 96;
 /// The largest number of bytes of one cell in the file, with its XML. Excel allows 32,767 characters in a cell.
 pub const MOST_CELL_BYTES: u64 = 2 << 20;
-/// How many times [`Limits::unpacked`] the texts of all cells may have in total. Cells share texts, so that a small file can stand for
-/// a large table.
+/// The texts of all cells may have this multiple of [`Limits::unpacked`] in total. Cells share texts, so that a small file can contain a
+/// large table.
 pub const TEXT_PER_UNPACKED: u64 = 4;
-/// The largest number of cells of an XLS or ODS workbook, in all its sheets: of each sheet the rectangle around all cells with a
-/// value, since that is what is in memory. 65,536 rows of 64 columns.
+/// The largest number of cells of an XLS or ODS workbook, in all its sheets together. For each sheet the rectangle around all cells with a
+/// value is counted, since this rectangle is in memory. 65,536 rows of 64 columns.
 pub const MOST_WHOLE_CELLS: u64 = 1 << 22;
 /// The largest number of shared texts of an XLS workbook.
 pub const MOST_WHOLE_TEXTS: u64 = 1 << 21;
@@ -85,17 +85,17 @@ impl fmt::Display for Quantity {
 }
 
 impl Quantity {
-    /// An error if `found` is more than `limit`.
+    /// Returns an error if `found` is more than `limit`.
     fn check(self, found: u64, limit: u64) -> Result<(), TableError> {
         if found > limit { Err(TableError::OverLimit { what: self, limit }) } else { Ok(()) }
     }
 }
 
-/// Checks everything that the workbook at `path` declares against its limits, and that its structure is sound enough to be read.
+/// Checks all declarations of the workbook at `path` against their limits, and checks that its structure can be read.
 ///
 /// # Errors
-/// [`TableError::OverLimit`], [`TableError::TooLarge`], [`TableError::TooLargeWhole`] for what is too large;
-/// [`TableError::Damaged`] for a structure that contradicts itself.
+/// [`TableError::OverLimit`], [`TableError::TooLarge`] or [`TableError::TooLargeWhole`] if something is too large; [`TableError::Damaged`]
+/// for a structure that contradicts itself.
 pub(super) fn check(path: &Path, kind: Workbook, limits: Limits) -> Result<(), TableError> {
     match kind {
         Workbook::Xlsx => archive::check_xlsx(path, limits),
@@ -104,17 +104,17 @@ pub(super) fn check(path: &Path, kind: Workbook, limits: Limits) -> Result<(), T
     }
 }
 
-/// Reads the whole numbers of 16 digits or more that a sheet of an XLSX workbook has as digits. The workbook has been checked.
+/// Reads the whole numbers of 16 digits or more that a sheet of an XLSX workbook contains as digits. The workbook must have been checked.
 pub(super) fn long_numbers(path: &Path, sheet: &str) -> Result<LongNumbers, TableError> {
     archive::long_numbers(path, sheet)
 }
 
-/// Returns the kind of a workbook that begins as an archive.
+/// Returns the kind of a workbook that is an archive.
 pub(super) fn kind(path: &Path) -> Result<Workbook, TableError> {
     if child::is_used() { child::kind(path) } else { guarded(|| sheet::kind(path)) }
 }
 
-/// Returns the sheets of an XLSX workbook, of which the one called `wanted` is chosen, or the one with records.
+/// Returns the sheets of an XLSX workbook. The sheet called `wanted` is chosen; without a name, the sheet with records.
 pub(super) fn sheets(path: &Path, wanted: Option<&str>, limits: Limits) -> Result<SheetChoice, TableError> {
     match child::is_used() {
         true => child::sheets(path, wanted, limits),
@@ -148,12 +148,12 @@ pub(super) fn each(
     watched(seen, |seen| sheet::each(path, wanted, count, seen))
 }
 
-/// Runs `read`; the library that reads workbooks panics on some damaged files.
+/// Runs `read` and catches its panics. The library that reads workbooks panics on some damaged files.
 fn guarded<T>(read: impl FnOnce() -> Result<T, TableError>) -> Result<T, TableError> {
     catch_unwind(AssertUnwindSafe(read)).unwrap_or(Err(TableError::Damaged))
 }
 
-/// Runs `read` likewise. A panic of `seen` itself is not taken for a damaged file.
+/// Runs `read` and catches its panics, as [`guarded`] does. A panic of `seen` itself is passed on, since it does not mean a damaged file.
 fn watched<T>(
     mut seen: impl FnMut(T) -> ControlFlow<()>,
     read: impl FnOnce(&mut dyn FnMut(T) -> ControlFlow<()>) -> Result<(), TableError>,

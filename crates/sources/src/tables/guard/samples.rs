@@ -1,4 +1,4 @@
-//! Small invented workbooks for tests, sound ones and ones that declare what they do not have.
+//! Small invented workbooks for tests: sound ones, and others that declare content that they do not have.
 
 use std::io::{Cursor, Write};
 
@@ -18,12 +18,12 @@ pub fn archive(parts: &[(&str, &[u8])]) -> Vec<u8> {
     archive.finish().unwrap().into_inner()
 }
 
-/// An XLSX workbook with these shared texts (the element `sst`) and this sheet (the element `worksheet`).
+/// Returns an XLSX workbook with these shared texts (the element `sst`) and this sheet (the element `worksheet`).
 pub fn xlsx_of(shared: &str, sheet: &str) -> Vec<u8> {
     xlsx_with(shared, sheet, r#"<sheet name="信件" sheetId="1" r:id="rId1"/>"#)
 }
 
-/// The same with these entries in the list of sheets.
+/// Returns the workbook of [`xlsx_of`] with these entries in the list of sheets.
 pub fn xlsx_with(shared: &str, sheet: &str, sheets: &str) -> Vec<u8> {
     const OFFICE: &str = "http://schemas.openxmlformats.org/officeDocument/2006/relationships";
     const PACKAGE: &str = "http://schemas.openxmlformats.org/package/2006/relationships";
@@ -43,13 +43,13 @@ pub fn xlsx_with(shared: &str, sheet: &str, sheets: &str) -> Vec<u8> {
     ])
 }
 
-/// Shared texts that declare `count` texts.
+/// Returns the element of these shared texts. It declares `count` texts.
 pub fn shared(count: &str, texts: &[&str]) -> String {
     let texts: String = texts.iter().map(|text| format!("<si><t>{text}</t></si>")).collect();
     format!(r#"<sst count="1" uniqueCount="{count}">{texts}</sst>"#)
 }
 
-/// A sheet whose cells refer to shared texts by number.
+/// Returns a sheet whose cells refer to shared texts by number.
 pub fn sheet(rows: &[&[usize]]) -> String {
     let row = |(number, cells): (usize, &&[usize])| {
         let cells: String = cells.iter().map(|text| format!(r#"<c t="s"><v>{text}</v></c>"#)).collect();
@@ -58,13 +58,13 @@ pub fn sheet(rows: &[&[usize]]) -> String {
     format!("<worksheet><sheetData>{}</sheetData></worksheet>", rows.iter().enumerate().map(row).collect::<String>())
 }
 
-/// A sound XLSX workbook with a column of contents.
+/// Returns a sound XLSX workbook with a column of contents.
 pub fn xlsx() -> Vec<u8> {
     let texts = ["编号", "内容", "1", "三号路的路灯不亮", "2", "文昌巷口的井盖裂开"];
     xlsx_of(&shared("6", &texts), &sheet(&[&[0, 1], &[2, 3], &[4, 5]]))
 }
 
-/// An ODS workbook with this `content.xml`.
+/// Returns an ODS workbook with this `content.xml`.
 pub fn ods_of(content: &str) -> Vec<u8> {
     archive(&[
         ("mimetype", b"application/vnd.oasis.opendocument.spreadsheet"),
@@ -73,25 +73,25 @@ pub fn ods_of(content: &str) -> Vec<u8> {
     ])
 }
 
-/// The `content.xml` of a workbook with one table of these rows.
+/// Returns the `content.xml` of a workbook with one table of these rows.
 pub fn content(rows: &str) -> String {
     format!(
         r#"<office:document-content><office:body><office:spreadsheet><table:table table:name="信件">{rows}</table:table></office:spreadsheet></office:body></office:document-content>"#
     )
 }
 
-/// A cell of an ODS workbook.
+/// Returns a cell of an ODS workbook.
 pub fn ods_cell(text: &str) -> String {
     format!(r#"<table:table-cell office:value-type="string"><text:p>{text}</text:p></table:table-cell>"#)
 }
 
-/// A row of an ODS workbook.
+/// Returns a row of an ODS workbook.
 pub fn ods_row(cells: &[&str]) -> String {
     let cells: String = cells.iter().map(|text| ods_cell(text)).collect();
     format!("<table:table-row>{cells}</table:table-row>")
 }
 
-/// A sound ODS workbook with a column of contents.
+/// Returns a sound ODS workbook with a column of contents.
 pub fn ods() -> Vec<u8> {
     let rows = [ods_row(&["编号", "内容"]), ods_row(&["1", "三号路的路灯不亮"]), ods_row(&["2", "文昌巷口的井盖裂开"])];
     ods_of(&content(&rows.concat()))
@@ -101,33 +101,33 @@ const SECTOR: usize = 512;
 const END_OF_CHAIN: u32 = 0xffff_fffe;
 const FREE: u32 = 0xffff_ffff;
 
-/// The position of the entry of `sector` in the table of sectors of a file of [`xls_of`].
+/// Returns the position of the entry of `sector` in the table of sectors of a file that [`xls_of`] made.
 pub fn entry_of_sector(sector: usize) -> usize {
     SECTOR + 4 * sector
 }
 
-/// The first sector of the stream of records in a file of [`xls_of`].
+/// The first sector of the stream of records in a file that [`xls_of`] made.
 pub const FIRST_STREAM_SECTOR: usize = 2;
 
-/// A record of an XLS workbook.
+/// Returns a record of an XLS workbook.
 pub fn record(kind: u16, data: &[u8]) -> Vec<u8> {
     let length = u16::try_from(data.len()).unwrap_or(u16::MAX);
     [&kind.to_le_bytes()[..], &length.to_le_bytes(), data].concat()
 }
 
-/// A cell that refers to a shared text.
+/// Returns a cell that refers to a shared text.
 pub fn text_cell(row: u16, column: u16, text: u32) -> Vec<u8> {
     let position = [row.to_le_bytes(), column.to_le_bytes(), [0, 0]].concat();
     record(0x00fd, &[&position[..], &text.to_le_bytes()].concat())
 }
 
-/// The declared rectangle of a sheet.
+/// Returns the record that declares the rectangle of a sheet.
 pub fn dimensions(rows: u32, columns: u16) -> Vec<u8> {
     let rows = [0_u32.to_le_bytes(), rows.to_le_bytes()].concat();
     record(0x0200, &[&rows[..], &[0, 0], &columns.to_le_bytes(), &[0, 0]].concat())
 }
 
-/// The records of a workbook with these shared texts and one sheet of these records.
+/// Returns the records of a workbook with these shared texts and one sheet that consists of these records.
 pub fn xls_stream(texts: &[&str], sheet: &[u8]) -> Vec<u8> {
     let begin = |kind: u16| record(0x0809, &[&0x0600_u16.to_le_bytes()[..], &kind.to_le_bytes(), &[0; 12]].concat());
     let count = u32::try_from(texts.len()).unwrap_or(u32::MAX).to_le_bytes();
@@ -147,10 +147,11 @@ pub fn xls_stream(texts: &[&str], sheet: &[u8]) -> Vec<u8> {
     [head, bound, shared, end.clone(), begin(0x0010), sheet.to_vec(), end].concat()
 }
 
-/// A compound file with this stream of records. One sector holds the table of sectors, so that the stream has 64,000 bytes at most.
+/// Returns a compound file with this stream of records. One sector contains the table of sectors, so that the stream has 64,000 bytes at
+/// most.
 ///
 /// # Panics
-/// If the stream has more.
+/// The stream has more bytes.
 pub fn xls_of(stream: &[u8]) -> Vec<u8> {
     let sectors = stream.len().max(4096).div_ceil(SECTOR);
     assert!(sectors + FIRST_STREAM_SECTOR <= SECTOR / 4, "one sector of the table");
@@ -195,7 +196,7 @@ pub fn xls_of(stream: &[u8]) -> Vec<u8> {
     file
 }
 
-/// A sound XLS workbook with a column of contents.
+/// Returns a sound XLS workbook with a column of contents.
 pub fn xls() -> Vec<u8> {
     let texts = ["编号", "内容", "1", "三号路的路灯不亮", "2", "文昌巷口的井盖裂开"];
     let cells = (0..6).flat_map(|text| text_cell(u16::try_from(text / 2).unwrap_or(0), u16::from(text % 2 == 1), text));
@@ -203,24 +204,24 @@ pub fn xls() -> Vec<u8> {
     xls_of(&xls_stream(&texts, &[dimensions(3, 2), cells].concat()))
 }
 
-/// A workbook that says nothing of the number of its texts, all of which are empty.
+/// Returns a workbook that does not declare the number of its texts, all of which are empty.
 pub fn empty_texts(count: usize) -> Vec<u8> {
     xlsx_of(&format!("<sst>{}</sst>", "<si/>".repeat(count)), &sheet(&[&[0, 0], &[0, 0]]))
 }
 
 /// A file that declares more than it has, or more than may be read.
 pub struct Hostile {
-    /// What it does.
+    /// The trick of the file.
     pub name: &'static str,
-    /// The ending of its name.
+    /// The extension of the file name.
     pub extension: &'static str,
-    /// The file.
+    /// The content of the file.
     pub bytes: Vec<u8>,
-    /// A part of the message with which it is refused.
+    /// A part of the error message.
     pub refused_for: &'static str,
 }
 
-/// Workbooks that are refused. Each cost gigabytes, minutes or the process before it was.
+/// Returns workbooks that are refused. Without the checks, each of them takes gigabytes or minutes, or ends the process.
 pub fn hostile() -> Vec<Hostile> {
     let mut all = Vec::new();
     let mut add = |name, extension, bytes, refused_for| all.push(Hostile { name, extension, bytes, refused_for });
@@ -274,7 +275,7 @@ pub fn hostile() -> Vec<Hostile> {
     add("a directory that leads to itself", "xls", with(entry_of_sector(1), 1), "damaged");
     let stream = u32::try_from(FIRST_STREAM_SECTOR).unwrap_or(0);
     let mut looped = with(entry_of_sector(FIRST_STREAM_SECTOR), stream);
-    // The stream says that it has four gigabytes.
+    // The directory declares four gigabytes for the stream.
     let length = 2 * SECTOR + 128 + 120;
     looped[length..length + 4].copy_from_slice(&u32::MAX.to_le_bytes());
     add("a stream that leads to itself", "xls", looped, "damaged");

@@ -1,4 +1,4 @@
-//! Workbooks that declare more than they have are refused before anything is allocated for it.
+//! A workbook that declares more than it has is refused before memory is allocated for it.
 
 use std::io::Write;
 use std::path::Path;
@@ -47,7 +47,7 @@ fn sound_workbooks_of_every_kind_are_read() {
 fn a_workbook_that_declares_more_than_it_has_is_refused() {
     for Hostile { name, extension, bytes, refused_for } in samples::hostile() {
         let file = file(&bytes);
-        // A refusal, not the end of the process or of its patience.
+        // The file is refused, and reading neither ends the process nor takes very long.
         let error = read(file.path(), extension).map(|rows| rows.len()).unwrap_err();
         assert!(error.to_string().contains(refused_for), "{name}: {error}");
         if extension == "xlsx" {
@@ -77,7 +77,7 @@ fn a_wrong_count_within_the_limits_does_not_matter() {
 
 #[test]
 fn parts_are_found_as_the_library_finds_them() {
-    // Other letter case, other separators, another folder: the library reads all of these as the shared texts.
+    // The library reads parts with other letter case, other separators or another folder as the shared texts, too.
     let relations = |target: &str| {
         format!(
             r#"<Relationships><Relationship Type="http://x/relationships/officeDocument" Target="{target}"/></Relationships>"#
