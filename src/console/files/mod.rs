@@ -106,7 +106,7 @@ pub enum State {
 /// The result of the work on a file.
 #[derive(Clone)]
 pub struct Ended {
-    /// How.
+    /// The reason of the end.
     pub how: End,
     /// The resulting file, if there is one.
     pub result: Option<Arc<TempPath>>,

@@ -1,18 +1,18 @@
-//! Charts that the server draws: what is drawn where, in whole units of the picture. Colours are the stylesheet's; each picture's
-//! numbers stand in text, too.
+//! Computes the geometry of charts in whole units of the picture. The stylesheet contains the colours. Pages also show the numbers of each
+//! chart in text.
 
 use jiff::Timestamp;
 
-/// A column of a picture.
+/// A column of a chart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bar {
     /// The left edge.
     pub x: usize,
     /// The upper edge.
     pub y: usize,
-    /// How wide.
+    /// The width.
     pub width: usize,
-    /// How high.
+    /// The height.
     pub height: usize,
 }
 
@@ -21,7 +21,8 @@ pub const SPARK_WIDTH: usize = 120;
 /// Height of a sparkline.
 pub const SPARK_HEIGHT: usize = 28;
 
-/// Columns for these numbers, the highest as high as the picture; none for 0, at least a line for all others.
+/// Returns the columns for these numbers. The largest number has the height of the picture; a number above 0 has at least a height of 1; a
+/// 0 has no column.
 pub fn spark(numbers: &[usize]) -> Vec<Bar> {
     let most = numbers.iter().copied().max().unwrap_or(0).max(1);
     let edge = |at: usize| at * SPARK_WIDTH / numbers.len().max(1);
@@ -33,19 +34,19 @@ pub fn spark(numbers: &[usize]) -> Vec<Bar> {
     numbers.iter().enumerate().map(bar).filter(|bar| bar.height > 0).collect()
 }
 
-/// Columns of a time line.
+/// Number of columns of a time line.
 const COLUMNS: usize = 60;
-/// Units from one column to the next, and from one dot to the one above.
+/// Distance between two columns, and between two dots of a column.
 const STEP: usize = 12;
-/// Most dots of a time line: as many as one can tell apart. The others are counted.
+/// Largest number of dots of a time line. More dots cannot be told apart; the others are counted.
 const MOST_DOTS: usize = 300;
-/// Most dots of a column.
+/// Largest number of dots in a column.
 const HIGHEST: usize = 12;
-/// Room above the dots for the columns of those that are not drawn.
+/// Height of the space above the dots, for the columns of members that have no dot.
 const ABOVE: usize = 44;
-/// Room below them for the line and its dates.
+/// Height of the space below the dots, for the line and its dates.
 const BELOW: usize = 22;
-/// The width of a time line.
+/// Width of a time line.
 pub const LINE_WIDTH: usize = COLUMNS * STEP;
 
 /// A member on a time line.
