@@ -73,7 +73,7 @@ struct FilePage {
     path: String,
     name: String,
     read_as: String,
-    /// The sheets that can be read instead.
+    /// The other sheets of the workbook, which the visitor can choose.
     other_sheets: Vec<String>,
     columns: Option<ColumnsView>,
     work: Option<WorkView>,
