@@ -41,11 +41,11 @@ macro_rules! needs {
 }
 
 needs! {
-    /// The caller may ask.
+    /// Permission to read.
     Read = Read as Reader, ReaderIn;
-    /// The caller may register and delete.
+    /// Permission to register and delete.
     Write = Write as Writer, WriterIn;
-    /// The caller may change collections.
+    /// Permission to change collections.
     Admin = Admin as Administrator, AdministratorIn;
 }
 
@@ -58,7 +58,7 @@ pub struct Authorised<N>(pub Caller, PhantomData<N>);
 pub struct AuthorisedIn<N>(pub Caller, PhantomData<N>);
 
 impl<N> AuthorisedIn<N> {
-    /// The collections.
+    /// Returns the collections.
     pub fn reach(&self) -> &Reach {
         &self.0.reach
     }

@@ -77,7 +77,7 @@ mod tests {
 
     use super::*;
 
-    /// A body of ten pieces of ten bytes, and how many have been taken.
+    /// Returns a body of ten pieces of ten bytes, and the counter of the pieces that were taken.
     fn pieces() -> (Body, Arc<AtomicUsize>) {
         let taken = Arc::new(AtomicUsize::new(0));
         let count = taken.clone();

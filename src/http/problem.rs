@@ -81,7 +81,7 @@ pub struct ProblemBody<'a> {
 }
 
 impl Problem {
-    /// A problem with `status`. It is retryable when the status says so (408, 429, 503, 507).
+    /// Creates a problem with `status`. The problem is retryable for the statuses 408, 429, 503 and 507.
     pub fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
         let retryable = matches!(status.as_u16(), 408 | 429 | 503 | 507);
         let retry_after_s = matches!(status.as_u16(), 429 | 503).then_some(1);
@@ -99,7 +99,7 @@ impl Problem {
         }))
     }
 
-    /// A problem at one place of the request.
+    /// Creates a problem at one place of the request.
     pub fn at(
         status: StatusCode,
         code: &'static str,
@@ -139,7 +139,7 @@ impl Problem {
         problem
     }
 
-    /// 503 because the service is stopping.
+    /// Creates the 503 of a service that is stopping.
     pub fn shutting_down() -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -155,14 +155,14 @@ impl Problem {
         self
     }
 
-    /// Adds a header to the answer.
+    /// Adds a header to the response.
     #[must_use]
     pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.0.header = Some((name, value));
         self
     }
 
-    /// Moves all pointers below `prefix`: the value was a part of a larger body.
+    /// Moves all pointers below `prefix`, for a value that is a part of a larger body.
     #[must_use]
     pub fn below(mut self, prefix: &str) -> Self {
         for error in &mut self.0.errors {
@@ -171,12 +171,12 @@ impl Problem {
         self
     }
 
-    /// The status.
+    /// Returns the status.
     pub fn status(&self) -> StatusCode {
         self.0.status
     }
 
-    /// The stable reason.
+    /// Returns the stable code of the reason.
     pub fn code(&self) -> &'static str {
         self.0.code
     }
@@ -196,7 +196,7 @@ impl Problem {
         self.0.cause.as_deref()
     }
 
-    /// The body, with the request id filled in.
+    /// Returns the body of the response with the request id.
     pub fn body<'a>(&'a self, request_id: &'a str) -> ProblemBody<'a> {
         let Facts { status, code, detail, errors, retry_after_s: _, retryable, cause: _, header: _, begin_at } =
             &*self.0;
@@ -231,12 +231,12 @@ pub fn finish(mut response: Response, request_id: &str) -> Response {
     response
 }
 
-/// The problem that a response tells of, also one that axum made; `None` below 400.
+/// Removes and returns the problem of a response, also a problem that axum made; `None` for a status below 400.
 pub fn take(response: &mut Response) -> Option<Problem> {
     response.extensions_mut().remove::<Problem>().or_else(|| foreign(response))
 }
 
-/// Makes `body` the body of the answer that tells `problem`.
+/// Sets `body` as the body of the response with `problem`.
 pub fn write(response: &mut Response, problem: &Problem, content_type: HeaderValue, body: Body) {
     let headers = response.headers_mut();
     headers.remove(header::CONTENT_LENGTH);
@@ -250,7 +250,7 @@ pub fn write(response: &mut Response, problem: &Problem, content_type: HeaderVal
     *response.body_mut() = body;
 }
 
-/// The problem in an error that did not come from a handler of ours.
+/// Returns the problem for an error that no handler of this service made.
 fn foreign(response: &Response) -> Option<Problem> {
     let status = response.status();
     let (code, detail) = match status.as_u16() {
@@ -346,7 +346,7 @@ impl From<StoreError> for Problem {
             StoreError::IndexFull(_) => Self::new(StatusCode::CONFLICT, "index_full", detail),
             StoreError::NotEmpty(_) => Self::new(StatusCode::CONFLICT, "collection_not_empty", detail),
             StoreError::Unsupported(_) => Self::new(StatusCode::CONFLICT, "not_supported", detail),
-            // The engine counts within the limit: no request brings more.
+            // A request cannot cause this error, because the engine stops counting at the limit.
             StoreError::FrequenciesTooLarge { .. } | StoreError::Internal(_) => Self::internal(detail),
         }
     }

@@ -6,7 +6,6 @@
 //!
 //! The files and their states are kept in memory and in the folder. A file belongs to the person who uploaded it, and is removed after a
 //! day or a restart.
-//! What is kept is in memory and in the folder, belongs to whoever gave it, and is gone after a day or a restart.
 
 mod folder;
 pub mod plan;

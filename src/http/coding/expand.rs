@@ -330,7 +330,7 @@ mod tests {
         }
     }
 
-    /// Some 200 KB that hardly compress, and as many that do.
+    /// Returns about 200 KB that hardly compress, followed by the same number of bytes that compress well.
     fn text() -> Vec<u8> {
         let mut state = 1_u64;
         let mut next = || {
@@ -350,7 +350,7 @@ mod tests {
                 for piece in [7, 4096, usize::MAX] {
                     assert!(expand(coding, &bytes, piece).await.unwrap() == text, "{coding:?} by {piece}");
                 }
-                // Several of them are one body, too.
+                // Several members or frames are also one body.
                 let twice = [bytes.clone(), bytes].concat();
                 assert_eq!(expand(coding, &twice, 4096).await.unwrap().len(), text.len() * 2, "{coding:?}");
             }
@@ -373,7 +373,7 @@ mod tests {
         let checksum = gzip.len() - 6;
         gzip[checksum] ^= 1;
         assert_eq!(expand(Coding::Gzip, &gzip, 4096).await, Err(Some(Trouble::Malformed(Coding::Gzip))));
-        // A window of 4 MiB.
+        // The window has 4 MiB.
         let mut encoder = zstd::stream::Encoder::new(Vec::new(), 1).unwrap();
         encoder.window_log(WINDOW_LOG + 1).unwrap();
         encoder.write_all(&vec![b'a'; 1 << 10]).unwrap();

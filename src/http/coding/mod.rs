@@ -23,7 +23,7 @@ pub enum Coding {
 }
 
 impl Coding {
-    /// Its name in headers.
+    /// Returns the name of the coding in headers.
     pub fn name(self) -> &'static str {
         match self {
             Self::Gzip => "gzip",

@@ -40,7 +40,7 @@ const HANDSHAKE_RECORD: u8 = 22;
 /// Largest number of bytes of a request without TLS that are read and discarded, so that its client reads the answer before the connection is
 /// closed.
 const DISCARDED_BYTES: u64 = 64 << 10;
-/// Longest time for discarding them.
+/// Longest time for discarding these bytes.
 const DISCARDING: Duration = Duration::from_secs(1);
 
 /// The certificates in use.
@@ -102,7 +102,7 @@ impl Certificates {
         self.current.load().material.warnings.clone()
     }
 
-    /// Seconds until the first certificate in use expires; negative afterwards.
+    /// Returns the seconds until the first certificate in use expires; negative afterwards.
     pub fn seconds_left(&self) -> i64 {
         self.current.load().material.expires.as_second() - crate::clock::timestamp().as_second()
     }
@@ -137,7 +137,7 @@ impl Certificates {
         }
     }
 
-    /// A look; `before` is what the look before showed where that was new.
+    /// Checks the files once. `before` contains the metadata of the last check if the files had changed then.
     fn look(&self, before: &mut Option<Files>, now: Instant) {
         let tls = self.current.load().tls.clone();
         let files = Files::of(&tls);
@@ -241,7 +241,7 @@ mod tests {
 
     use super::*;
 
-    /// Writes a pair that is valid from `from` on.
+    /// Writes a pair of certificate and key that is valid from the time `from` on.
     fn write(tls: &Tls, from: jiff::Timestamp) {
         let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
         params.not_before = std::time::SystemTime::from(from).into();
