@@ -168,8 +168,8 @@ fn describe() {
     describe_gauge!("process_max_fds", "most file descriptors that may be open");
 }
 
-/// Shows counters, and what stands at zero, before there is anything to count: a series that begins at 1 has not risen for Prometheus, so that no alert
-/// on its increase would see the first event.
+/// Shows counters, and what stands at zero, before there is anything to count: a series that begins at 1 has not risen for Prometheus, so
+/// that no alert on its increase would see the first event.
 fn begin_at_zero() {
     const LABELLED: [(&str, &str, &[&str]); 11] = [
         (

@@ -1,8 +1,8 @@
-//! The files that commands write. All commands use [`Outputs`], which makes sure that no output is also an input or another output, even under another name, and that a
-//! file gets its name only when it is complete.
+//! The files that commands write. All commands use [`Outputs`], which makes sure that no output is also an input or another output, even
+//! under another name, and that a file gets its name only when it is complete.
 //!
-//! An incomplete file has the name `NAME.XXXXXX.part` in the same folder. A command that fails or is stopped removes this file, and an earlier file of the same name
-//! stays unchanged. Devices and pipes are written directly.
+//! An incomplete file has the name `NAME.XXXXXX.part` in the same folder. A command that fails or is stopped removes this file, and an
+//! earlier file of the same name stays unchanged. Devices and pipes are written directly.
 
 #![expect(clippy::disallowed_methods, reason = "this is where files are written")]
 
@@ -196,8 +196,8 @@ impl Outputs {
         output.finish()
     }
 
-    /// Makes a temporary folder inside `folder`, which is created if it is missing. The temporary folder is removed when the guard is dropped or a signal arrives,
-    /// together with the folders that were created for it, if they are empty.
+    /// Makes a temporary folder inside `folder`, which is created if it is missing. The temporary folder is removed when the guard is
+    /// dropped or a signal arrives, together with the folders that were created for it, if they are empty.
     ///
     /// # Errors
     /// The folder cannot be created. Nothing is left then.

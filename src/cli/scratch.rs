@@ -5,7 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Number of attempts to move the folder away and to remove it, the latter with [`PAUSE`] between them, because other threads may still create files in it.
+/// Number of attempts to move the folder away and to remove it, the latter with [`PAUSE`] between them, because other threads may still
+/// create files in it.
 const ATTEMPTS: usize = 50;
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -42,8 +43,9 @@ impl Scratch {
 
     /// Removes the folder with its content, and the parent folders that were created for it and are empty.
     ///
-    /// Other threads may still create files and folders in it. The folder is therefore moved away first, and a file takes its name, so that these threads fail. If a
-    /// thread creates the folder again before the file exists, it could continue to create files for hours; the new folder is moved away, too.
+    /// Other threads may still create files and folders in it. The folder is therefore moved away first, and a file takes its name, so that
+    /// these threads fail. If a thread creates the folder again before the file exists, it could continue to create files for hours; the
+    /// new folder is moved away, too.
     #[expect(clippy::disallowed_methods, reason = "what is moved and made is a folder of our own")]
     pub(super) fn remove(&self) {
         let mut away = Vec::new();

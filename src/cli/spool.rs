@@ -1,8 +1,8 @@
-//! Keeps the original rows until their results are known, and writes the result table: the columns and rows of the input in their order, including refused rows, with
-//! four additional columns ([`crate::findings`]).
+//! Keeps the original rows until their results are known, and writes the result table: the columns and rows of the input in their order,
+//! including refused rows, with four additional columns ([`crate::findings`]).
 //!
-//! Rows that do not fit into the given memory go to an unnamed file; 12 bytes a row stay in memory. The columns of several files are merged by their names. A single
-//! table is written row by row, including the rows above its header.
+//! Rows that do not fit into the given memory go to an unnamed file; 12 bytes a row stay in memory. The columns of several files are merged
+//! by their names. A single table is written row by row, including the rows above its header.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -12,7 +12,8 @@ use doppel_store_embedded::{EmbeddedStore, Opening};
 use doppel_store_mongodb as mongo;
 use doppel_store_mongodb::MongoStore;
 
-/// Opens the store. It must run on the runtime that will use the store, because the connections of a MongoDB store belong to the runtime that opened them.
+/// Opens the store. It must run on the runtime that will use the store, because the connections of a MongoDB store belong to the runtime
+/// that opened them.
 ///
 /// # Errors
 /// The problem of the directory or of the server, with its remedy.

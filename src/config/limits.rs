@@ -8,21 +8,22 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Largest size of the body of a request in bytes, also after decompression. The longest petitions have about 20 kB. 1 MiB leaves space for fields that are
-    /// only stored, and 256 such bodies at once fit into the memory of a small machine.
+    /// Largest size of the body of a request in bytes, also after decompression. The longest petitions have about 20 kB. 1 MiB leaves space
+    /// for fields that are only stored, and 256 such bodies at once fit into the memory of a small machine.
     pub max_body_bytes: usize,
     /// Largest size of a line of a `_bulk` body in bytes, with the same reason. The size of the whole body is not limited.
     pub max_line_bytes: usize,
-    /// Number of requests that are processed at once. Processing is limited by the cores and by the shared disk syncs; more requests would only slow each other
-    /// down. Requests whose body is still arriving count separately, up to the same number; beyond it, the oldest is ended with 408.
+    /// Number of requests that are processed at once. Processing is limited by the cores and by the shared disk syncs; more requests would
+    /// only slow each other down. Requests whose body is still arriving count separately, up to the same number; beyond it, the oldest is
+    /// ended with 408.
     pub max_in_flight: usize,
     /// Number of requests that may wait. The next request gets 503 at once instead of a late response.
     pub max_waiting: usize,
-    /// Number of bytes of requests and lines that are processed at once; others wait. Processing a byte of text takes about thirty bytes of memory and half a
-    /// microsecond.
+    /// Number of bytes of requests and lines that are processed at once; others wait. Processing a byte of text takes about thirty bytes of
+    /// memory and half a microsecond.
     pub max_bytes_in_work: usize,
-    /// Memory for sketches in bytes. A sketch rules out a record as a candidate without reading the record, and takes about 400 bytes. Memory is allocated when it
-    /// is needed. Without sketches a registration reads dozens of records more.
+    /// Memory for sketches in bytes. A sketch rules out a record as a candidate without reading the record, and takes about 400 bytes.
+    /// Memory is allocated when it is needed. Without sketches a registration reads dozens of records more.
     pub max_sketch_bytes: usize,
     /// Streams open at once: `_bulk` bodies and streamed snapshots. They last as long as they come, so that they count apart from
     /// requests; each may hold some megabytes of lines. One caller gets three quarters of them.
@@ -39,8 +40,8 @@ pub struct Limits {
     /// and the store needs some of them. At the limit the longest idle connection is closed for the next one; with keys, an eighth is
     /// kept for clients that have authenticated.
     pub max_connections: usize,
-    /// Average number of requests a second for one key, with bursts of one second; 0 means no limit. The default is 0, because an office begins with an import of
-    /// old records.
+    /// Average number of requests a second for one key, with bursts of one second; 0 means no limit. The default is 0, because an office
+    /// begins with an import of old records.
     pub requests_per_second_per_key: u32,
     /// Time in which a client must send the head of a request, and after which an idle connection is closed.
     pub header_timeout_ms: u64,

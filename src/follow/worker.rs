@@ -322,7 +322,8 @@ fn show_last_round(source: &str, ended: f64) {
     metrics::gauge!("doppel_source_last_round_seconds", "source" => source.to_owned()).set(ended);
 }
 
-/// Returns the settings of the collection. Creates the collection if the source has rows to read and creating collections is allowed; `None` otherwise.
+/// Returns the settings of the collection. Creates the collection if the source has rows to read and creating collections is allowed;
+/// `None` otherwise.
 async fn settings(
     engine: &Engine,
     config: &config::Source,

@@ -1,8 +1,9 @@
 //! Authorisation of requests: the key, its scopes, and the collections for which it may be used.
 //!
-//! Authorisation is an extractor. It comes first in the arguments of a handler, so that a caller without a key does not learn whether its body is valid. A
-//! key that is limited to collections opens only the routes of its collections: [`Authorised`] refuses it on every route whose path names no collection. A
-//! handler that can answer for some of the collections takes [`AuthorisedIn`] and checks the [`Reach`] itself.
+//! Authorisation is an extractor. It comes first in the arguments of a handler, so that a caller without a key does not learn whether its
+//! body is valid. A key that is limited to collections opens only the routes of its collections: [`Authorised`] refuses it on every route
+//! whose path names no collection. A handler that can answer for some of the collections takes [`AuthorisedIn`] and checks the [`Reach`]
+//! itself.
 
 use std::marker::PhantomData;
 

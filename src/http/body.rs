@@ -12,8 +12,8 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use crate::http::coding::expand::{CompressedLimit, Trouble};
 use crate::http::problem::Problem;
 
-/// Multiple of the limit that is read and discarded before the connection is closed. A client that is still sending when the connection closes usually sees a
-/// reset instead of the response.
+/// Multiple of the limit that is read and discarded before the connection is closed. A client that is still sending when the connection
+/// closes usually sees a reset instead of the response.
 const DISCARD_FACTOR: usize = 16;
 
 /// Returns the largest number of bytes that are read and discarded of a body that is too large or not needed.

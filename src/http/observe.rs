@@ -97,8 +97,9 @@ tokio::task_local! {
     static PERMIT: Cell<Option<Permit>>;
 }
 
-/// Waits for data that the client still has to send. Data that has arrived is returned at once. While the request waits, it gives its permit back, so that a slow
-/// client does not block others. The number of bodies that are still arriving is limited to the number of permits; beyond it, the oldest one is ended.
+/// Waits for data that the client still has to send. Data that has arrived is returned at once. While the request waits, it gives its
+/// permit back, so that a slow client does not block others. The number of bodies that are still arriving is limited to the number of
+/// permits; beyond it, the oldest one is ended.
 ///
 /// # Errors
 /// The errors of `arrives`; 408 for the oldest of too many bodies; 503 if too many requests wait for a permit.
@@ -131,7 +132,8 @@ pub async fn arrival<T>(app: &App, arrives: impl Future<Output = Result<T, Probl
     Ok(arrived)
 }
 
-/// Waits for a permit for a piece of a stream of `bytes` bytes, in turn with other requests. Also returns one while the service drains, and `None` after that.
+/// Waits for a permit for a piece of a stream of `bytes` bytes, in turn with other requests. Also returns one while the service drains, and
+/// `None` after that.
 pub async fn next_permit(app: App, bytes: usize) -> Option<Permit> {
     let permit = Permit::new(app.permits.enter(1).await?);
     let _ = permit.0.work.set(app.work_on(bytes).await?);
@@ -468,8 +470,8 @@ fn check_accept(headers: &HeaderMap, route: &str) -> Result<(), Problem> {
     Err(Problem::new(StatusCode::NOT_ACCEPTABLE, "not_acceptable", detail))
 }
 
-/// The data of a request for log and metrics. They are written when the request is answered, or when it is dropped because its client has hung up. Work that the
-/// request has begun ([`App::detached`]) continues then, so that the log must show its caller.
+/// The data of a request for log and metrics. They are written when the request is answered, or when it is dropped because its client has
+/// hung up. Work that the request has begun ([`App::detached`]) continues then, so that the log must show its caller.
 struct Seen {
     app: App,
     method: Method,

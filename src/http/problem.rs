@@ -2,19 +2,21 @@
 //!
 //! The status of an error:
 //! * **The request cannot be parsed** (not JSON, not UTF-8, a broken URL): 400.
-//! * **The request is not valid** (a wrong value, an unknown parameter or key): 422. `errors` lists every violation with a JSON pointer, `?name` for a query
-//!   parameter, or `/path/name` for a part of the URL.
+//! * **The request is not valid** (a wrong value, an unknown parameter or key): 422. `errors` lists every violation with a JSON pointer,
+//!   `?name` for a query parameter, or `/path/name` for a part of the URL.
 //! * **The caller is not allowed**: 401 for a missing or wrong key, 403 if the key lacks a scope, which the error names.
-//! * **The resource is not available**: 404 it does not exist, 405 it does not support the method (`Allow` lists the supported ones), 409 its state does not
-//!   allow the request, 410 it is no longer kept.
-//! * **The transfer failed**: 406, 408 for a slow body, 413 above a limit, which the error names (a line of a bulk body has `line_too_large`), 415.
-//! * **The service cannot do it now**: 429 above the rate of the key, 503, 507 for a full disk; the first two have `Retry-After`. `retryable` is true: the same
-//!   request may succeed later. After a 507 nothing was written. After a 503 `outcome_unknown` the whole request was done or nothing, and repeating the request
-//!   shows which (the disk became full during the write, or the database did not confirm it).
+//! * **The resource is not available**: 404 it does not exist, 405 it does not support the method (`Allow` lists the supported ones), 409
+//!   its state does not allow the request, 410 it is no longer kept.
+//! * **The transfer failed**: 406, 408 for a slow body, 413 above a limit, which the error names (a line of a bulk body has
+//!   `line_too_large`), 415.
+//! * **The service cannot do it now**: 429 above the rate of the key, 503, 507 for a full disk; the first two have `Retry-After`.
+//!   `retryable` is true: the same request may succeed later. After a 507 nothing was written. After a 503 `outcome_unknown` the whole
+//!   request was done or nothing, and repeating the request shows which (the disk became full during the write, or the database did not
+//!   confirm it).
 //! * **There is a bug**: 500, and only then. The cause is logged under the request id and never sent to the client.
 //!
-//! A handler returns a [`Problem`]. It is in the extensions of the response until [`finish`] writes the body, because only `finish` knows the request id, and
-//! because `finish` also converts the rejections of axum.
+//! A handler returns a [`Problem`]. It is in the extensions of the response until [`finish`] writes the body, because only `finish` knows
+//! the request id, and because `finish` also converts the rejections of axum.
 
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};

@@ -134,8 +134,8 @@ impl App {
         self.limits.load_full()
     }
 
-    /// Changes the limits. Limits of simultaneous work apply at once, but no running work is stopped. Limits of sizes and times apply to new requests and
-    /// connections.
+    /// Changes the limits. Limits of simultaneous work apply at once, but no running work is stopped. Limits of sizes and times apply to
+    /// new requests and connections.
     pub fn set_limits(&self, limits: &Limits) {
         self.limits.store(Arc::new(limits.clone()));
         self.connections.set_most(limits.max_connections);

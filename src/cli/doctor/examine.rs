@@ -1,8 +1,8 @@
 //! Examines a store that builds its index from filed entries at each start.
 //!
-//! Every record is signed again with the profile of each generation. The filed entries must equal the new signatures, no entry may exist without a record, and
-//! the live index must find the record by its signatures. This takes one pass over the records on all cores, with memory for one page of records
-//! on each core.
+//! Every record is signed again with the profile of each generation. The filed entries must equal the new signatures, no entry may exist
+//! without a record, and the live index must find the record by its signatures. This takes one pass over the records on all cores, with
+//! memory for one page of records on each core.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -123,7 +123,8 @@ impl Examined {
         Ok(seen)
     }
 
-    /// Returns the records after `after` and the position after them; `None` at the end. Entries after the last record belong to an empty page at the end.
+    /// Returns the records after `after` and the position after them; `None` at the end. Entries after the last record belong to an empty
+    /// page at the end.
     async fn next(&self, after: Option<Seq>) -> anyhow::Result<Option<(Page, Option<Seq>)>> {
         let Some(after) = after else { return Ok(None) };
         let records = self.store.records(&self.state.name, after, PAGE).await?;

@@ -1,7 +1,7 @@
 //! `doppel doctor`: checks that records and index entries agree, and repairs differences.
 //!
-//! For MongoDB it compares pages, signatures, keys and records. The embedded store builds its index from the filed entries at each start; [`examine`] checks these
-//! entries. Data that cannot be read is skipped and reported, and [`salvage`] writes the readable data to files.
+//! For MongoDB it compares pages, signatures, keys and records. The embedded store builds its index from the filed entries at each start;
+//! [`examine`] checks these entries. Data that cannot be read is skipped and reported, and [`salvage`] writes the readable data to files.
 
 mod examine;
 mod orphans;

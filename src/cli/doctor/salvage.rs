@@ -18,8 +18,8 @@ use doppel_store_embedded::{Damages, Opening};
 /// Largest number of lost items that are listed; the rest is only counted.
 const LISTED: usize = 100;
 
-/// Writes `COLLECTION.jsonl` for each collection of which something can be read, `collection-N.jsonl` where its name cannot. Exits with 0 when nothing was found damaged, with
-/// [`PARTLY`] otherwise.
+/// Writes `COLLECTION.jsonl` for each collection of which something can be read, `collection-N.jsonl` where its name cannot. Exits with 0
+/// when nothing was found damaged, with [`PARTLY`] otherwise.
 ///
 /// # Errors
 /// When the directory is no data directory or in use, when nothing of it can be read, or the folder cannot be written.

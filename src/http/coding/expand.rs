@@ -1,9 +1,9 @@
 //! Decompresses request bodies while they arrive.
 //!
-//! A piece of a body gives pieces of at most [`PIECE_BYTES`]. Each is decompressed when it is requested, so that a reader with a limit decompresses no more than
-//! this limit. A body that is cut off, has other bytes after its end, or does not match its checksum is [`Trouble::Malformed`]. Streams have no limit; a stream
-//! with an extreme compression ratio, or one that continues without giving any bytes, is refused. The limit of a body that is read as a whole also applies to
-//! the compressed bytes ([`CompressedLimit`]).
+//! A piece of a body gives pieces of at most [`PIECE_BYTES`]. Each is decompressed when it is requested, so that a reader with a limit
+//! decompresses no more than this limit. A body that is cut off, has other bytes after its end, or does not match its checksum is
+//! [`Trouble::Malformed`]. Streams have no limit; a stream with an extreme compression ratio, or one that continues without giving any
+//! bytes, is refused. The limit of a body that is read as a whole also applies to the compressed bytes ([`CompressedLimit`]).
 
 use std::error::Error;
 use std::io;

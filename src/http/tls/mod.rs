@@ -29,11 +29,11 @@ use crate::http::problem::Problem;
 
 /// Longest time for a handshake. It needs two round trips and a signature, and takes seconds only on a very slow line.
 pub const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Interval at which the files are checked. A changed file is read at the next check if it has not changed again: a certificate and its key are two files,
-/// and the person who replaces them may have replaced only one.
+/// Interval at which the files are checked. A changed file is read at the next check if it has not changed again: a certificate and its key
+/// are two files, and the person who replaces them may have replaced only one.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// Interval at which refused files are read again although they have not changed: a certificate may have become valid, and the reason why a file was unreadable is
-/// not always visible in its metadata.
+/// Interval at which refused files are read again although they have not changed: a certificate may have become valid, and the reason why a
+/// file was unreadable is not always visible in its metadata.
 const TRY_AGAIN: Duration = Duration::from_secs(60);
 /// The first byte of a handshake (RFC 8446, 5.1).
 const HANDSHAKE_RECORD: u8 = 22;
