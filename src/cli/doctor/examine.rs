@@ -21,13 +21,13 @@ use doppel_store::{
     Candidate, CollectionState, ExaminationReport, GenerationId, Judge, Query, Seq, Store, StoredRecord, Until,
 };
 
-/// Records read at a time.
+/// Number of records that are read at a time.
 const PAGE: usize = 128;
 
 /// Examines all collections.
 ///
 /// # Errors
-/// When the store cannot be read, or a live generation was signed by other means than this program has.
+/// The store cannot be read, or a live generation was signed with a method that this program does not have.
 pub(super) async fn examine(store: &Arc<dyn Store>, progress: &Progress) -> anyhow::Result<ExaminationReport> {
     let mut report = ExaminationReport::default();
     for state in store.collections().await? {
@@ -47,7 +47,7 @@ pub(super) async fn examine(store: &Arc<dyn Store>, progress: &Progress) -> anyh
 struct Examined {
     store: Arc<dyn Store>,
     state: Arc<CollectionState>,
-    /// The live one first.
+    /// The generations, the live one first.
     generations: Vec<Generation>,
 }
 
@@ -62,7 +62,7 @@ struct Generation {
 /// Consecutive records.
 struct Page {
     records: Vec<StoredRecord>,
-    /// They are all that have a seq above the first and up to the second.
+    /// The records of the page are all records with a seq above the first and up to the second.
     bounds: (Seq, Seq),
 }
 
@@ -184,7 +184,7 @@ impl Examined {
             confirmed: Vec::new(),
         };
         let found = self.store.find(query, Arc::new(Itself(record.seq)), Until::FirstMatch).await?;
-        // A cut list need not reach a late record.
+        // A list that was cut may miss a late record.
         let lost = found.matches.is_empty() && !found.truncated;
         Ok(lost.then_some("the index does not find the record"))
     }
@@ -222,7 +222,7 @@ impl Generation {
     }
 }
 
-/// Accepts one record, when the exact stage proposes it. The others are not even read.
+/// A verifier that accepts one record if the exact stage proposes it. Other records are not even read.
 struct Itself(Seq);
 
 impl Judge for Itself {
