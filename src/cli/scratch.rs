@@ -10,19 +10,19 @@ use std::time::Duration;
 const ATTEMPTS: usize = 50;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The folder, `.doppel.XXXXXX.part`, and the folders that were made to hold it.
+/// The folder `.doppel.XXXXXX.part`, and the folders that were created to hold it.
 #[derive(Clone, PartialEq)]
 pub(super) struct Scratch {
     at: PathBuf,
-    /// Innermost first.
+    /// The created parent folders, the innermost first.
     made: Vec<PathBuf>,
 }
 
 impl Scratch {
-    /// Makes it within `folder`, which is made if it is not there.
+    /// Creates the temporary folder in `folder`, which is created if it is missing.
     ///
     /// # Errors
-    /// When it cannot be made; then nothing is left.
+    /// The folder cannot be created. Nothing is left then.
     pub(super) fn within(folder: &Path) -> io::Result<Self> {
         let is_missing = |part: &&Path| !part.as_os_str().is_empty() && !part.exists();
         let made: Vec<PathBuf> = folder.ancestors().take_while(is_missing).map(Path::to_owned).collect();
@@ -71,7 +71,7 @@ impl Scratch {
     }
 }
 
-/// Removes a folder with everything in it, if it is there.
+/// Removes a folder with its content, if it exists.
 fn remove_all(folder: &Path) {
     for _ in 0..ATTEMPTS {
         match fs::remove_dir_all(folder) {
@@ -81,7 +81,7 @@ fn remove_all(folder: &Path) {
     }
 }
 
-/// Removes folders as far as they are empty.
+/// Removes the folders that are empty.
 fn remove_empty(folders: &[PathBuf]) {
     for folder in folders {
         if fs::remove_dir(folder).is_err() {
@@ -118,7 +118,7 @@ mod tests {
         assert!(Scratch::within(Path::new("/proc/nowhere")).is_err());
     }
 
-    /// Removes a folder beside one who makes the paths of 0, 1 and so on until one fails, in many rounds.
+    /// Removes a folder in many rounds, while another thread creates the paths of 0, 1 and so on until it fails.
     fn removes_it_beside(rounds: usize, wait_for: &str, path: impl Fn(&Path, usize) -> PathBuf + Sync) {
         let parent = tempfile::tempdir().unwrap();
         let mut refused = 0;
@@ -142,7 +142,7 @@ mod tests {
                     refused += 1;
                     assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0, "something is left");
                 } else {
-                    // It made nothing all the while, or all of it again afterwards.
+                    // The other thread has created nothing so far, or has created everything again.
                     scratch.remove();
                 }
             });

@@ -27,10 +27,10 @@ pub async fn open(config: &config::Store) -> anyhow::Result<Arc<dyn Store>> {
     }
 }
 
-/// Opens the store, which must be there: an empty or missing directory is refused.
+/// Opens a store that must exist: an empty or missing directory is refused.
 ///
 /// # Errors
-/// As [`open`].
+/// The same as for [`open`].
 pub async fn open_existing(config: &config::Store) -> anyhow::Result<Arc<dyn Store>> {
     match config.kind {
         StoreKind::Embedded => {

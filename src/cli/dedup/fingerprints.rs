@@ -328,7 +328,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Writes a group of different fingerprints, each with all that equal it.
+    /// Writes a group of different fingerprints, each with all its copies.
     fn write_group(&self, group: &Group, set: &GroupSet, out: &mut Lines, summary: &mut Summary) -> anyhow::Result<()> {
         let Group { members, pairs: _, density: _, bridges, cut, .. } = group;
         let count = |position: u64| self.distinct.places(position as u32).len() as u64;
