@@ -123,7 +123,7 @@ pub enum Refusal {
     Engine(#[from] doppel_engine::Error),
 }
 
-/// Takes the snapshots of the service. Cloning is cheap, and all clones share their state.
+/// Takes the snapshots of the service. A clone is cheap, and all clones share their state.
 #[derive(Clone)]
 pub struct Snapshots(Arc<Shared>);
 

@@ -90,7 +90,7 @@ impl Log {
     }
 }
 
-/// `doppel`, `doppel_engine` and so on.
+/// True for `doppel` and names that begin with `doppel_`.
 fn is_crate_of_ours(name: &str) -> bool {
     let rest = name.strip_prefix(env!("CARGO_PKG_NAME"));
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))

@@ -47,7 +47,7 @@ pub struct Server {
     /// Time after a stop signal during which the service still accepts requests while `readyz` returns 503, so that a load balancer chooses
     /// another instance.
     pub shutdown_grace_ms: u64,
-    /// Time after that in which running requests may finish.
+    /// Time after the grace period in which running requests may finish.
     pub shutdown_drain_ms: u64,
     /// The settings for TLS.
     pub tls: Tls,

@@ -12,7 +12,6 @@
 //! An import registers the records again in this order, after the decisions, so that similar records, groups and checks are the same as
 //! before. The values of a store are new: `seq`, `stored_at` and the verdict. The new verdict is the one that the record would have got
 //! among the current records. In the file, these values are only information for people.
-//! record would have got had all others stood as they do now. In the file they are for the reader.
 
 mod export;
 mod restore;
