@@ -56,8 +56,8 @@ pub struct Output<W> {
 }
 
 impl<W: Write + Seek + Send> Output<W> {
-    /// Written as `form` to `to`, the added columns behind `width` others. What a workbook needs on the way is in files without a name in
-    /// `folder`.
+    /// Creates a table of the format `form` in `to`. The added columns come after `width` other columns. The temporary data of a workbook
+    /// is in unnamed files in `folder`.
     ///
     /// # Errors
     /// The table cannot be written.
