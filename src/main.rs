@@ -1,4 +1,4 @@
-//! The `doppel` program: sets up failpoints and calls [`doppel::cli`].
+//! The `doppel` program, which runs [`doppel::cli`].
 
 use std::process::ExitCode;
 

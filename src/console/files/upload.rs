@@ -173,7 +173,7 @@ fn too_slow(app: &App) -> Problem {
 /// Writes an uploaded file to disk while it arrives. Returns the file and its hash.
 async fn receive(mut field: Field<'_>, file: NamedTempFile, app: &App) -> Result<(NamedTempFile, String), Problem> {
     let (mut file, mut hash, mut bytes) = (file, Sha256::new(), 0_u64);
-    // The guard limits the time of the whole request; this value limits the slowness.
+    // The whole request has the same time limit, so that only the pace matters here.
     let mut pace = Pace::begin(tokio::time::Instant::now(), UPLOAD_TIME);
     loop {
         let due = pace.due(app.limits().least_pace());

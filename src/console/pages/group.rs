@@ -1,7 +1,7 @@
 //! The page of one group: its members by time, their petitioners, and the pairs that connect them.
 //!
-//! The page works for groups of any size. It draws at most 80 members in the graph and 300 in the time line and counts the others, shows
-//! the list in pages, and compares at most 200 pairs. The URL of the page can name any member.
+//! The page works for groups of any size. It draws a limited number of members and counts the others, divides the list into pages, and
+//! compares a limited number of pairs. The URL of the page can name any member.
 
 use std::collections::HashSet;
 

@@ -179,12 +179,12 @@ impl PairView {
 }
 
 impl PairView {
-    /// True if the first shared passage of the page's record comes after [`LATE`] characters.
+    /// True if the first shared passage of the page's record comes after more than `LATE` characters.
     pub fn ours_begins_late(&self) -> bool {
         begins_late(&self.ours)
     }
 
-    /// True if the first shared passage of the other record comes after [`LATE`] characters.
+    /// True if the first shared passage of the other record comes after more than `LATE` characters.
     pub fn theirs_begins_late(&self) -> bool {
         begins_late(&self.theirs)
     }
