@@ -209,7 +209,8 @@ pub(super) fn cause(error: &(dyn Error + 'static)) -> String {
     Chain::new(error).last().map_or_else(String::new, ToString::to_string)
 }
 
-/// Returns the reason why a certificate was refused, if an error has this cause. An error of a connection contains its reason, but not as its source.
+/// Returns the reason why a certificate was refused, if an error has this cause. An error of a connection contains its reason, but not as
+/// its source.
 fn distrust<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a CertificateError> {
     if let Some(outer) = error.downcast_ref::<std::io::Error>() {
         return outer.get_ref().and_then(|inner| distrust(inner));

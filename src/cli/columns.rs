@@ -1,4 +1,5 @@
-//! Reports the use of the members of rows. A member that no setting names is stored and never compared, and the person should see this.
+//! Reports the use of the members of rows. A member without a field in the settings is stored and never compared, and the user should know
+//! this.
 
 use std::collections::HashSet;
 

@@ -129,7 +129,8 @@ impl<W: Write + Seek + Send> Output<W> {
     }
 }
 
-/// Writes a cell of text. A cell that looks like a formula is marked as text: Excel would make it a formula when somebody edits it.
+/// Writes a text cell. A text that looks like a formula is marked as text, because Excel would make a formula of it after an edit of the
+/// cell.
 fn write_text<'a>(page: &'a mut Worksheet, at: u32, column: u16, text: &str) -> io::Result<&'a mut Worksheet> {
     let written = match may_be_formula(text) {
         true => page.write_string_with_format(at, column, text, &Format::new().set_quote_prefix()),

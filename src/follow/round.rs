@@ -161,7 +161,7 @@ fn no_time() -> Unreadable {
 /// Reads all rows in the order of their ids, and continues at the position that the import has reached.
 ///
 /// # Errors
-/// As [`run`].
+/// The same as for [`run`].
 pub(super) async fn import(opened: &mut Opened, intake: &mut Intake<'_>, lease: &mut Lease<'_>) -> anyhow::Result<()> {
     while let Some(import) = lease.saved.import.clone().filter(|import| import.shown.finished_at.is_none()) {
         let dialect = opened.connection.dialect();

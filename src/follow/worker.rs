@@ -132,7 +132,7 @@ impl<'a> Lease<'a> {
     /// Runs a query like [`Self::beside`]. While the database does not answer, the checkpoint contains the time since when the worker waits.
     ///
     /// # Errors
-    /// As [`Self::beside`].
+    /// The same as for [`Self::beside`].
     pub(super) async fn asking<T, E: Into<anyhow::Error>>(
         &mut self,
         question: impl Future<Output = Result<T, E>>,

@@ -62,7 +62,7 @@ impl SharedRoom {
         Self { room: Arc::new(Room::new(most)), held: Arc::default() }
     }
 
-    /// Changes the number of places. A caller that holds more than its new share keeps what it holds.
+    /// Changes the number of places. A caller with more places than its new share keeps its places.
     pub fn set_most(&self, most: usize) {
         self.room.set_most(most);
     }

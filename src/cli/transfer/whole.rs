@@ -18,7 +18,7 @@ pub(in crate::cli) struct Whole {
     pub(in crate::cli) settings: Settings,
     /// The records in their order.
     pub(in crate::cli) set: Dataset,
-    /// The decisions about pairs of records that are in force.
+    /// The decisions about pairs of records that hold.
     pub(in crate::cli) decided: Vec<Decided>,
 }
 

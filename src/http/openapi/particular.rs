@@ -76,8 +76,8 @@ fn refuse_null(document: &mut Value, schema: &str, but: &[&str]) {
     properties.filter(|(name, _)| !but.contains(&name.as_str())).for_each(|(_, property)| without_null(property));
 }
 
-/// Marks all properties as required and removes their defaults: responses contain all of them. The same schema may omit properties where it
-/// is stored.
+/// Marks all properties as required and removes their defaults, because responses contain all properties. A stored value of the same schema
+/// may omit properties.
 fn require_all(document: &mut Value, schema: &str) {
     let Some(properties) = properties(document, schema) else { return };
     for property in properties.values_mut().filter_map(Value::as_object_mut) {
