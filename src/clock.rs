@@ -1,4 +1,4 @@
-//! The one place that reads the time, and asks the system for ids and random bytes.
+//! Reads the time, and gets ids and random bytes from the system. No other module does this.
 
 #![expect(clippy::disallowed_methods, reason = "this is where the time is read")]
 
@@ -6,14 +6,14 @@ use std::time::SystemTime;
 
 use uuid::Uuid;
 
-/// Now, as RFC 3339 in UTC with milliseconds.
+/// Returns the present time in RFC 3339, in UTC with milliseconds.
 pub fn now() -> String {
     let now = jiff::Timestamp::now();
     format!("{now:.3}")
 }
 
-/// A new UUIDv7: unique, and ascending in time within this process. A UUIDv4 while the clock stands before 1970, where version 7 has
-/// no time to begin with.
+/// Returns a new UUIDv7. Such ids are unique, and ascending in time within this process. If the clock shows a time before 1970, for which
+/// version 7 has no representation, returns a UUIDv4.
 pub fn unique_id() -> String {
     id_at(SystemTime::now()).to_string()
 }
@@ -22,18 +22,18 @@ fn id_at(now: SystemTime) -> Uuid {
     if now < SystemTime::UNIX_EPOCH { Uuid::new_v4() } else { Uuid::now_v7() }
 }
 
-/// 256 random bits; `None` where the system has no randomness to give.
+/// Returns 256 random bits; `None` if the system has no randomness.
 pub fn random() -> Option<[u8; 32]> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).ok().map(|()| bytes)
 }
 
-/// Now, to reckon with dates.
+/// Returns the present time for calculations with dates.
 pub fn timestamp() -> jiff::Timestamp {
     jiff::Timestamp::now()
 }
 
-/// Microseconds since 1970. Not monotonic.
+/// Returns the microseconds since 1970. The value is not monotonic.
 pub fn micros() -> u64 {
     u64::try_from(jiff::Timestamp::now().as_microsecond()).unwrap_or(0)
 }

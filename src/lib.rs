@@ -1,9 +1,8 @@
-//! doppel tells a petition office, for every record that comes in, whether the same matter was submitted before, and
-//! where.
+//! doppel tells a petition office, for every record that arrives, whether the same matter was submitted before, and where.
 //!
-//! This package is the process: commands, HTTP, configuration. What it is made of are the crates below `crates/`, each knowing only
-//! those that its manifest names: `core` ← `store` ← `store-embedded`, `store-mongodb`, `snapshot`, `engine` ← `lab`. `ARCHITECTURE.md` walks one
-//! request through.
+//! This package contains the process: commands, HTTP and configuration. The other parts are the crates in `crates/`. Each crate depends
+//! only on the crates that its manifest names: `core` ← `store` ← `store-embedded`, `store-mongodb`, `snapshot`, `engine` ← `lab`.
+//! `ARCHITECTURE.md` follows one request through the crates.
 
 pub mod cli;
 pub mod clock;

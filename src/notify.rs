@@ -1,16 +1,16 @@
-//! Tells the service manager how far the service is: one datagram to the socket that systemd names to a service of `Type=notify`.
-//! Without a socket nothing is said, and one that does not take it is no reason to stop.
+//! Tells the service manager the state of the service, with one datagram to the socket that systemd names for a service of `Type=notify`.
+//! Without a socket, nothing is sent. A failure to send does not stop the service.
 
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::net::UnixDatagram;
 
-/// It takes requests.
+/// The service accepts requests.
 pub(crate) const READY: &str = "READY=1";
-/// It stops.
+/// The service is stopping.
 pub(crate) const STOPPING: &str = "STOPPING=1";
 
-/// Tells `state` to who started this process, if it wants to know.
+/// Sends `state` to the service manager, if there is a socket.
 pub(crate) fn tell(state: &str) {
     if let Some(socket) = crate::config::notify_socket()
         && let Err(error) = send(&socket, state)
@@ -21,7 +21,7 @@ pub(crate) fn tell(state: &str) {
 
 fn send(socket: &OsStr, state: &str) -> io::Result<()> {
     let datagram = UnixDatagram::unbound()?;
-    // A name that begins with @ is of the abstract kind.
+    // A name that begins with @ is in the abstract namespace.
     #[cfg(target_os = "linux")]
     if let Some(name) = socket.as_encoded_bytes().strip_prefix(b"@") {
         use std::os::linux::net::SocketAddrExt;

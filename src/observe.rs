@@ -1,4 +1,4 @@
-//! What the service tells its operator: log lines on standard error, numbers for Prometheus. No record text in either.
+//! The logs on standard error and the metrics for Prometheus. Neither contains text of records.
 
 use std::sync::OnceLock;
 
@@ -8,21 +8,21 @@ use tracing_subscriber::EnvFilter;
 
 use crate::config::{Log, LogFormat};
 
-/// Upper bounds of the latency histogram, in seconds: an answer takes about a millisecond, a durable one some more.
+/// Upper bounds of the latency histogram in seconds: a response takes about a millisecond, and a durable write takes some more.
 const LATENCY_BUCKETS: [f64; 14] =
     [0.000_25, 0.000_5, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 1.0, 5.0, 30.0];
 
-/// Upper bounds of the histogram of stages, in seconds: reading a letter takes some microseconds, a disk that is in trouble seconds. Few,
-/// since each collection has them for each stage.
+/// Upper bounds of the histogram of stages in seconds: reading a letter takes some microseconds, and a slow disk takes seconds. There are
+/// few bounds, because each collection has all of them for each stage.
 const STAGE_BUCKETS: [f64; 11] = [0.000_016, 0.000_064, 0.000_25, 0.001, 0.004, 0.016, 0.064, 0.25, 1.0, 5.0, 30.0];
-/// What changes the level of the log that runs.
+/// Changes the level of the running log.
 pub struct LogLevel(Box<dyn Fn(EnvFilter) -> anyhow::Result<()> + Send + Sync>);
 
 impl LogLevel {
-    /// Logs this from now on.
+    /// Sets the level of the log.
     ///
     /// # Errors
-    /// When it is no level.
+    /// `level` is not a valid level.
     pub fn set(&self, level: &str) -> anyhow::Result<()> {
         self.0(filter(level)?)
     }
@@ -32,14 +32,14 @@ fn filter(level: &str) -> anyhow::Result<EnvFilter> {
     level.parse().with_context(|| format!("log.level {level:?}"))
 }
 
-/// Starts logging.
+/// Starts the log.
 ///
 /// # Errors
-/// When the filter cannot be read or logging runs already.
+/// The filter is invalid, or the log was started before.
 pub fn start_logging(log: &Log) -> anyhow::Result<LogLevel> {
     let Log { format, level, requests: _, otlp_endpoint: _, otlp_share: _ } = log;
     let builder = tracing_subscriber::fmt().with_env_filter(filter(level)?).with_writer(std::io::stderr);
-    // Of each format the level has a type of its own.
+    // The type of the reload handle differs between the formats.
     let (started, level) = match format {
         LogFormat::Text => {
             let ansi = std::io::IsTerminal::is_terminal(&std::io::stderr());
@@ -60,10 +60,10 @@ pub fn start_logging(log: &Log) -> anyhow::Result<LogLevel> {
     Ok(LogLevel(level))
 }
 
-/// Installs the recorder of metrics, once per process, and returns where to read them.
+/// Installs the recorder of metrics, once per process. Returns the handle for reading the metrics.
 ///
 /// # Errors
-/// When another recorder is installed.
+/// Another recorder is installed.
 pub fn start_metrics() -> anyhow::Result<PrometheusHandle> {
     static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
     if let Some(handle) = HANDLE.get() {
@@ -168,8 +168,8 @@ fn describe() {
     describe_gauge!("process_max_fds", "most file descriptors that may be open");
 }
 
-/// Shows counters, and what stands at zero, before there is anything to count: a series that begins at 1 has not risen for Prometheus, so that no alert
-/// on its increase would see the first event.
+/// Creates counters and gauges with the value 0 before the first event. Prometheus sees no increase in a series that begins at 1, so an
+/// alert on the increase would miss the first event.
 fn begin_at_zero() {
     const LABELLED: [(&str, &str, &[&str]); 11] = [
         (
@@ -199,11 +199,11 @@ fn begin_at_zero() {
     for gauge in ["doppel_http_requests_in_flight", "doppel_http_requests_waiting"] {
         metrics::gauge!(gauge).set(0.0);
     }
-    // Until there is a certificate.
+    // The value until there is a certificate.
     metrics::gauge!("doppel_tls_certificate_expires_in_seconds").set(f64::INFINITY);
 }
 
-/// Sets the gauges of the process, where the system tells (Linux).
+/// Sets the metrics of the process, if the system provides them (Linux).
 pub fn measure_process() {
     const PAGE_BYTES: f64 = 4096.0;
     let statm = std::fs::read_to_string("/proc/self/statm").ok();
@@ -219,7 +219,7 @@ pub fn measure_process() {
     }
 }
 
-/// The soft limit of open files in the text of `/proc/self/limits`; infinite when there is none.
+/// Returns the soft limit of open files from the text of `/proc/self/limits`; infinity if there is no limit.
 fn most_open_files(limits: &str) -> Option<f64> {
     let soft = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?.split_whitespace().next()?;
     if soft == "unlimited" { Some(f64::INFINITY) } else { soft.parse().ok() }

@@ -1,8 +1,8 @@
-//! SIGHUP: the configuration is read again while the service runs, and what can be changed in it is.
+//! Reads the configuration again after SIGHUP and applies the changes that are possible at run time.
 //!
-//! Changed at once are the keys, the limits, the level of the log and the certificates. All of it is checked before any of it is
-//! changed: a file with a mistake changes nothing and is said in the log. What cannot be changed while the service runs is named
-//! there as needing a restart, each time until that has happened.
+//! The keys, the limits, the level of the log and the certificates are changed at once. All of them are checked before the first change: a
+//! file with a mistake changes nothing, and the mistake is logged. Each reload also logs the changed settings that need a restart, until
+//! the restart.
 
 use std::sync::Arc;
 
@@ -11,22 +11,22 @@ use crate::http::state::App;
 use crate::observe::LogLevel;
 use crate::shutdown::{HangUps, Shutdown};
 
-/// What takes changes.
+/// The parts of the service that can be changed.
 pub struct Reload {
     app: App,
     flags: Flags,
     level: LogLevel,
-    /// The configuration that the service was started with.
+    /// The configuration with which the service was started.
     started: Config,
 }
 
 impl Reload {
-    /// Of a service that was started with `config`, which `flags` say where to find.
+    /// Creates the reload for a service that was started with `config`. `flags` name the configuration file.
     pub fn new(app: App, flags: Flags, level: LogLevel, started: Config) -> Self {
         Self { app, flags, level, started }
     }
 
-    /// Reads it again at each signal, for ever; when the terminal that it was started from is closed, the service stops.
+    /// Reads the configuration again at each signal, for ever. If the terminal that started the service was closed, stops the service.
     pub async fn on_signals(self, mut hang_ups: HangUps, shutdown: Shutdown) {
         let reload = Arc::new(self);
         loop {
@@ -37,7 +37,7 @@ impl Reload {
                 return;
             }
             let reading = Arc::clone(&reload);
-            // Files may lie where reading them takes long.
+            // Reading may take long, for example from a network file system.
             let read = tokio::task::spawn_blocking(move || reading.once()).await;
             match read.unwrap_or_else(|error| Err(error.into())) {
                 Ok(needing_restart) => {
@@ -60,16 +60,16 @@ impl Reload {
         }
     }
 
-    /// Changes what can be changed; the keys that have changed and cannot.
+    /// Applies the possible changes. Returns the changed settings that need a restart.
     fn once(&self) -> anyhow::Result<Vec<&'static str>> {
         let config = config::load(&self.flags)?.config;
-        // A file that is half written, or was emptied to be written anew, would otherwise let everyone in.
+        // A half-written or empty file would otherwise let everyone in.
         anyhow::ensure!(
             !config.auth.keys.is_empty() || !self.app.keys.has_configured(),
             "it has no [[auth.keys]] any more, so that everyone on this machine could do everything; where that is meant, start the \
              service again"
         );
-        // The address stays the one that it was started with.
+        // The service keeps its address from the start.
         config::check_open_address(self.started.server.listen, &config.auth).map_err(anyhow::Error::msg)?;
         let tls = &config.server.tls;
         let renewed = match &self.app.tls {
@@ -77,7 +77,7 @@ impl Reload {
             _ => None,
         };
         self.level.set(&config.log.level)?;
-        // Nothing below can fail.
+        // The following steps cannot fail.
         if let Some((certificates, renewed)) = renewed {
             certificates.put_in_force(renewed);
         }
@@ -89,7 +89,7 @@ impl Reload {
     }
 }
 
-/// Says which keys that were made while the service ran open nothing, because the configuration has others of their names.
+/// Warns of created keys that are never accepted, because the configuration has keys with the same names.
 pub fn say_hidden(app: &App) {
     for name in app.keys.hidden() {
         tracing::warn!(
@@ -103,9 +103,9 @@ fn count(result: &'static str) {
     metrics::counter!("doppel_reloads_total", "result" => result).increment(1);
 }
 
-/// The keys of the configuration that differ and count only at a start.
+/// Returns the changed settings that only take effect at a start.
 fn needing_restart(started: &Config, now: &Config) -> Vec<&'static str> {
-    // What is new in the configuration does not compile here until somebody decides.
+    // A new setting is a compile error here until it is assigned to one of the two kinds.
     let Config { server, store, collections, auth: _, limits, log, search, snapshots, console, source } = started;
     let Server { listen, origins, shutdown_grace_ms, shutdown_drain_ms, tls } = server;
     let config::Log { format, level: _, requests: _, otlp_endpoint, otlp_share } = log;

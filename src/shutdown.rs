@@ -1,8 +1,8 @@
-//! Stopping: a signal, a grace in which readiness is withdrawn, a drain, the end.
+//! The stop of the service: a signal, a grace period without readiness, a drain period, and the end.
 //!
-//! The first SIGTERM or SIGINT begins an orderly stop; a second one exits at once with status 130. Nothing acknowledged is
-//! lost either way, because an answer is only given for what is durable. SIGHUP stops commands as SIGTERM does; the service takes it
-//! apart ([`HangUps`]) and reads its configuration again.
+//! The first SIGTERM or SIGINT starts an orderly stop; a second signal ends the process at once with status 130. In both cases no
+//! acknowledged data is lost, because only durable data is acknowledged. SIGHUP stops commands in the same way as SIGTERM; the service
+//! handles it separately ([`HangUps`]) and reads its configuration again.
 
 use std::io::IsTerminal as _;
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
-/// How far the stop has come.
+/// A phase of the stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// No stop was asked for.
+    /// No stop was requested.
     Serving,
-    /// Readiness is withdrawn, everything is still served.
+    /// The service is not ready, but still accepts all requests.
     Grace,
-    /// No new work; what is under way may finish.
+    /// No new work is accepted; running work may finish.
     Draining,
 }
 
-/// Tells how far the stop has come, and lets others wait for it. Cheap to clone.
+/// The current phase, with functions to wait for phases. A clone is cheap.
 #[derive(Clone, Debug, Default)]
 pub struct Shutdown {
     asked: CancellationToken,
@@ -32,7 +32,7 @@ pub struct Shutdown {
 }
 
 impl Shutdown {
-    /// The phase now.
+    /// Returns the current phase.
     pub fn phase(&self) -> Phase {
         if self.draining.is_cancelled() {
             Phase::Draining
@@ -43,7 +43,7 @@ impl Shutdown {
         }
     }
 
-    /// Enters `phase`; never goes back.
+    /// Enters `phase`. A later phase is never left.
     pub fn enter(&self, phase: Phase) {
         if phase >= Phase::Draining {
             self.draining.cancel();
@@ -53,7 +53,7 @@ impl Shutdown {
         }
     }
 
-    /// Returns when `phase` is reached.
+    /// Waits until `phase` is reached.
     pub async fn reached(&self, phase: Phase) {
         match phase {
             Phase::Serving => {}
@@ -62,17 +62,18 @@ impl Shutdown {
         }
     }
 
-    /// Cancelled when no new work is to be begun ([`Phase::Draining`]).
+    /// Returns the token that is cancelled when no new work is accepted ([`Phase::Draining`]).
     pub fn draining(&self) -> CancellationToken {
         self.draining.clone()
     }
 
-    /// Asks for an orderly stop, as a signal does.
+    /// Requests an orderly stop, in the same way as a signal.
     pub fn ask(&self) {
         self.asked.cancel();
     }
 
-    /// Waits for a signal, then walks through the phases, staying `grace` in the first. A second signal exits.
+    /// Waits for a signal or a request, and then enters the phases, with the pause `grace` after the first. A second signal ends the
+    /// process.
     pub async fn on_signal(&self, mut signals: Signals, grace: Duration) {
         tokio::select! {
             () = signals.next() => {}
@@ -90,10 +91,11 @@ impl Shutdown {
     }
 }
 
-/// For commands that can be stopped at any point: on a signal runs `before` on a thread of its own and exits with status 130.
+/// Runs `before` on another thread after a signal, and ends the process with status 130. This is for commands that can be stopped at any
+/// point.
 ///
 /// # Errors
-/// When signals cannot be received.
+/// Signals cannot be received.
 pub fn exit_on_signal(before: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     on_signals(|runtime, mut signals| {
         runtime.block_on(signals.next());
@@ -102,10 +104,11 @@ pub fn exit_on_signal(before: impl FnOnce() + Send + 'static) -> std::io::Result
     })
 }
 
-/// For commands that clean up when they stop: the first signal sets `stop`, a second one exits at once with status 130.
+/// Sets `stop` after the first signal. A second signal ends the process at once with status 130. This is for commands that clean up before
+/// they end.
 ///
 /// # Errors
-/// When signals cannot be received.
+/// Signals cannot be received.
 pub fn stop_on_signal(stop: Arc<AtomicBool>) -> std::io::Result<()> {
     on_signals(move |runtime, mut signals| {
         runtime.block_on(signals.next());
@@ -115,7 +118,7 @@ pub fn stop_on_signal(stop: Arc<AtomicBool>) -> std::io::Result<()> {
     })
 }
 
-/// Runs `wait` on a thread of its own, with the signals and what to wait for them on.
+/// Runs `wait` on another thread, with the signals and a runtime for waiting.
 fn on_signals(wait: impl FnOnce(Runtime, Signals) + Send + 'static) -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let signals = {
@@ -125,37 +128,37 @@ fn on_signals(wait: impl FnOnce(Runtime, Signals) + Send + 'static) -> std::io::
     std::thread::Builder::new().name("signals".into()).spawn(move || wait(runtime, signals)).map(drop)
 }
 
-/// SIGHUP, received apart.
+/// The receiver of SIGHUP signals.
 pub struct HangUps {
     signal: Option<tokio::signal::unix::Signal>,
     had: [bool; 3],
 }
 
-/// Which of the standard streams are a terminal: any of them may lead elsewhere (`2>doppel.log`).
+/// Returns which of the standard streams are terminals. A stream may be redirected (`2>doppel.log`).
 fn terminals() -> [bool; 3] {
     [std::io::stdin().is_terminal(), std::io::stdout().is_terminal(), std::io::stderr().is_terminal()]
 }
 
-/// Whether there was one, and none of those is there any more.
+/// True if some streams were terminals and none of them is a terminal any more.
 fn is_gone(had: [bool; 3], are: [bool; 3]) -> bool {
     had.contains(&true) && !had.into_iter().zip(are).any(|(had, is)| had && is)
 }
 
 impl HangUps {
-    /// Begins to receive it, within a runtime; where it is ignored (`nohup`) it stays so.
+    /// Starts to receive the signal. This must run in a runtime. An ignored signal stays ignored (`nohup`).
     ///
     /// # Errors
-    /// When signals cannot be received.
+    /// Signals cannot be received.
     pub fn new() -> std::io::Result<Self> {
         Ok(Self { signal: hang_up()?, had: terminals() })
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     pub async fn next(&mut self) {
         received(self.signal.as_mut()).await;
     }
 
-    /// Whether the service was started from a terminal that is not there any more: closing it sends SIGHUP, too.
+    /// True if the service was started from a terminal that was closed. Closing a terminal sends SIGHUP, too.
     pub fn terminal_is_gone(&self) -> bool {
         is_gone(self.had, terminals())
     }
@@ -173,8 +176,8 @@ async fn received(signal: Option<&mut tokio::signal::unix::Signal>) {
     }
 }
 
-/// SIGTERM, SIGINT and, unless it is ignored (`nohup`) or received apart, SIGHUP, received from the moment this is made on: before
-/// that, they end the process at once.
+/// The receiver of SIGTERM, SIGINT and SIGHUP; SIGHUP is left out if it is ignored (`nohup`) or handled separately. Before this value is
+/// created, these signals end the process at once.
 pub struct Signals {
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
@@ -182,18 +185,18 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Begins to receive them, within a runtime.
+    /// Starts to receive the signals. This must run in a runtime.
     ///
     /// # Errors
-    /// When signals cannot be received.
+    /// Signals cannot be received.
     pub fn new() -> std::io::Result<Self> {
         Ok(Self { hang_up: hang_up()?, ..Self::without_hang_up()? })
     }
 
-    /// As [`Signals::new`], without SIGHUP.
+    /// Does the same as [`Signals::new`] without SIGHUP.
     ///
     /// # Errors
-    /// As [`Signals::new`].
+    /// The same as for [`Signals::new`].
     pub fn without_hang_up() -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         let (terminate, interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
@@ -209,7 +212,7 @@ impl Signals {
     }
 }
 
-/// Whether whoever started us asked that the end of the terminal be ignored. Where that cannot be known it is not.
+/// True if the parent process has set SIGHUP to be ignored. False if this is not known.
 fn hang_up_is_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());

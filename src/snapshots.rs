@@ -1,9 +1,9 @@
 //! Snapshots of the store by the running service: one at a time, to the configured directory or as a stream to a client.
 //!
-//! A snapshot is not a task (`doppel_engine::tasks`). A task works on one collection, is stored with it, survives its process and continues from its
-//! checkpoint. A snapshot contains the whole store and cannot continue after an interruption, because its moment has passed. A stored task would also
-//! become part of the snapshot, and a restored store would start it again. The progress is therefore kept only in memory, and the list of snapshots is the
-//! content of the directory.
+//! A snapshot is not a task (`doppel_engine::tasks`). A task works on one collection, is stored with it, survives its process and continues
+//! from its checkpoint. A snapshot contains the whole store and cannot continue after an interruption, because its moment has passed. A
+//! stored task would also become part of the snapshot, and a restored store would start it again. The progress is therefore kept only in
+//! memory, and the list of snapshots is the content of the directory.
 //!
 //! A thread of low priority reads the store. Registrations and a reindex continue.
 
@@ -123,7 +123,7 @@ pub enum Refusal {
     Engine(#[from] doppel_engine::Error),
 }
 
-/// Takes the snapshots of the service. Cloning is cheap, and all clones share their state.
+/// Takes the snapshots of the service. A clone is cheap, and all clones share their state.
 #[derive(Clone)]
 pub struct Snapshots(Arc<Shared>);
 

@@ -1,12 +1,13 @@
-//! Spans of requests, for whoever wants to see one beside those of the programs around it: sent to an OpenTelemetry collector as OTLP over
-//! HTTP, where the program was built with the feature `otlp` and `log.otlp_endpoint` says where.
+//! Spans of requests for OpenTelemetry. They are sent to a collector as OTLP over HTTP, if the program was built with the feature `otlp`
+//! and `log.otlp_endpoint` names a collector.
 //!
-//! A span of a request belongs to the trace that its `traceparent` names, or begins one; its stages are its children. Spans wait in a
-//! queue of bounded length and are sent in batches by a thread of their own: a collector that is away delays no request, and what does not
-//! fit is dropped. They hold what the log line of the request holds: no text of records, no path.
+//! The span of a request belongs to the trace of its `traceparent`, or begins a new trace. The stages of the request are its child spans.
+//! Spans wait in a queue of limited length, and another thread sends them in batches: an unreachable collector delays no requests, and
+//! spans that do not fit are dropped. A span contains the same data as the log line of the request, so it contains no text of records and
+//! no path.
 //!
-//! Spans are made when a request has ended, of what was measured anyway, and not by entering and leaving them: on MongoDB many requests
-//! share a transaction, so that a stage of one of them runs in no task of its own.
+//! The spans are made after the end of a request, from its measured times. They are not made by entering and leaving spans: on MongoDB,
+//! many requests share a transaction, so a stage of one of them does not run in its own task.
 
 #[cfg(feature = "otlp")]
 mod otlp;
@@ -17,27 +18,27 @@ use crate::config::Log;
 use crate::http::audit::TraceParent;
 use doppel_store::stages::{Span, Stage};
 
-/// A request that has been answered.
+/// A request with a response.
 pub struct Request<'a> {
-    /// Its method.
+    /// The method.
     pub method: &'static str,
-    /// Its route, with the names of its parts.
+    /// The route, with the names of its parts.
     pub route: &'a str,
-    /// The status answered.
+    /// The status of the response.
     pub status: u16,
-    /// From its head to the answer's head.
+    /// The time from the head of the request to the head of the response.
     pub span: Span,
-    /// Its id.
+    /// Id of the request.
     pub request_id: &'a str,
     /// Name of the key; empty without one.
     pub key: &'a str,
-    /// The span that it comes from.
+    /// The span of the caller.
     pub parent: Option<TraceParent>,
-    /// The stages of what it had the engine do.
+    /// The stages of the request in the engine.
     pub stages: Vec<(Stage, Span)>,
 }
 
-/// Where spans go: nowhere unless the configuration says where. Cheap to clone.
+/// The destination of spans; no destination without configuration. A clone is cheap.
 #[derive(Clone, Default)]
 pub struct Traces {
     #[cfg(feature = "otlp")]
@@ -45,10 +46,10 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// Begins to send spans if `log` says where, over connections of `runtime`.
+    /// Starts to send spans, if `log` names a collector. The connections use `runtime`.
     ///
     /// # Errors
-    /// When no client can be made.
+    /// The client cannot be created.
     pub fn start(log: &Log, runtime: &Handle) -> anyhow::Result<Self> {
         #[cfg(feature = "otlp")]
         if !log.otlp_endpoint.is_empty() {
@@ -58,7 +59,7 @@ impl Traces {
         Ok(Self::default())
     }
 
-    /// Whether anything is sent.
+    /// True if spans are sent.
     pub fn follows(&self) -> bool {
         #[cfg(feature = "otlp")]
         return self.exporter.is_some();
@@ -66,7 +67,7 @@ impl Traces {
         false
     }
 
-    /// Sends the spans of a request, unless it belongs to none that are kept; the id of its trace.
+    /// Sends the spans of a request, unless its trace is not sampled. Returns the id of its trace.
     pub fn send(&self, request: &Request<'_>) -> Option<String> {
         #[cfg(feature = "otlp")]
         return self.exporter.as_ref().map(|exporter| exporter.send(request));
@@ -77,7 +78,7 @@ impl Traces {
         }
     }
 
-    /// Sends what waits, some seconds long at most, and ends.
+    /// Sends the waiting spans for a few seconds at most, and stops.
     pub fn stop(&self) {
         #[cfg(feature = "otlp")]
         if let Some(exporter) = &self.exporter {

@@ -1,7 +1,7 @@
-//! A client of a running service, over http or https: the one for all commands that call one.
+//! A client of a running service over http or https. All commands that call a service use it.
 //!
-//! Over https the certificates that `--ca` names are trusted and no others; without it, those of the system. Where the service wants
-//! to see a certificate, `--client-certificate` and `--client-key` name it.
+//! Over https, it trusts only the certificates of `--ca`; without this option, those of the system. `--client-certificate` and
+//! `--client-key` name the certificate for services that request one.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -18,9 +18,9 @@ use tokio::runtime::Runtime;
 use super::{key, usage};
 use crate::http::tls::files::not_plain;
 
-/// Time to connect, with the handshake of TLS.
+/// Time for connecting, including the TLS handshake.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Connections that are kept for the next request: as many as any command has requests under way at once.
+/// Number of connections that are kept for further requests: the largest number of requests that any command has in progress.
 const MOST_IDLE: usize = 8;
 /// Time in which a service must answer one request of [`Service`].
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -40,14 +40,14 @@ pub struct Trust {
 }
 
 impl Trust {
-    /// The option that was given first, if any was: all of them are for https.
+    /// Returns the first of these options that was given. All of them are for https.
     pub(super) fn option(&self) -> Option<&'static str> {
         let Self { ca, client_certificate, client_key } = self;
         let given = [(ca, "--ca"), (client_certificate, "--client-certificate"), (client_key, "--client-key")];
         given.into_iter().find(|(file, _)| file.is_some()).map(|(_, option)| option)
     }
 
-    /// The files that are read.
+    /// Returns the files of the options.
     pub(super) fn files(&self) -> impl Iterator<Item = &Path> {
         [&self.ca, &self.client_certificate, &self.client_key].into_iter().filter_map(Option::as_deref)
     }
@@ -69,18 +69,18 @@ pub struct Calling {
 /// The check of the certificate of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Identification {
-    /// It must.
+    /// The certificate must be trusted.
     Required,
-    /// Any will do: nothing secret is sent, and it is this machine.
+    /// Any certificate is accepted: the request is not secret, and the service is on this machine.
     Waived,
 }
 
 /// The reasons why a request got no response.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// No connection.
+    /// The connection could not be opened.
     Unreached(String),
-    /// The certificate of the other side is none that is trusted here; why, and what helps.
+    /// The certificate of the other side is not trusted: the reason and the remedy.
     Untrusted(String, &'static str),
     /// The connection broke.
     Broken(String),
@@ -99,10 +99,10 @@ pub(super) fn parse_url(text: &str) -> Result<Url, String> {
     Ok(url)
 }
 
-/// A client of the service at `url`, which does not connect yet.
+/// Makes a client of the service at `url`. It does not connect yet.
 ///
 /// # Errors
-/// Wrong usage, and files that cannot be used.
+/// Wrong usage, or files that cannot be used.
 pub(super) fn client(url: &Url, key: Option<&str>, trust: &Trust, who: Identification) -> anyhow::Result<Client> {
     let builder = Client::builder()
         .user_agent(concat!("doppel/", env!("CARGO_PKG_VERSION")))
@@ -118,7 +118,7 @@ pub(super) fn client(url: &Url, key: Option<&str>, trust: &Trust, who: Identific
     })
 }
 
-/// The certificate that is shown, if one is.
+/// Adds the certificate of the client, if there is one.
 fn identified(builder: ClientBuilder, trust: &Trust) -> anyhow::Result<ClientBuilder> {
     let (Some(certificate), Some(key)) = (&trust.client_certificate, &trust.client_key) else { return Ok(builder) };
     let both = [pem("--client-certificate", certificate)?, b"\n".to_vec(), pem("--client-key", key)?].concat();
@@ -153,7 +153,7 @@ fn authorization(key: Option<&str>) -> anyhow::Result<HeaderMap> {
 }
 
 fn trusting(builder: ClientBuilder, url: &Url, trust: &Trust, who: Identification) -> anyhow::Result<ClientBuilder> {
-    // The provider of this process; somebody may have set it already, and it is the only one there is.
+    // Installs the provider of this process. This fails if it is installed already, and there is only one provider.
     let _ = rustls::crypto::ring::default_provider().install_default();
     if let (Some(option), "http") = (trust.option(), url.scheme()) {
         return Err(usage(format!("{option} is for a service with https")));
@@ -162,7 +162,7 @@ fn trusting(builder: ClientBuilder, url: &Url, trust: &Trust, who: Identificatio
         return Ok(match (url.scheme(), who) {
             ("https", Identification::Required) => builder,
             ("https", Identification::Waived) => builder.tls_danger_accept_invalid_certs(true),
-            // Plain http needs no certificates, and a system may have none.
+            // Plain http needs no certificates, and some systems have none.
             _ => builder.tls_certs_only([]),
         });
     };
@@ -209,7 +209,8 @@ pub(super) fn cause(error: &(dyn Error + 'static)) -> String {
     Chain::new(error).last().map_or_else(String::new, ToString::to_string)
 }
 
-/// Returns the reason why a certificate was refused, if an error has this cause. An error of a connection contains its reason, but not as its source.
+/// Returns the reason why a certificate was refused, if an error has this cause. An error of a connection contains its reason, but not as
+/// its source.
 fn distrust<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a CertificateError> {
     if let Some(outer) = error.downcast_ref::<std::io::Error>() {
         return outer.get_ref().and_then(|inner| distrust(inner));
@@ -220,12 +221,12 @@ fn distrust<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a CertificateError
     }
 }
 
-/// The service does not answer.
+/// The error that the service does not answer.
 #[derive(Debug, thiserror::Error)]
 #[error("{0} does not answer: {1}")]
 pub(super) struct Away(String, String);
 
-/// A running service that is asked one thing at a time, in JSON.
+/// A running service that gets one request at a time and answers in JSON.
 pub(super) struct Service {
     url: String,
     client: Client,
@@ -233,31 +234,31 @@ pub(super) struct Service {
 }
 
 impl Service {
-    /// Makes ready to call, but does not connect yet.
+    /// Prepares calls, but does not connect yet.
     ///
     /// # Errors
-    /// Wrong usage, and files that cannot be used.
+    /// Wrong usage, or files that cannot be used.
     pub(super) fn open(calling: &Calling) -> anyhow::Result<Self> {
         let Calling { to, key_file, trust } = calling;
         let url = parse_url(to).map_err(|reason| usage(format!("--to {to}: {reason}")))?;
         Self::at(&url, key_file.as_deref(), trust)
     }
 
-    /// The same, where the address is given in another way.
+    /// Does the same for an address that is given in another way.
     ///
     /// # Errors
-    /// As [`Service::open`].
+    /// The same as for [`Service::open`].
     pub(super) fn at(url: &Url, key_file: Option<&Path>, trust: &Trust) -> anyhow::Result<Self> {
         let client = client(url, key(key_file)?.as_deref(), trust, Identification::Required)?;
         Ok(Self { url: url.as_str().trim_end_matches('/').to_owned(), client, runtime: runtime()? })
     }
 
-    /// The runtime on which responses are awaited.
+    /// Returns the runtime on which responses are awaited.
     pub(super) fn runtime(&self) -> &Runtime {
         &self.runtime
     }
 
-    /// The URL without a slash at its end.
+    /// Returns the URL without a slash at its end.
     pub(super) fn url(&self) -> &str {
         &self.url
     }
@@ -270,10 +271,10 @@ impl Service {
         self.send(Method::GET, path, None)
     }
 
-    /// Sends `body`.
+    /// Sends `body` to `path` with POST.
     ///
     /// # Errors
-    /// As [`Service::get`].
+    /// The same as for [`Service::get`].
     pub(super) fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
         self.send(Method::POST, path, Some(body))
     }
@@ -281,7 +282,7 @@ impl Service {
     /// Requests `path` with DELETE.
     ///
     /// # Errors
-    /// As [`Service::get`].
+    /// The same as for [`Service::get`].
     pub(super) fn delete(&self, path: &str) -> anyhow::Result<()> {
         self.send(Method::DELETE, path, None).map(drop)
     }
@@ -298,7 +299,7 @@ impl Service {
     /// Begins a GET request with a response of any length. The usual timeout applies only to the beginning of the response.
     ///
     /// # Errors
-    /// As [`Service::get`].
+    /// The same as for [`Service::get`].
     pub(super) async fn stream(&self, path: &str) -> anyhow::Result<reqwest::Response> {
         let sent = self.client.get(format!("{}{path}", self.url)).send();
         let Ok(sent) = tokio::time::timeout(TIMEOUT, sent).await else {
@@ -342,7 +343,7 @@ pub(super) fn runtime() -> anyhow::Result<Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start a runtime")
 }
 
-/// Sends a request; the status of the answer, and its body.
+/// Sends a request. Returns the status and the body of the response.
 pub(super) async fn exchange(request: reqwest::RequestBuilder) -> Result<(u16, Vec<u8>), Fault> {
     let answer = request.send().await.map_err(|error| fault(&error))?;
     let status = answer.status().as_u16();

@@ -1,4 +1,5 @@
-//! Reports the use of the members of rows. A member that no setting names is stored and never compared, and the person should see this.
+//! Reports the use of the members of rows. A member without a field in the settings is stored and never compared, and the user should know
+//! this.
 
 use std::collections::HashSet;
 
@@ -7,10 +8,10 @@ use serde::Serialize;
 use doppel_core::collection::{Field, Role};
 use doppel_core::columns::shown_role;
 
-/// Most names remembered: twice what one row may have. Rows that go on inventing names have no columns.
+/// Largest number of names that are kept: twice the largest number of names of a row. Rows with ever new names have no real columns.
 const MOST: usize = 1024;
 
-/// The names of the members of rows but `id`, in the order in which they first came.
+/// The names of the members of rows except `id`, in the order of their first occurrence.
 #[derive(Debug, Default)]
 pub(super) struct Columns {
     names: Vec<String>,
@@ -20,7 +21,7 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// Notes the names of one row. O(names).
+    /// Records the names of one row. Takes O(names).
     pub(super) fn note<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
         for name in names {
             if !self.seen.contains(name) && self.names.len() < MOST {
@@ -30,7 +31,7 @@ impl Columns {
         }
     }
 
-    /// The names that came since they were last taken.
+    /// Returns the names that are new since the last call.
     pub(super) fn take_new(&mut self) -> Vec<String> {
         let new = self.names[self.taken..].to_vec();
         self.taken = self.names.len();
@@ -55,7 +56,7 @@ impl Columns {
 #[derive(Debug, Default, PartialEq, Serialize)]
 pub(super) struct Uses {
     used: Vec<Use>,
-    /// Stored as they came, in no comparison.
+    /// The unused members, which are stored unchanged and never compared.
     unused: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! `doppel completions`: what a shell completes our commands and options by.
+//! `doppel completions`: prints the completion of commands and options for a shell.
 
 use std::process::ExitCode;
 
@@ -15,7 +15,7 @@ pub struct Args {
 /// Prints a script for the shell.
 ///
 /// # Errors
-/// When standard output is closed.
+/// Standard output is closed.
 pub fn run(Args { shell }: Args) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut super::Cli::command(), "doppel", &mut script);

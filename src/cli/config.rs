@@ -1,4 +1,4 @@
-//! `doppel config`: shows and checks the configuration, makes keys.
+//! `doppel config`: shows and checks the configuration, and creates keys.
 
 use std::process::ExitCode;
 
@@ -34,7 +34,7 @@ enum Command {
 /// Runs one of the subcommands.
 ///
 /// # Errors
-/// When the configuration is wrong.
+/// The configuration is invalid.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let text = match args.command {
         Command::Print(flags) => print::print(&config::load(&flags.flags())?),
@@ -65,7 +65,7 @@ fn tell(text: &str) {
     eprintln!("{text}");
 }
 
-/// The key, and the section of the configuration that knows it.
+/// Creates a key. Returns the key and its section of the configuration.
 fn new_key(name: String, scopes: Vec<Scope>) -> anyhow::Result<(String, String)> {
     let (key, sha256) = auth::new_key(&name)?;
     let listed = scopes.iter().map(|scope| format!("{:?}", scope.as_str())).collect::<Vec<_>>().join(", ");

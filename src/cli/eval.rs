@@ -1,4 +1,4 @@
-//! `doppel eval`: recall and precision of pairs on labelled sets, measured on the engine over a store of its own.
+//! `doppel eval`: measures recall and precision of pairs on labelled sets, with the engine and a store for the measurement.
 
 mod all;
 mod evidence;
@@ -120,7 +120,7 @@ pub struct Args {
     pub svg: Option<PathBuf>,
 }
 
-/// How long a stopped command waits for its collection to be dropped.
+/// Time for which a stopped command waits until its collection is dropped.
 const STOPPING: Duration = Duration::from_secs(10);
 
 /// The store that is measured over.
@@ -141,7 +141,7 @@ pub enum Format {
     Json,
 }
 
-/// What was measured on a set.
+/// The measurements of a set.
 #[derive(Debug, Serialize)]
 struct Measured {
     name: String,
@@ -149,10 +149,10 @@ struct Measured {
     report: Report,
 }
 
-/// Measures and prints.
+/// Runs the command.
 ///
 /// # Errors
-/// Unreadable files, bad settings, or a store that cannot be opened.
+/// Files that cannot be read, invalid settings, or a store that cannot be opened.
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments")]
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let outputs = outputs(&args)?;
@@ -196,7 +196,7 @@ fn run_sets(args: &Args, settings: &Settings, outputs: &Outputs) -> anyhow::Resu
     print(args, &measured, &text, outputs)
 }
 
-/// Writes the chart that is asked for, then `text`.
+/// Writes the chart if it is wanted, and then prints `text`.
 fn print(args: &Args, measured: &[Measured], text: &str, outputs: &Outputs) -> anyhow::Result<ExitCode> {
     write_svg(args, outputs, || draw(measured))?;
     super::answer(text)?;
@@ -204,7 +204,7 @@ fn print(args: &Args, measured: &[Measured], text: &str, outputs: &Outputs) -> a
     Ok(if refused { ExitCode::from(PARTLY) } else { ExitCode::SUCCESS })
 }
 
-/// The last parts of the paths, or the whole paths where two of those are equal.
+/// Returns the last parts of the paths, or the whole paths if two last parts are equal.
 fn names(folders: &[PathBuf]) -> Vec<String> {
     let last = |folder: &PathBuf| folder.file_name().map(|name| name.to_string_lossy().into_owned());
     let short: Vec<_> = folders.iter().filter_map(last).collect();
@@ -212,7 +212,7 @@ fn names(folders: &[PathBuf]) -> Vec<String> {
     if distinct.len() == folders.len() { short } else { folders.iter().map(|f| f.display().to_string()).collect() }
 }
 
-/// Measures over a store, or in memory where the settings need statistics of the collection.
+/// Measures with a store, or in memory if the settings need statistics of the collection.
 fn measure(set: &Dataset, settings: &Settings, over: Over, outputs: &Outputs) -> anyhow::Result<Report> {
     let needs_statistics = Profile::compile(settings, None).needs_statistics();
     match (needs_statistics, over) {
@@ -239,7 +239,7 @@ fn write_svg(args: &Args, outputs: &Outputs, draw: impl FnOnce() -> String) -> a
     outputs.write(file, &draw())
 }
 
-/// What is read; and whether the chart may be written, before an hour is spent.
+/// Registers the inputs, and checks that the chart may be written, before the measurement takes an hour.
 fn outputs(args: &Args) -> anyhow::Result<Outputs> {
     let outputs = Outputs::new();
     [&args.records, &args.groups, &args.pairs, &args.settings, &args.related, &args.exported, &args.weights]
@@ -253,7 +253,7 @@ fn outputs(args: &Args) -> anyhow::Result<Outputs> {
     Ok(outputs)
 }
 
-/// Settings from a file as for PUT of a collection, or else those of a preset.
+/// Reads settings from a file in the format of PUT of a collection; without a file, returns the settings of the preset.
 pub(super) fn read_settings(file: Option<&Path>, preset: Preset) -> anyhow::Result<Settings> {
     let Some(file) = file else { return Ok(Settings::preset(preset)) };
     let bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
@@ -289,13 +289,13 @@ fn measure_over(set: &Dataset, settings: &Settings, over: Over, outputs: &Output
             Over::Mongodb => config::Store { kind: StoreKind::Mongodb, ..config },
         };
         let engine = Engine::new(store::open(&config).await?, options);
-        // In a database there may be others.
+        // The database may contain other collections.
         let name =
             CollectionName::new(&format!("eval-{}", crate::clock::unique_id())).map_err(|reason| anyhow!(reason))?;
         let _dropped = (over == Over::Mongodb).then(|| {
             let (engine, name, handle) = (engine.clone(), name.clone(), Handle::current());
             outputs.when_stopped(move || {
-                // What cannot be dropped now, and why, nobody is left to be told.
+                // The command is ending, so nobody can be told about a failure to drop the collection.
                 let dropping = async { tokio::time::timeout(STOPPING, engine.drop_collection(&name)).await };
                 let _ = handle.block_on(dropping);
             })

@@ -1,4 +1,4 @@
-//! `doppel healthcheck`: asks a running service whether it is ready; for containers without curl.
+//! `doppel healthcheck`: checks whether a running service is ready, for containers without curl.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -23,10 +23,10 @@ pub struct Args {
     trust: Trust,
 }
 
-/// Exits with 0 when the service answers 200.
+/// Exits with 0 if the service answers with status 200.
 ///
 /// # Errors
-/// When it answers otherwise, or not at all.
+/// The service answers with another status or not at all.
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments by value")]
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut url = client::parse_url(&args.url).map_err(|reason| usage(format!("--url {}: {reason}", args.url)))?;
@@ -51,7 +51,7 @@ fn is_this_machine(url: &Url) -> bool {
     }
 }
 
-/// The status of the answer, and whether it says that the port speaks TLS.
+/// Returns the status of the response, and true if the response tells that the port uses TLS.
 fn ask(url: &Url, trust: &Trust) -> anyhow::Result<(u16, bool)> {
     let who = if is_this_machine(url) { Identification::Waived } else { Identification::Required };
     let request = client::client(url, None, trust, who)?.get(url.clone()).timeout(TIMEOUT);

@@ -1,4 +1,4 @@
-//! `doppel keys`: makes, lists and revokes keys of a running service.
+//! `doppel keys`: creates, lists and revokes keys of a running service.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -87,7 +87,7 @@ fn name(text: &str) -> Result<String, String> {
 /// Runs one of the subcommands.
 ///
 /// # Errors
-/// When the service does not answer or refuses, or the file cannot be written.
+/// The service does not answer or refuses the request, or the file cannot be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.command {
         Command::Create(create) => make(&create)?,
@@ -103,7 +103,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn make(create: &Create) -> anyhow::Result<()> {
     let Create { name, scopes, collections, expires_in_days, expires_at, secret_file, calling } = create;
     let service = Service::open(calling)?;
-    // Begun before the key is there: one that could not be kept would have to be revoked again.
+    // The file is created before the key: a key that cannot be stored would have to be revoked.
     let file = secret_file.as_deref().map(|path| Outputs::new().create_private(path)).transpose()?;
     let scopes: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
     let mut request = json!({ "name": name, "scopes": scopes });

@@ -1,24 +1,24 @@
-//! Entries by number: in memory as long as they fit, in a file without a name beyond.
+//! A list of entries by number. It is in memory as long as it fits; the rest is in an unnamed file.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-/// Bytes gathered before they are put away together. An entry may be larger.
+/// Number of bytes that are collected in a segment. A single entry may be larger.
 const SEGMENT: usize = 1 << 20;
-/// Bits of a place that say where in its segment an entry begins.
+/// Number of bits of a place for the offset of the entry in its segment.
 const OFFSET_BITS: u32 = 24;
 
-/// A list of byte strings that is only appended to. Reading one costs a copy from memory, or one read of the file. 12 bytes an
-/// entry stay in memory whatever the bound.
+/// A list of byte strings that can only grow. Reading an entry copies it from memory or reads it from the file. 12 bytes per entry always
+/// stay in memory.
 pub(super) struct Log {
     dir: PathBuf,
     memory: usize,
-    /// Segments that are full.
+    /// The full segments.
     full: Vec<Segment>,
     open: Vec<u8>,
-    /// Segment and offset of each entry.
+    /// The segment and the offset of each entry.
     places: Vec<u64>,
     lengths: Vec<u32>,
     file: Option<File>,
@@ -32,7 +32,7 @@ enum Segment {
 }
 
 impl Log {
-    /// Keeps at most `memory` bytes, and a segment, in memory, and the rest in `dir`.
+    /// Keeps at most `memory` bytes and one segment in memory, and the rest in `dir`.
     pub(super) fn new(dir: &Path, memory: usize) -> Self {
         let full = Vec::new();
         let open = Vec::new();
@@ -41,12 +41,12 @@ impl Log {
         Self { dir: dir.to_owned(), memory, full, open, places, lengths, file: None, written: 0 }
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     pub(super) fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Appends the parts as one entry, of less than 4 GiB.
+    /// Appends the parts as one entry of less than 4 GiB.
     pub(super) fn push(&mut self, parts: &[&[u8]]) -> io::Result<()> {
         if self.open.len() >= SEGMENT {
             self.put_away()?;
@@ -77,7 +77,7 @@ impl Log {
         Ok(())
     }
 
-    /// Entry number `at`, which must be there.
+    /// Returns entry number `at`, which must exist.
     pub(super) fn get(&self, at: usize) -> io::Result<Vec<u8>> {
         let place = self.places[at];
         let length = self.lengths[at] as usize;

@@ -1,4 +1,4 @@
-//! `doppel man`: the pages of the manual, made of the descriptions of commands and options.
+//! `doppel man`: prints the pages of the manual, which are made from the descriptions of commands and options.
 
 use std::process::ExitCode;
 
@@ -19,9 +19,9 @@ pub struct Args {
 /// Prints a page (`doppel man doppel-import | man -l -`), or their names.
 ///
 /// # Errors
-/// When there is no such page, or standard output is closed.
+/// The page does not exist, or standard output is closed.
 pub fn run(Args { list, page }: Args) -> anyhow::Result<ExitCode> {
-    // `doppel help import` is `doppel import --help`, and needs no page.
+    // `doppel help import` does the same as `doppel import --help` and needs no page.
     let mut root = super::Cli::command().disable_help_subcommand(true);
     root.build();
     let mut pages = Vec::new();
@@ -41,7 +41,7 @@ pub fn run(Args { list, page }: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The command and all below it, by the names of their pages.
+/// Collects the command and all commands below it, with the names of their pages.
 fn collect<'a>(command: &'a Command, pages: &mut Vec<(String, &'a Command)>) {
     let name = command.get_display_name().unwrap_or_else(|| command.get_name());
     pages.push((name.to_owned(), command));

@@ -1,4 +1,4 @@
-//! `doppel migrate`: brings the schema of a MongoDB database up to date.
+//! `doppel migrate`: updates the schema of a MongoDB database.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -24,10 +24,10 @@ pub struct Args {
     dry_run: bool,
 }
 
-/// Applies the pending migrations and mends what differs from the schema that this version needs, or lists both.
+/// Applies the pending migrations and repairs differences from the schema that this version needs, or only lists both.
 ///
 /// # Errors
-/// The database cannot be reached, or a migration was edited or is unknown to this version.
+/// The database cannot be reached, or a migration was changed or is unknown to this version.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let config = config::load(&Flags { file: args.config, ..Flags::default() })?.config.store;
     anyhow::ensure!(

@@ -1,8 +1,8 @@
-//! The command line: one file per command, each with its `Args` and a `run` that returns how it ended.
+//! The command line. Each command has a file with its `Args` and a function `run` that returns the exit code.
 //!
-//! Exit codes, the same for every command: 0 done, 1 failed, 2 wrong usage, 3 partly done (some input was rejected), 130
-//! stopped by a signal before it was done (`serve`, `import` and `check` end in order then: 0, 1 and 1). Answers go to standard output,
-//! everything else to standard error; files through [`output`].
+//! The exit codes are the same for every command: 0 done, 1 failed, 2 wrong usage, 3 partly done (some input was rejected), 130 stopped
+//! early by a signal. `serve`, `import` and `check` end in order after a signal, with 0, 1 and 1. Results go to standard output, and all
+//! messages go to standard error. Files are written through [`output`].
 
 pub mod bench;
 pub mod check;
@@ -45,9 +45,9 @@ use clap::{Parser, Subcommand};
 
 use doppel_sources::tables::guard::child;
 
-/// Some of the input was done, some was rejected.
+/// Exit code if some of the input was processed and some was rejected.
 pub const PARTLY: u8 = 3;
-/// Wrong usage.
+/// Exit code for wrong usage.
 pub const USAGE: u8 = 2;
 
 /// Tells, for every petition that comes in, whether the same matter was submitted before, and where.
@@ -133,16 +133,16 @@ impl Cli {
     }
 }
 
-/// Parses the command line, runs the command, and says on standard error why it failed if it did.
+/// Parses the command line, runs the command, and prints the reason of a failure on standard error.
 pub fn main() -> ExitCode {
-    // Before anything else: the child that reads one workbook needs, and gets, nothing of the rest.
+    // This comes first: the child process that reads one workbook needs nothing else and gets nothing else.
     if std::env::args_os().nth(1).is_some_and(|command| command == child::COMMAND) {
         return child::main();
     }
     if let Some(program) = own_program() {
         child::read_by(program);
     }
-    // Wrong usage ends here, with 2.
+    // Wrong usage ends the process here with exit code 2.
     let cli = Cli::parse();
     match cli.run() {
         Ok(code) => code,
@@ -155,7 +155,8 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// The program that runs. On Linux the link of the kernel, which leads to this version also while another one is installed.
+/// Returns the path of the running program. On Linux, this is the link of the kernel, which means this version even while another version
+/// is installed.
 fn own_program() -> Option<PathBuf> {
     let link = PathBuf::from("/proc/self/exe");
     if link.exists() { Some(link) } else { std::env::current_exe().ok() }
@@ -166,17 +167,17 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
-/// Writes a command's answer to standard output.
+/// Writes the result of a command to standard output.
 ///
 /// # Errors
-/// When it is closed.
+/// Standard output is closed.
 pub(crate) fn answer(text: &str) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()
 }
 
-/// The key with which to call a service: from `file`, else from the environment.
+/// Returns the key for a service: from `file`, otherwise from the environment.
 fn key(file: Option<&Path>) -> anyhow::Result<Option<String>> {
     let Some(file) = file else { return Ok(crate::config::client_key()) };
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
@@ -191,7 +192,7 @@ fn complain(error: &anyhow::Error) {
     eprintln!("doppel: {error:#}");
 }
 
-/// The command was given something it cannot be used with.
+/// The error that the arguments are wrong.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Usage(String);

@@ -1,4 +1,4 @@
-//! `doppel openapi`: prints the description of the HTTP API.
+//! `doppel openapi`: prints the OpenAPI document of the HTTP API.
 
 use std::process::ExitCode;
 
@@ -6,10 +6,10 @@ use std::process::ExitCode;
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {}
 
-/// Prints the description as YAML.
+/// Prints the OpenAPI document as YAML.
 ///
 /// # Errors
-/// When standard output is closed.
+/// Standard output is closed.
 pub fn run(Args {}: Args) -> anyhow::Result<ExitCode> {
     let yaml = crate::http::openapi::yaml()?;
     super::answer(yaml)?;

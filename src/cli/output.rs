@@ -1,8 +1,8 @@
-//! The files that commands write. All commands use [`Outputs`], which makes sure that no output is also an input or another output, even under another name, and that a
-//! file gets its name only when it is complete.
+//! The files that commands write. All commands use [`Outputs`], which makes sure that no output is also an input or another output, even
+//! under another name, and that a file gets its name only when it is complete.
 //!
-//! An incomplete file has the name `NAME.XXXXXX.part` in the same folder. A command that fails or is stopped removes this file, and an earlier file of the same name
-//! stays unchanged. Devices and pipes are written directly.
+//! An incomplete file has the name `NAME.XXXXXX.part` in the same folder. A command that fails or is stopped removes this file, and an
+//! earlier file of the same name stays unchanged. Devices and pipes are written directly.
 
 #![expect(clippy::disallowed_methods, reason = "this is where files are written")]
 
@@ -22,9 +22,9 @@ use super::scratch::Scratch;
 use super::usage;
 use crate::shutdown;
 
-/// Bytes gathered before they are handed to the system.
+/// Number of bytes that are collected before they are passed to the system.
 const BUFFER_BYTES: usize = 1 << 18;
-/// Symbolic links followed to where a file is to be: as many as Linux follows.
+/// Largest number of symbolic links to follow: as many as Linux follows.
 const MAX_LINKS: usize = 40;
 /// The permissions of a new file before the umask is applied.
 const MODE: u32 = 0o666;
@@ -46,20 +46,20 @@ struct State {
     open: Vec<(PathBuf, PathBuf)>,
     /// The names of the complete files.
     done: Vec<PathBuf>,
-    /// Folders that go with the command.
+    /// Temporary folders, which are removed with the command.
     scratch: Vec<Scratch>,
     /// Other work to do when the command is stopped, by number.
     cleanups: BTreeMap<u64, Cleanup>,
     next_cleanup: u64,
 }
 
-/// Run when the command is stopped by a signal.
+/// Work that is done if a signal stops the command.
 type Cleanup = Box<dyn FnOnce() + Send>;
 
 /// The identity of a file, which does not depend on its name.
 #[derive(PartialEq)]
 enum Identity {
-    /// Device and number of one that is there.
+    /// The device and number of an existing file.
     There { device: u64, number: u64 },
     /// The path of a file that does not exist yet.
     Later(PathBuf),
@@ -73,7 +73,7 @@ impl Identity {
         }
     }
 
-    /// A stream that is redirected from or to a file.
+    /// Returns the identity of a stream that is redirected from or to a file.
     fn of_stream(stream: impl AsFd) -> Option<Self> {
         let found = rustix::fs::fstat(stream).ok()?;
         let is_file = rustix::fs::FileType::from_raw_mode(found.st_mode).is_file();
@@ -92,7 +92,7 @@ impl Outputs {
         Self(Arc::new(Mutex::new(State { taken, ..State::default() })))
     }
 
-    /// The command reads `file`; `-` is standard input.
+    /// Registers `file` as an input; `-` is standard input.
     pub(super) fn reads(&self, file: impl AsRef<Path>) {
         let file = file.as_ref();
         let identity = match file.to_str() {
@@ -102,7 +102,7 @@ impl Outputs {
         self.0.lock().taken.extend(identity.map(|identity| (identity, file.display().to_string())));
     }
 
-    /// The command uses every file in `folder` and below it.
+    /// Registers every file in `folder` and below it as used.
     pub(super) fn uses(&self, folder: &Path) {
         self.0.lock().folders.push(real(folder));
     }
@@ -110,7 +110,7 @@ impl Outputs {
     /// Checks that `path` may be written, for an output that is written only at the end.
     ///
     /// # Errors
-    /// Wrong usage, if the file is in use or is a folder.
+    /// Wrong usage: the file is in use or is a folder.
     pub(super) fn check(&self, path: &Path) -> anyhow::Result<()> {
         if is_special(path) {
             return Ok(());
@@ -135,10 +135,10 @@ impl Outputs {
         }
     }
 
-    /// Begins a file.
+    /// Creates a file.
     ///
     /// # Errors
-    /// When it may not or cannot be written.
+    /// The file must not or cannot be written.
     pub(super) fn create(&self, path: &Path) -> anyhow::Result<Output> {
         self.check(path)?;
         let cannot = || format!("cannot write {}", path.display());
@@ -150,10 +150,10 @@ impl Outputs {
         Ok(Output { outputs: self.clone(), path: path.to_owned(), part, writer })
     }
 
-    /// Begins a file that only its owner may read, and that is not there yet.
+    /// Creates a file that only its owner may read. The file must not exist yet.
     ///
     /// # Errors
-    /// When it is there, or may not or cannot be written.
+    /// The file exists, or it must not or cannot be written.
     pub(super) fn create_private(&self, path: &Path) -> anyhow::Result<Output> {
         self.check(path)?;
         if path.symlink_metadata().is_ok() {
@@ -189,20 +189,20 @@ impl Outputs {
     /// Writes a whole file.
     ///
     /// # Errors
-    /// When it may not or cannot be written.
+    /// The file must not or cannot be written.
     pub(super) fn write(&self, path: &Path, text: &str) -> anyhow::Result<()> {
         let mut output = self.create(path)?;
         output.put(text.as_bytes())?;
         output.finish()
     }
 
-    /// Makes a temporary folder inside `folder`, which is created if it is missing. The temporary folder is removed when the guard is dropped or a signal arrives,
-    /// together with the folders that were created for it, if they are empty.
+    /// Makes a temporary folder inside `folder`, which is created if it is missing. The temporary folder is removed when the guard is
+    /// dropped or a signal arrives, together with the folders that were created for it, if they are empty.
     ///
     /// # Errors
     /// The folder cannot be created. Nothing is left then.
     pub(super) fn scratch(&self, folder: &Path) -> anyhow::Result<ScratchGuard> {
-        // No signal comes between making it and noting it.
+        // The lock prevents a signal between the creation and the registration.
         let mut state = self.0.lock();
         let scratch = Scratch::within(folder).with_context(|| format!("cannot write {}", folder.display()))?;
         state.scratch.push(scratch.clone());
@@ -232,14 +232,14 @@ impl Outputs {
         let mut state = self.0.lock();
         std::mem::take(&mut state.cleanups).into_values().for_each(|work| work());
         for (part, _) in &state.open {
-            // It may be gone by other means; then there is nothing to remove.
+            // The file may be gone already.
             let _ = std::fs::remove_file(part);
         }
         state.scratch.iter().for_each(Scratch::remove);
         let list = |names: Vec<String>| names.join(", ");
         let open = list(state.open.iter().map(|(_, name)| name.display().to_string()).collect());
         let done = list(state.done.iter().map(|name| name.display().to_string()).collect());
-        // Not behind a bar of progress.
+        // The message must not be on the line of the progress bar.
         let begin = if std::io::stderr().is_terminal() { "\n" } else { "" };
         let mut said = format!("{begin}doppel: stopped by a signal");
         if !open.is_empty() {
@@ -249,7 +249,7 @@ impl Outputs {
             said += &format!("; complete: {done}");
         }
         eprintln!("{said}");
-        // Held until the process ends: nothing gets its name any more.
+        // The lock is held until the process ends, so that no file gets its name any more.
         std::mem::forget(state);
     }
 }
@@ -287,7 +287,7 @@ impl Drop for ScratchGuard {
     }
 }
 
-/// A file that is being written. Dropped without [`Output::finish`] it vanishes.
+/// A file that is being written. It is removed if it is dropped without [`Output::finish`].
 pub(super) struct Output {
     outputs: Outputs,
     path: PathBuf,
@@ -302,7 +302,7 @@ struct Part {
 }
 
 impl Output {
-    /// The name it was given.
+    /// Returns the name of the file on the command line.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -312,7 +312,7 @@ impl Output {
         self.part.as_ref().is_some_and(|part| part.to.exists())
     }
 
-    /// Writes what the file of this name holds already, up to the end of a line.
+    /// Writes the content of the existing file of this name, up to the last line end.
     pub(super) fn put_what_is_there(&mut self) -> anyhow::Result<()> {
         let Some(before) = self.part.as_ref().and_then(|part| File::open(&part.to).ok()) else { return Ok(()) };
         let mut before = std::io::BufReader::new(before);
@@ -331,7 +331,7 @@ impl Output {
     /// Writes `bytes`.
     ///
     /// # Errors
-    /// When they cannot be written; names the file.
+    /// The bytes cannot be written. The error names the file.
     pub(super) fn put(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         self.writer.write_all(bytes).with_context(|| format!("cannot write {}", self.path.display()))
     }
@@ -339,7 +339,7 @@ impl Output {
     /// Writes `line` as JSON, with a line end.
     ///
     /// # Errors
-    /// When it cannot be written; names the file.
+    /// The line cannot be written. The error names the file.
     pub(super) fn put_json(&mut self, line: &impl serde::Serialize) -> anyhow::Result<()> {
         serde_json::to_writer(&mut self.writer, line)
             .with_context(|| format!("cannot write {}", self.path.display()))?;
@@ -370,10 +370,10 @@ impl Output {
         Ok(())
     }
 
-    /// It stays as it is, under the name that it stands under; that name.
+    /// Keeps the incomplete file under its temporary name, and returns this name.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// The file cannot be written.
     pub(super) fn keep_apart(mut self) -> anyhow::Result<PathBuf> {
         self.flush()?;
         let Some(Part { at, .. }) = self.part.take() else { return Ok(self.path.clone()) };
@@ -406,8 +406,8 @@ impl Seek for Output {
     }
 }
 
-/// Devices and pipes, and what the process has open already: they may be written any number of times and have no name to be given.
-/// What else lies below `/dev` and `/proc` may be a file like any other (`/dev/shm`).
+/// True for devices, pipes and files that the process has already opened. They may be written any number of times and get no name. Other
+/// files below `/dev` and `/proc` may be ordinary files (`/dev/shm`).
 fn is_special(path: &Path) -> bool {
     let is_open = ["/dev/stdout", "/dev/stderr"].iter().any(|name| path == Path::new(name))
         || path.parent().is_some_and(|folder| {
@@ -486,7 +486,7 @@ mod tests {
             assert!(outputs.create(&at(name)).is_err(), "{name}");
         }
         assert!(outputs.create(Path::new("/dev/null")).is_ok() && outputs.create(Path::new("/dev/null")).is_ok());
-        // Below /proc and /dev there are files like any other.
+        // Below /proc and /dev there are also ordinary files.
         for special in ["/dev/null", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"] {
             assert!(is_special(Path::new(special)), "{special}");
         }
@@ -532,7 +532,7 @@ mod tests {
         let begun = outputs.create(&folder.path().join("begun")).unwrap();
         outputs.abandon();
         assert_eq!(names(folder.path()), ["done"]);
-        // Dropping it would wait for the end of the process.
+        // Dropping the guard would wait for the end of the process.
         std::mem::forget(begun);
     }
 }

@@ -5,25 +5,25 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use parking_lot::Mutex;
 
-/// Between two lines of progress where there is no terminal.
+/// Interval between two lines of progress if there is no terminal.
 const EVERY: Duration = Duration::from_secs(5);
-/// Between two pictures of a bar, so that a long step is seen to go on.
+/// Interval between two updates of a bar, so that a long step does not look stuck.
 const TICK: Duration = Duration::from_millis(200);
 
-/// A line that fits the terminal: what it says comes last, and is cut.
+/// The template of a line on the terminal. The text comes last, so that it can be cut.
 const LINE: &str = "{bar:12} {percent:>3}% {eta:>4} {wide_msg}";
-/// The same where the end is not known.
+/// The template for progress without a known end.
 const WITHOUT_END: &str = "{spinner} {bytes:>10} {wide_msg}";
 
 /// The progress of a command, one phase after the other.
 pub(super) struct Progress {
-    /// Hidden where there is no terminal, where it still knows how far things are.
+    /// The progress bar. It is hidden if there is no terminal, and still counts.
     bar: ProgressBar,
     at: Mutex<At>,
 }
 
 struct At {
-    /// Empty between phases.
+    /// Name of the phase; empty between phases.
     phase: String,
     began: Instant,
     /// The time of the last line.
@@ -47,7 +47,7 @@ impl Progress {
         Self { bar, at: Mutex::new(At { phase: String::new(), began: now, said: now }) }
     }
 
-    /// Begins a phase of so many steps, if that is known; returns how long the one before took, in seconds.
+    /// Begins a phase of `total` steps, if their number is known. Returns the seconds of the phase before.
     pub(super) fn phase(&self, phase: &str, total: Option<u64>) -> f64 {
         self.begin(&mut self.at.lock(), phase, total)
     }
@@ -64,7 +64,7 @@ impl Progress {
         seconds
     }
 
-    /// So many steps of the phase are done.
+    /// Sets the number of finished steps.
     pub(super) fn at(&self, done: u64) {
         self.bar.set_position(done);
         self.now_and_then(|phase| {
@@ -73,18 +73,19 @@ impl Progress {
         });
     }
 
-    /// The phase has so many steps.
+    /// Sets the number of all steps.
     pub(super) fn total(&self, total: u64) {
         self.bar.set_length(total);
     }
 
-    /// So much of the phase is done.
+    /// Sets the numbers of finished and of all steps.
     pub(super) fn share(&self, done: u64, total: u64) {
         self.total(total);
         self.at(done);
     }
 
-    /// So much of the phase `what` is done, which begins if it is not under way; where there is no terminal, it is named then.
+    /// Sets the numbers of finished and of all steps of the phase `what`. Begins the phase if it is not the current one; without a
+    /// terminal, its name is printed.
     pub(super) fn step(&self, what: &str, done: u64, total: u64) {
         let mut at = self.at.lock();
         if at.phase != what {
@@ -97,7 +98,7 @@ impl Progress {
         self.share(done, total);
     }
 
-    /// So many steps are done, in the command's own words.
+    /// Sets the number of finished steps, and the text of the command.
     pub(super) fn told(&self, done: u64, words: String) {
         self.bar.set_position(done);
         match self.bar.is_hidden() {
@@ -118,13 +119,13 @@ impl Progress {
         }
     }
 
-    /// Says something on standard error, beside the bar.
+    /// Prints a message on standard error without disturbing the progress bar.
     #[expect(clippy::print_stderr, reason = "the command line's own voice")]
     pub(super) fn say(&self, text: &str) {
         self.bar.suspend(|| eprintln!("{text}"));
     }
 
-    /// The last phase is over; how long it took, in seconds.
+    /// Ends the last phase. Returns its seconds.
     pub(super) fn finish(&self) -> f64 {
         self.bar.finish_and_clear();
         let mut at = self.at.lock();

@@ -1,4 +1,4 @@
-//! `doppel reindex`: asks a running service to rebuild a collection's index, and follows it.
+//! `doppel reindex`: starts a reindex in a running service, and follows it.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -58,10 +58,10 @@ pub struct Args {
     follow: bool,
 }
 
-/// Begins a reindex.
+/// Runs the command.
 ///
 /// # Errors
-/// When the service does not answer or refuses; when following, also when the task fails.
+/// The service does not answer or refuses the request; with `--follow`, also if the task fails.
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments by value")]
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let service = Service::open(&args.calling)?;
@@ -101,7 +101,8 @@ fn settings(args: &Args) -> anyhow::Result<Option<Value>> {
     Ok(args.preset.map(|preset| json!({ "preset": preset })))
 }
 
-/// Shows progress until the task has ended. A service that is away (it may be starting again, and go on with the task) is waited for.
+/// Shows the progress until the task has ended. If the service does not answer, the command waits: the service may be restarting and then
+/// continues the task.
 fn follow(service: &Service, id: &str) -> anyhow::Result<Value> {
     let progress = Progress::new();
     let mut failures = 0;

@@ -1,6 +1,6 @@
-//! `doppel sample`: writes made-up letters and hotline orders with known duplicates and known look-alikes.
+//! `doppel sample`: writes invented letters and hotline orders with known duplicates and known look-alikes.
 //!
-//! Constant memory: records are made one at a time, pairs some dozens, and written as they are made. The same options give the same bytes.
+//! The command needs constant memory: it makes and writes records one at a time and pairs in dozens. The same options give the same bytes.
 
 use std::fs;
 use std::path::PathBuf;
@@ -72,7 +72,7 @@ fn up_to(text: &str, most: f64) -> Result<f64, String> {
 /// Writes the files.
 ///
 /// # Errors
-/// When the directory or a file cannot be written.
+/// The directory or a file cannot be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { records, seed, out, duplicates, forms, labels } = args;
     let sample = Sample::new(&Options { records, seed, duplicates, forms, labels });
@@ -97,7 +97,7 @@ fn tell(text: &str) {
     eprintln!("{text}");
 }
 
-/// Writes one JSON object a line; how many.
+/// Writes one JSON object per line. Returns their number.
 fn write_lines<T: Serialize>(file: &mut Output, mut items: impl Iterator<Item = T>) -> anyhow::Result<u64> {
     items.try_fold(0, |count, item| file.put_json(&item).map(|()| count + 1))
 }

@@ -5,23 +5,24 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Number of attempts to move the folder away and to remove it, the latter with [`PAUSE`] between them, because other threads may still create files in it.
+/// Number of attempts to move the folder away and to remove it, the latter with [`PAUSE`] between them, because other threads may still
+/// create files in it.
 const ATTEMPTS: usize = 50;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The folder, `.doppel.XXXXXX.part`, and the folders that were made to hold it.
+/// The folder `.doppel.XXXXXX.part`, and the folders that were created to hold it.
 #[derive(Clone, PartialEq)]
 pub(super) struct Scratch {
     at: PathBuf,
-    /// Innermost first.
+    /// The created parent folders, the innermost first.
     made: Vec<PathBuf>,
 }
 
 impl Scratch {
-    /// Makes it within `folder`, which is made if it is not there.
+    /// Creates the temporary folder in `folder`, which is created if it is missing.
     ///
     /// # Errors
-    /// When it cannot be made; then nothing is left.
+    /// The folder cannot be created. Nothing is left then.
     pub(super) fn within(folder: &Path) -> io::Result<Self> {
         let is_missing = |part: &&Path| !part.as_os_str().is_empty() && !part.exists();
         let made: Vec<PathBuf> = folder.ancestors().take_while(is_missing).map(Path::to_owned).collect();
@@ -42,8 +43,9 @@ impl Scratch {
 
     /// Removes the folder with its content, and the parent folders that were created for it and are empty.
     ///
-    /// Other threads may still create files and folders in it. The folder is therefore moved away first, and a file takes its name, so that these threads fail. If a
-    /// thread creates the folder again before the file exists, it could continue to create files for hours; the new folder is moved away, too.
+    /// Other threads may still create files and folders in it. The folder is therefore moved away first, and a file takes its name, so that
+    /// these threads fail. If a thread creates the folder again before the file exists, it could continue to create files for hours; the
+    /// new folder is moved away, too.
     #[expect(clippy::disallowed_methods, reason = "what is moved and made is a folder of our own")]
     pub(super) fn remove(&self) {
         let mut away = Vec::new();
@@ -69,7 +71,7 @@ impl Scratch {
     }
 }
 
-/// Removes a folder with everything in it, if it is there.
+/// Removes a folder with its content, if it exists.
 fn remove_all(folder: &Path) {
     for _ in 0..ATTEMPTS {
         match fs::remove_dir_all(folder) {
@@ -79,7 +81,7 @@ fn remove_all(folder: &Path) {
     }
 }
 
-/// Removes folders as far as they are empty.
+/// Removes the folders that are empty.
 fn remove_empty(folders: &[PathBuf]) {
     for folder in folders {
         if fs::remove_dir(folder).is_err() {
@@ -116,7 +118,7 @@ mod tests {
         assert!(Scratch::within(Path::new("/proc/nowhere")).is_err());
     }
 
-    /// Removes a folder beside one who makes the paths of 0, 1 and so on until one fails, in many rounds.
+    /// Removes a folder in many rounds, while another thread creates the paths of 0, 1 and so on until it fails.
     fn removes_it_beside(rounds: usize, wait_for: &str, path: impl Fn(&Path, usize) -> PathBuf + Sync) {
         let parent = tempfile::tempdir().unwrap();
         let mut refused = 0;
@@ -140,7 +142,7 @@ mod tests {
                     refused += 1;
                     assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0, "something is left");
                 } else {
-                    // It made nothing all the while, or all of it again afterwards.
+                    // The other thread has created nothing so far, or has created everything again.
                     scratch.remove();
                 }
             });

@@ -17,18 +17,18 @@ const LOCK: &str = "running";
 /// Minimum age of a folder before it is removed, so that a folder whose owner has not locked it yet is kept.
 const LEFT_BEHIND: Duration = Duration::from_secs(60);
 
-/// A folder; where it is a temporary one, it is removed when this is dropped.
+/// A folder. A temporary folder is removed when this value is dropped.
 pub(super) struct SearchFolder {
     path: PathBuf,
-    /// In this order: it is removed before the lock is given up.
+    /// The fields are dropped in this order: the folder is removed before the lock is released.
     _temporary: Option<(TempDir, File)>,
 }
 
 impl SearchFolder {
-    /// The one that the configuration says.
+    /// Returns the folder of the configuration, or a temporary folder.
     ///
     /// # Errors
-    /// Where a temporary one cannot be made.
+    /// A temporary folder cannot be created.
     pub(super) fn of(config: &Config) -> anyhow::Result<Self> {
         let configured = |path| Ok(Self { path, _temporary: None });
         match (config.search.dir.as_os_str().is_empty(), config.store.kind) {

@@ -1,4 +1,4 @@
-//! `doppel serve`: runs the HTTP service until it is told to stop.
+//! `doppel serve`: runs the HTTP service until a signal stops it.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
@@ -51,10 +51,10 @@ impl Args {
 /// Time for which the port of a killed process may still be in use.
 const PREDECESSOR_GONE: Duration = Duration::from_secs(3);
 
-/// Runs the service. Prints one line on standard output when it takes requests: `listening on http://ADDR`.
+/// Runs the service. Prints one line on standard output when it accepts requests: `listening on http://ADDR`.
 ///
 /// # Errors
-/// When the configuration is wrong, the address taken or the store cannot be opened.
+/// The configuration is invalid, the address is in use, or the store cannot be opened.
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments by value")]
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let config = config::load(&args.flags())?.config;
@@ -65,11 +65,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         .flat_map(|certificates| certificates.warnings())
         .for_each(|warning| tracing::warn!("{warning}"));
     let metrics = observe::start_metrics()?;
-    // Bound before the store is opened: opening may take a minute, and a taken address should be said at once.
+    // The address is bound before the store is opened: opening may take a minute, and an address in use should be reported at once.
     let listen = config.server.listen;
     let listener = bind(listen).with_context(|| format!("cannot listen on {listen}; choose another with --listen"))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
-    // Beside the opening: the first record of all should not wait for the dictionary.
+    // The dictionary is loaded while the store is opened, so that the first record does not wait for it.
     let warming = std::thread::spawn(Engine::warm_up);
     let traces = Traces::start(&config.log, runtime.handle())?;
     let store = runtime.block_on(store::open(&config.store))?;
@@ -78,7 +78,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let engine = Engine::new(store, options(&config));
     let shutdown = Shutdown::default();
-    // The folder of a search that is kept for as long as the process runs is removed at the end.
+    // A temporary folder of the search is removed at the end.
     let (search, _folder) = search(&config, &engine)?.unzip();
     let told = Told { metrics, traces: traces.clone() };
     let desk = config.console.enabled.then(|| Arc::new(Desk::new(&config.store)) as Arc<dyn Pages>);
@@ -88,7 +88,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     runtime.block_on(async {
         // The signal handlers are installed before the service reports that it listens, because a stop signal may come right after the report.
         let (signals, hang_ups) = signals().context("cannot receive signals")?;
-        // Nobody is let in before it is known who may.
+        // The keys are known before the first request is accepted.
         app.keys.manage(&engine.keys().await.context("reading the keys of callers")?);
         reload::say_hidden(&app);
         let mut workers = Workers::start(&app, &config);
@@ -125,7 +125,7 @@ fn options(config: &Config) -> Options {
 struct Workers {
     /// Tasks that end by themselves when the service drains. The next process continues their work.
     ending: Vec<(&'static str, JoinHandle<()>)>,
-    /// Each can be ended at any time.
+    /// Tasks that can be ended at any time.
     endless: Vec<JoinHandle<()>>,
 }
 
@@ -188,7 +188,7 @@ fn search(config: &Config, engine: &Engine) -> anyhow::Result<Option<(SearchServ
     }
     let folder = SearchFolder::of(config)?;
     if let Err(error) = std::fs::create_dir_all(folder.path()) {
-        // Records can be registered all the same.
+        // Records can be registered without search.
         tracing::warn!(%error, "search.dir cannot be made; there is no search until it is");
     }
     let weights = config.search.weights;
@@ -197,7 +197,7 @@ fn search(config: &Config, engine: &Engine) -> anyhow::Result<Option<(SearchServ
     Ok(Some((SearchService::new(engine.clone(), options), folder)))
 }
 
-/// Binds, waiting a moment for a predecessor that was killed just now: the kernel takes a while to clear up after it.
+/// Binds the address. Waits a moment for a predecessor that was just killed: the kernel needs time to release the port.
 fn bind(listen: SocketAddr) -> std::io::Result<TcpListener> {
     let given_up = Instant::now() + PREDECESSOR_GONE;
     loop {

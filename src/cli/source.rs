@@ -1,4 +1,4 @@
-//! `doppel source`: looks at a database before it is read.
+//! `doppel source`: examines a database before it is read.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -105,7 +105,7 @@ fn named(config: &Config, name: &str) -> anyhow::Result<config::Source> {
     })
 }
 
-/// Makes a source of the options on the command line.
+/// Makes a source from the options of the command line.
 fn given(args: &CheckArgs) -> anyhow::Result<config::Source> {
     let Some((location, origin)) = args.database.place()? else { return Err(usage("name a source, or give --from")) };
     let (table, query) = match origin {

@@ -1,8 +1,8 @@
-//! Keeps the original rows until their results are known, and writes the result table: the columns and rows of the input in their order, including refused rows, with
-//! four additional columns ([`crate::findings`]).
+//! Keeps the original rows until their results are known, and writes the result table: the columns and rows of the input in their order,
+//! including refused rows, with four additional columns ([`crate::findings`]).
 //!
-//! Rows that do not fit into the given memory go to an unnamed file; 12 bytes a row stay in memory. The columns of several files are merged by their names. A single
-//! table is written row by row, including the rows above its header.
+//! Rows that do not fit into the given memory go to an unnamed file; 12 bytes a row stay in memory. The columns of several files are merged
+//! by their names. A single table is written row by row, including the rows above its header.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -35,20 +35,20 @@ pub(super) fn form_of(path: &Path) -> anyhow::Result<Form> {
     }
 }
 
-/// A row that was kept.
+/// A stored row.
 pub(super) struct Entry {
-    /// Index of its file.
+    /// Index of the row's file.
     pub(super) file: usize,
-    /// Its line there, as in messages.
+    /// The line in the file, as in messages.
     pub(super) line: u64,
     /// The number of the row in the file, as the result table shows it.
     number: u64,
-    /// Its record as JSON, or why there is none, in a sentence.
+    /// The record as JSON, or a sentence with the reason why there is none.
     pub(super) content: Result<String, String>,
     cells: Vec<Cell>,
 }
 
-/// Rows in the order in which they came.
+/// The rows in the order of the input.
 pub(super) struct Spool {
     log: Log,
     names: Vec<String>,
@@ -66,12 +66,12 @@ impl Spool {
         Self { log: Log::new(dir, memory), names, heads, columns, words }
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub(super) fn len(&self) -> usize {
         self.log.len()
     }
 
-    /// Keeps a row, and why it is refused if it is.
+    /// Stores a row, and the code of its refusal if it is refused.
     pub(super) fn push(&mut self, line: &Line, refused: Option<&str>) -> anyhow::Result<()> {
         let (number, cells) = match &line.came {
             Came::Row(row) => (row.number, self.columns.placed(line.file, &row.cells)),
@@ -99,7 +99,7 @@ impl Spool {
         (self.words.files.refusal)(refusal)
     }
 
-    /// The row of this index.
+    /// Returns the row with this index.
     pub(super) fn entry(&self, at: usize) -> anyhow::Result<Entry> {
         let bytes = self.log.get(at).context("cannot read a row back")?;
         Entry::decode(&bytes).context("a row came back damaged")
@@ -122,10 +122,10 @@ impl Spool {
         fit(form, self.top_rows() + self.len() as u64)
     }
 
-    /// Begins the table that is given back. What a workbook needs on the way goes to `dir`.
+    /// Begins the resulting table. The temporary files of a workbook are in `dir`.
     ///
     /// # Errors
-    /// When it cannot be written, or has more rows than a sheet may have.
+    /// The table cannot be written, or has more rows than a sheet can have.
     pub(super) fn begin(&self, out: Output, form: &Form, dir: &Path) -> anyhow::Result<Table> {
         let form = match (form, self.single()) {
             (Form::Xlsx(_), Some(Head { sheet: Some(sheet), .. })) => Form::Xlsx(sheet.clone()),
@@ -196,7 +196,7 @@ impl Columns {
         columns
     }
 
-    /// The column of this name. One without a name is its own in each file.
+    /// Returns the position of the column with this name. A column without a name gets its own position in each file.
     fn place(&mut self, name: &str) -> usize {
         let next = self.names.len();
         let place = match name {
@@ -209,7 +209,7 @@ impl Columns {
         place
     }
 
-    /// The cells of a row where they stand among the columns of all files; those beyond its header stand behind all.
+    /// Returns the cells of a row at the positions of their columns. Cells beyond the header come after all columns.
     fn placed(&self, file: usize, cells: &[Cell]) -> Vec<Cell> {
         let places = &self.places[file];
         let mut placed: Vec<Cell> = Vec::new();
@@ -223,7 +223,7 @@ impl Columns {
         placed
     }
 
-    /// The members of a JSON object as cells; new names are new columns.
+    /// Returns the members of a JSON object as cells. New names become new columns.
     fn cells_of(&mut self, json: &Arc<str>) -> Vec<Cell> {
         let members: serde_json::Map<String, serde_json::Value> = serde_json::from_str(json).unwrap_or_default();
         let mut cells: Vec<Cell> = Vec::new();
@@ -244,10 +244,10 @@ impl Columns {
     }
 }
 
-/// The table that is given back, while it is written.
+/// The resulting table while it is written.
 pub(super) struct Table {
     table: output::Output<Output>,
-    /// The last row, where rows are numbered anew.
+    /// The number of the last row, if rows are numbered anew.
     at: Option<u64>,
     path: String,
     words: &'static Words,
@@ -263,7 +263,7 @@ impl Table {
         self.write(entry, &added(self.words, said))
     }
 
-    /// Writes the next row, which is refused for what this sentence says.
+    /// Writes the next row, which is refused; `why` is the reason as a sentence.
     pub(super) fn put_refused(&mut self, entry: &Entry, why: &str) -> anyhow::Result<()> {
         let refused = self.words.files.refused.to_owned();
         self.write(entry, &[refused, String::new(), String::new(), why.to_owned()])
@@ -301,8 +301,8 @@ impl Table {
     }
 }
 
-/// File, line, number, whether it is refused, its content; then each cell: whether it is a number, the number, its text. Numbers are
-/// little-endian, texts stand behind their lengths.
+/// The encoding of a row: file, line, number, true if the row is refused, and the content; then for each cell: true if it is a number, the
+/// number, and the text. Numbers are little-endian; the length of a text comes before the text.
 impl Entry {
     fn encode(&self) -> Vec<u8> {
         let (flag, content) = match &self.content {

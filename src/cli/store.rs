@@ -12,7 +12,8 @@ use doppel_store_embedded::{EmbeddedStore, Opening};
 use doppel_store_mongodb as mongo;
 use doppel_store_mongodb::MongoStore;
 
-/// Opens the store. It must run on the runtime that will use the store, because the connections of a MongoDB store belong to the runtime that opened them.
+/// Opens the store. It must run on the runtime that will use the store, because the connections of a MongoDB store belong to the runtime
+/// that opened them.
 ///
 /// # Errors
 /// The problem of the directory or of the server, with its remedy.
@@ -26,10 +27,10 @@ pub async fn open(config: &config::Store) -> anyhow::Result<Arc<dyn Store>> {
     }
 }
 
-/// Opens the store, which must be there: an empty or missing directory is refused.
+/// Opens a store that must exist: an empty or missing directory is refused.
 ///
 /// # Errors
-/// As [`open`].
+/// The same as for [`open`].
 pub async fn open_existing(config: &config::Store) -> anyhow::Result<Arc<dyn Store>> {
     match config.kind {
         StoreKind::Embedded => {

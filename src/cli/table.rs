@@ -2,23 +2,23 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 
-/// Spaces between two columns.
+/// Number of spaces between two columns.
 const GAP: u16 = 2;
 
-/// The head of a column.
+/// The heading of a column.
 pub(super) struct Column<'a>(&'a str, CellAlignment);
 
-/// A column of words, which begin at the same place.
+/// Makes a column of words, which are aligned on the left.
 pub(super) fn words(head: &str) -> Column<'_> {
     Column(head, CellAlignment::Left)
 }
 
-/// A column of numbers, which end at the same place.
+/// Makes a column of numbers, which are aligned on the right.
 pub(super) fn numbers(head: &str) -> Column<'_> {
     Column(head, CellAlignment::Right)
 }
 
-/// The rows below the heads of their columns, each with its line end. O(cells).
+/// Returns the rows below the headings of their columns. Each row ends with a line end. Takes O(cells).
 pub(super) fn table(columns: &[Column<'_>], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(columns.iter().map(|column| column.0)).add_rows(rows);

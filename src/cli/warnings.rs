@@ -1,4 +1,4 @@
-//! Records that are taken with a warning: how many by code, and where the first of them stand.
+//! Warnings about accepted records: their number by code, and the places of the first ones.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +6,19 @@ use serde::Serialize;
 
 use doppel_core::violation::Violation;
 
-/// Places kept of each code: enough to look at some.
+/// Largest number of places per code.
 const PLACES: usize = 5;
 
-/// Counts records with warnings. Holds no record text; constant memory, since codes are few.
+/// Counts records with warnings. It contains no text of records and needs constant memory, because there are few codes.
 #[derive(Debug, Default, Serialize)]
 #[serde(transparent)]
 pub(super) struct Warned(BTreeMap<String, Kind>);
 
-/// Records with warnings of one code.
+/// The records with warnings of one code.
 #[derive(Debug, Default, Serialize)]
 struct Kind {
     records: u64,
-    /// The first few, as `FILE:LINE`.
+    /// The first records as `FILE:LINE`.
     first: Vec<String>,
 }
 
@@ -37,7 +37,7 @@ impl<'a> From<&'a Violation> for Warning<'a> {
 }
 
 impl Warned {
-    /// Notes the warnings about the record at a line of the file called `name`. The first of each code is said in full.
+    /// Records the warnings about the record at a line of the file `name`. Prints the first warning of each code.
     pub(super) fn note<'a>(
         &mut self,
         (name, line): (&str, u64),
@@ -46,7 +46,7 @@ impl Warned {
     ) {
         let mut codes: Vec<&str> = Vec::new();
         for Warning { code, pointer, detail } in warnings {
-            // A record counts once, however many of its fields are meant.
+            // A record counts once, even if the warning applies to several fields.
             if codes.contains(&code) {
                 continue;
             }

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Console {
-    /// True if the service has the pages below `/console`. They allow exactly what the keys of the API allow. An office that uses only the API does not need
-    /// them.
+    /// True if the service has the pages below `/console`. They allow exactly what the keys of the API allow. An office that uses only the
+    /// API does not need them.
     pub enabled: bool,
 }
 

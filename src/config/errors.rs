@@ -1,5 +1,5 @@
-//! Error messages for mistakes in the configuration, with the place of the mistake and a suggestion. They do not repeat values, because some values are
-//! secrets.
+//! Error messages for mistakes in the configuration, with the place of the mistake and a suggestion. They do not repeat values, because
+//! some values are secrets.
 
 use std::fmt::Write as _;
 use std::io::ErrorKind;

@@ -8,39 +8,41 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Largest size of the body of a request in bytes, also after decompression. The longest petitions have about 20 kB. 1 MiB leaves space for fields that are
-    /// only stored, and 256 such bodies at once fit into the memory of a small machine.
+    /// Largest size of the body of a request in bytes, also after decompression. The longest petitions have about 20 kB. 1 MiB leaves space
+    /// for fields that are only stored, and 256 such bodies at once fit into the memory of a small machine.
     pub max_body_bytes: usize,
     /// Largest size of a line of a `_bulk` body in bytes, with the same reason. The size of the whole body is not limited.
     pub max_line_bytes: usize,
-    /// Number of requests that are processed at once. Processing is limited by the cores and by the shared disk syncs; more requests would only slow each other
-    /// down. Requests whose body is still arriving count separately, up to the same number; beyond it, the oldest is ended with 408.
+    /// Number of requests that are processed at once. Processing is limited by the cores and by the shared disk syncs; more requests would
+    /// only slow each other down. Requests whose body is still arriving count separately, up to the same number; beyond it, the oldest is
+    /// ended with 408.
     pub max_in_flight: usize,
     /// Number of requests that may wait. The next request gets 503 at once instead of a late response.
     pub max_waiting: usize,
-    /// Number of bytes of requests and lines that are processed at once; others wait. Processing a byte of text takes about thirty bytes of memory and half a
-    /// microsecond.
+    /// Number of bytes of requests and lines that are processed at once; others wait. Processing a byte of text takes about thirty bytes of
+    /// memory and half a microsecond.
     pub max_bytes_in_work: usize,
-    /// Memory for sketches in bytes. A sketch rules out a record as a candidate without reading the record, and takes about 400 bytes. Memory is allocated when it
-    /// is needed. Without sketches a registration reads dozens of records more.
+    /// Memory for sketches in bytes. A sketch rules out a record as a candidate without reading the record, and takes about 400 bytes.
+    /// Memory is allocated when it is needed. Without sketches a registration reads dozens of records more.
     pub max_sketch_bytes: usize,
-    /// Streams open at once: `_bulk` bodies and streamed snapshots. They last as long as they come, so that they count apart from
-    /// requests; each may hold some megabytes of lines. One caller gets three quarters of them.
+    /// Largest number of open streams: `_bulk` bodies and streamed snapshots. A stream lasts as long as its client likes, so streams are
+    /// counted separately from requests. Each stream may hold some megabytes of lines. One caller gets at most three quarters of the
+    /// streams.
     pub max_streams: usize,
-    /// Callers that wait at once: for a change (`changes?wait_s`) or for the progress of a task. A wait costs a few kB. At the limit the
-    /// oldest wait of the caller with the most waits ends early.
+    /// Largest number of waiting callers: for a change (`changes?wait_s`) or for the progress of a task. A wait needs a few kB. At the
+    /// limit, the oldest wait of the caller with the most waits ends early.
     pub max_watchers: usize,
-    /// Bytes a second, on average, at which the body of a stream or a file must come, after a first `body_timeout_ms`. 128 are a short
-    /// record in several seconds: a client that is slower holds a place for nothing.
+    /// Minimum pace of the body of a stream or a file, in bytes per second on average, after a first `body_timeout_ms`. 128 bytes are a
+    /// short record in several seconds; a slower client would hold a place without use.
     pub min_stream_bytes_per_s: u64,
-    /// Seconds that the body of a stream may come: at a thousand records a second the largest collections take three hours.
+    /// Largest time for the body of a stream in seconds. At a thousand records per second, the largest collections take three hours.
     pub max_stream_s: u64,
-    /// Open connections. Each costs a file descriptor and a few kB; 1,024 descriptors is the usual allowance of a process,
-    /// and the store needs some of them. At the limit the longest idle connection is closed for the next one; with keys, an eighth is
-    /// kept for clients that have authenticated.
+    /// Largest number of open connections. A connection needs a file descriptor and a few kB. A process may usually have 1,024 descriptors,
+    /// and the store needs some of them. At the limit, the connection that was idle for the longest time is closed; with keys, an eighth of
+    /// the connections is reserved for clients that have authenticated.
     pub max_connections: usize,
-    /// Average number of requests a second for one key, with bursts of one second; 0 means no limit. The default is 0, because an office begins with an import of
-    /// old records.
+    /// Average number of requests a second for one key, with bursts of one second; 0 means no limit. The default is 0, because an office
+    /// begins with an import of old records.
     pub requests_per_second_per_key: u32,
     /// Time in which a client must send the head of a request, and after which an idle connection is closed.
     pub header_timeout_ms: u64,
@@ -52,12 +54,12 @@ pub struct Limits {
     pub write_timeout_ms: u64,
 }
 
-/// How fast a long body must come.
+/// The minimum pace of a long body.
 #[derive(Clone, Copy, Debug)]
 pub struct LeastPace {
-    /// Bytes a second, on average.
+    /// Bytes per second on average.
     pub bytes_per_second: u64,
-    /// Time for which a client may be slower, or silent.
+    /// Time for which a client may be slower or send nothing.
     pub grace: Duration,
 }
 
@@ -93,17 +95,17 @@ impl Limits {
         Duration::from_millis(self.body_timeout_ms)
     }
 
-    /// How fast the body of a stream must come.
+    /// Returns the minimum pace of the body of a stream.
     pub fn least_pace(&self) -> LeastPace {
         LeastPace { bytes_per_second: self.min_stream_bytes_per_s, grace: self.body_timeout() }
     }
 
-    /// Time for the body of a stream.
+    /// Returns the time for the body of a stream.
     pub fn stream_time(&self) -> Duration {
         Duration::from_secs(self.max_stream_s)
     }
 
-    /// Time for a whole request.
+    /// Returns the time for a whole request.
     pub fn request_timeout(&self) -> Duration {
         Duration::from_millis(self.request_timeout_ms)
     }

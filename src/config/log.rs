@@ -28,8 +28,8 @@ pub struct Log {
     pub level: String,
     /// True to log a line for every request.
     pub requests: bool,
-    /// The URL of an OpenTelemetry collector that accepts OTLP over HTTP, to which spans of requests are sent. Empty to send none. Only in builds with the
-    /// feature `otlp`.
+    /// The URL of an OpenTelemetry collector that accepts OTLP over HTTP, to which spans of requests are sent. Empty to send none. Only in
+    /// builds with the feature `otlp`.
     pub otlp_endpoint: String,
     /// The share of requests whose spans are sent, 0 to 1, if the `traceparent` of the caller does not decide it.
     pub otlp_share: f64,
@@ -90,7 +90,7 @@ impl Log {
     }
 }
 
-/// `doppel`, `doppel_engine` and so on.
+/// True for `doppel` and names that begin with `doppel_`.
 fn is_crate_of_ours(name: &str) -> bool {
     let rest = name.strip_prefix(env!("CARGO_PKG_NAME"));
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))

@@ -44,9 +44,10 @@ pub struct Server {
     pub listen: SocketAddr,
     /// Other origins whose web pages may call the service (`https://desk.example`).
     pub origins: Vec<String>,
-    /// Time after a stop signal during which the service still accepts requests while `readyz` returns 503, so that a load balancer chooses another instance.
+    /// Time after a stop signal during which the service still accepts requests while `readyz` returns 503, so that a load balancer chooses
+    /// another instance.
     pub shutdown_grace_ms: u64,
-    /// Time after that in which running requests may finish.
+    /// Time after the grace period in which running requests may finish.
     pub shutdown_drain_ms: u64,
     /// The settings for TLS.
     pub tls: Tls,
@@ -94,13 +95,14 @@ pub fn parse_listen(text: &str) -> Result<SocketAddr, String> {
 pub struct Collections {
     /// True if a write to an unknown collection creates the collection with preset `default`.
     pub auto_create: bool,
-    /// Number of collections from which writes no longer create collections. Each takes up to half a megabyte of memory, so that wrong names would fill the
-    /// memory. An administrator can create more.
+    /// Number of collections from which writes no longer create collections. Each takes up to half a megabyte of memory, so that wrong
+    /// names would fill the memory. An administrator can create more.
     pub max_auto_created: usize,
     /// True to reindex a collection automatically when its keys are on text that has become common.
     pub automatic_reindex: bool,
-    /// Number of the latest numbers of the change feed for which each collection keeps removals, replacements, updates and decisions. A follower may be behind by
-    /// this number. A million takes at most about 100 MB of disk; the collection of an office reaches it in half a year.
+    /// Number of the latest numbers of the change feed for which each collection keeps removals, replacements, updates and decisions. A
+    /// follower may be behind by this number. A million takes at most about 100 MB of disk; the collection of an office reaches it in half
+    /// a year.
     pub changes_kept: u64,
 }
 
@@ -138,8 +140,8 @@ pub struct Flags {
     pub data: Option<PathBuf>,
 }
 
-/// The environment variables `DOPPEL_…` that set no configuration key: the configuration file, the API key of commands, the database password of commands, and
-/// the variables of the tests.
+/// The environment variables `DOPPEL_…` that set no configuration key: the configuration file, the API key of commands, the database
+/// password of commands, and the variables of the tests.
 const NOT_KEYS: [&str; 4] = ["CONFIG", "KEY", "DATABASE_PASSWORD", "TEST_"];
 
 /// The configuration with the sources of its values.
@@ -225,8 +227,8 @@ fn check(config: &Config) -> Result<(), String> {
     check_open_address(server.listen, auth)
 }
 
-/// Refuses an address that other machines can reach if the configuration has no keys. Keys that are created while the service runs do not count: creating them
-/// requires a first key, and a service that has lost its store must not be open to everyone.
+/// Refuses an address that other machines can reach if the configuration has no keys. Keys that are created while the service runs do not
+/// count: creating them requires a first key, and a service that has lost its store must not be open to everyone.
 ///
 /// # Errors
 /// A description with the remedy.

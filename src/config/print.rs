@@ -13,7 +13,7 @@ pub fn print(loaded: &Loaded) -> String {
     for (section, values) in &sections {
         match values {
             Value::Dict(_, values) => section_of(loaded, (&format!("[{section}]"), section), values, &mut text),
-            // Sections that occur several times.
+            // Sections that may occur several times.
             Value::Array(_, items) => {
                 for (at, item) in items.iter().enumerate() {
                     let Value::Dict(_, values) = item else { continue };

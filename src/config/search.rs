@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Search {
-    /// True to offer search and related records. The index follows the records within a second or two, and catches up after a bulk import. A record takes about
-    /// 1.5 kB of disk for it, and some time of a core.
+    /// True to offer search and related records. The index follows the records within a second or two, and catches up after a bulk import.
+    /// A record takes about 1.5 kB of disk for it, and some time of a core.
     pub enabled: bool,
-    /// The folder of the index. Only this instance may use it. It may be deleted at any time; the service then builds the index again from the records. If empty:
-    /// the folder `search` in `store.data`; with MongoDB a temporary folder, which is filled again at each start.
+    /// The folder of the index. Only this instance may use it. It may be deleted at any time; the service then builds the index again from
+    /// the records. If empty: the folder `search` in `store.data`; with MongoDB a temporary folder, which is filled again at each start.
     pub dir: PathBuf,
     /// The weights of the features by which related records are ranked. `doppel eval --exported FILE --fit` fits them to the decisions of people.
     pub weights: Weights,

@@ -13,8 +13,9 @@ const MOST_HOURS: u32 = 8_760;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Snapshots {
-    /// The directory of the snapshots. It is created if it is missing, but its parent folder is not. It should be on another volume than `store.data` and must not be
-    /// inside of it. If empty, the service takes no snapshots, but streams one on request. Only for the embedded store.
+    /// The directory of the snapshots. It is created if it is missing, but its parent folder is not. It should be on another volume than
+    /// `store.data` and must not be inside of it. If empty, the service takes no snapshots, but streams one on request. Only for the
+    /// embedded store.
     pub dir: PathBuf,
     /// Interval in hours at which the service takes snapshots by itself; 0 to take them only on request.
     pub every_hours: u32,

@@ -48,11 +48,11 @@ pub struct Store {
     pub kind: StoreKind,
     /// Embedded: the directory.
     pub data: PathBuf,
-    /// Embedded: the number of free bytes on the volume below which writes are refused (507), because a full disk stops the store until it is opened again. A
-    /// reindex stops at twice this number.
+    /// Embedded: the number of free bytes on the volume below which writes are refused (507), because a full disk stops the store until it
+    /// is opened again. A reindex stops at twice this number.
     pub min_free_bytes: u64,
-    /// Embedded: the same limit in percent of the size of the data, up to 4 GiB, because merging tables takes space in proportion to the data. The larger limit
-    /// applies. Deleting records is always allowed.
+    /// Embedded: the same limit in percent of the size of the data, up to 4 GiB, because merging tables takes space in proportion to the
+    /// data. The larger limit applies. Deleting records is always allowed.
     pub reserve_percent: u32,
     /// MongoDB: the URI, `mongodb://` or `mongodb+srv://`.
     pub uri: Secret,

@@ -21,8 +21,8 @@ pub enum ClientCertificates {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Tls {
-    /// The file with the certificates (PEM): first the certificate of the service, then the intermediate ones. If empty, the service does not use TLS. The file is read
-    /// again when it changes and on SIGHUP.
+    /// The file with the certificates (PEM): first the certificate of the service, then the intermediate ones. If empty, the service does
+    /// not use TLS. The file is read again when it changes and on SIGHUP.
     pub certificate: PathBuf,
     /// The file with the key (PEM, unencrypted). Only the service should be able to read it.
     pub key: PathBuf,

@@ -1,5 +1,5 @@
-//! The files that pages load, part of the program: a name has the hash of the content, so that browsers keep a file for ever and
-//! another version is another file.
+//! The static files of the pages, compiled into the program. The name of a file contains the hash of its content, so a browser can keep the
+//! file for ever, and changed content gets another name.
 
 use std::sync::LazyLock;
 
@@ -10,13 +10,13 @@ use sha2::{Digest, Sha256};
 use crate::config::auth::encode;
 use crate::console::ASSETS;
 
-/// Bytes of the hash in a name: 2^64 contents are more than there will be.
+/// Bytes of the hash in a name. 64 bits are enough to tell all contents apart.
 const HASH_BYTES: usize = 8;
 
-/// A file.
+/// A static file.
 #[derive(Debug)]
 pub struct Asset {
-    /// Where it is.
+    /// The path of its URL.
     pub path: String,
     media: &'static str,
     content: &'static [u8],
@@ -28,7 +28,7 @@ impl Asset {
         Self { path: format!("{ASSETS}{name}.{hash}.{extension}"), media, content }
     }
 
-    /// The file, to be kept for as long as the browser likes.
+    /// Returns the file in a response that browsers may cache for a year.
     pub fn response(&self) -> Response {
         let headers: [(HeaderName, HeaderValue); 2] = [
             (header::CONTENT_TYPE, HeaderValue::from_static(self.media)),
@@ -48,22 +48,22 @@ static ALL: LazyLock<[Asset; 4]> = LazyLock::new(|| {
     ]
 });
 
-/// All files.
+/// Returns all static files.
 pub fn all() -> &'static [Asset] {
     &*ALL
 }
 
-/// Where the stylesheet is.
+/// Returns the path of the stylesheet.
 pub fn stylesheet() -> &'static str {
     &ALL[0].path
 }
 
-/// Where the scripts are, in the order in which they are loaded.
+/// Returns the paths of the scripts, in the order in which pages load them.
 pub fn scripts() -> [&'static str; 2] {
     [&ALL[1].path, &ALL[2].path]
 }
 
-/// Where the icon is.
+/// Returns the path of the icon.
 pub fn icon() -> &'static str {
     &ALL[3].path
 }

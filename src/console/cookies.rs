@@ -1,6 +1,6 @@
-//! The cookies of the desk: who the browser is, in which language, what was just done, under which name.
+//! The cookies of the desk: the token of the browser, the language, the action that was just done, and the name for decisions.
 //!
-//! None is for scripts, none goes along with a request that another site makes, none leaves the pages of the desk.
+//! No script can read these cookies. The browser sends them only to pages of the desk, and never with a request that another site makes.
 
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
@@ -8,16 +8,16 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode
 
 use crate::console::ROOT;
 
-/// Names the browser, and the session where somebody signed in.
+/// The cookie with the token of the browser, which also identifies the session of a person who has signed in.
 pub const BROWSER: &str = "doppel_desk";
-/// The language that was chosen.
+/// The cookie with the language that the visitor chose.
 pub const LANGUAGE: &str = "doppel_lang";
-/// What was just done, for the next page.
+/// The cookie with the action that was just done, which the next page shows.
 pub const FLASH: &str = "doppel_done";
-/// Under which name decisions are made, where there are no keys.
+/// The cookie with the name under which the visitor makes decisions if no keys are configured.
 pub const NAME: &str = "doppel_name";
 
-/// A cookie to be set.
+/// A cookie that a response sets.
 #[derive(Clone, Debug)]
 pub struct Cookie {
     name: &'static str,
@@ -27,24 +27,24 @@ pub struct Cookie {
 
 #[derive(Clone, Copy, Debug)]
 enum Life {
-    /// Until the browser is closed.
+    /// The browser drops the cookie when it is closed.
     Visit,
-    /// So many seconds.
+    /// The browser drops the cookie after this number of seconds.
     Seconds(u32),
 }
 
 impl Cookie {
-    /// Kept until the browser is closed.
+    /// Creates a cookie that the browser keeps until it is closed.
     pub fn for_visit(name: &'static str, value: &str) -> Self {
         Self { name, value: encoded(value), life: Life::Visit }
     }
 
-    /// Kept for `seconds`.
+    /// Creates a cookie that the browser keeps for `seconds`.
     pub fn for_seconds(name: &'static str, value: &str, seconds: u32) -> Self {
         Self { name, value: encoded(value), life: Life::Seconds(seconds) }
     }
 
-    /// Takes a cookie away.
+    /// Creates a cookie that removes the cookie `name` from the browser.
     pub fn gone(name: &'static str) -> Self {
         Self { name, value: String::new(), life: Life::Seconds(0) }
     }
@@ -64,7 +64,7 @@ fn encoded(value: &str) -> String {
     utf8_percent_encode(value, NON_ALPHANUMERIC).to_string()
 }
 
-/// Adds cookies to an answer, marked `Secure` where the browser speaks TLS.
+/// Adds cookies to a response. `secure` marks them `Secure`; the caller sets it if the browser uses TLS.
 pub fn set(response: &mut Response, cookies: &[Cookie], secure: bool) {
     for cookie in cookies {
         if let Ok(value) = HeaderValue::from_str(&cookie.header(secure)) {
@@ -73,7 +73,8 @@ pub fn set(response: &mut Response, cookies: &[Cookie], secure: bool) {
     }
 }
 
-/// The value of a cookie that came with a request. Of two with one name the first counts, which is the one of the longer path.
+/// Returns the value of a cookie of a request. If two cookies have this name, the first counts: browsers send the cookie with the longer
+/// path first.
 pub fn get(headers: &HeaderMap, name: &str) -> Option<String> {
     let texts = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut pairs = texts.flat_map(|text| text.split(';')).filter_map(|pair| pair.trim().split_once('='));
@@ -81,8 +82,8 @@ pub fn get(headers: &HeaderMap, name: &str) -> Option<String> {
     percent_decode_str(value).decode_utf8().ok().map(|value| value.into_owned())
 }
 
-/// Whether the browser speaks TLS to whoever stands before us: a proxy says so, and of forms the browser itself. Who lies about it
-/// spoils their own cookies.
+/// True if the browser uses TLS. A proxy in front of the service tells this in `X-Forwarded-Proto`; for a form, the browser tells it in
+/// `Origin`. A client that lies here damages only its own cookies.
 pub fn is_secure(headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let forwarded = text("x-forwarded-proto").split(',').next().unwrap_or_default().trim();

@@ -1,4 +1,5 @@
-//! What was just done, told by the next page: an action answers with a redirect, and its outcome travels in a cookie.
+//! The messages about finished actions. An action answers with a redirect, and a cookie carries its outcome to the next page, which shows
+//! it.
 
 use std::borrow::Cow;
 
@@ -9,28 +10,28 @@ use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_store::decisions::Judgement;
 
-/// How long it waits to be told: a browser follows the redirect at once.
+/// Lifetime of the cookie in seconds. A browser follows a redirect at once, so a minute is enough.
 pub const SECONDS: u32 = 60;
 
-/// What was done.
+/// An action that was done.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Flash {
-    /// Somebody signed out.
+    /// The visitor signed out.
     SignedOut,
     /// A letter was registered.
     Registered,
-    /// Somebody decided about a pair.
+    /// The visitor decided about a pair.
     Decided(Decided),
-    /// Somebody decided about many pairs of a group.
+    /// The visitor decided about many pairs of a group.
     Regrouped(Regrouped),
-    /// Something was asked for on the page of tasks.
+    /// The visitor started an action on the page of tasks.
     Work(WorkDone),
-    /// Somebody took such decisions back.
+    /// The visitor took decisions about a group back.
     Undone {
-        /// So many ...
+        /// Number of decisions that were taken back.
         done: usize,
-        /// ... of so many.
+        /// Number of decisions that were to be taken back.
         of: usize,
     },
 }
@@ -38,45 +39,46 @@ pub enum Flash {
 /// Decisions about a group that were just made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Regrouped {
-    /// Where.
+    /// The collection of the group.
     pub collection: CollectionName,
-    /// Under which name they are kept to be taken back.
+    /// The id under which the decisions are kept, so that the visitor can take them back.
     pub id: String,
-    /// How many were made ...
+    /// Number of decisions that were made.
     pub done: usize,
-    /// ... of how many.
+    /// Number of decisions that were to be made.
     pub of: usize,
 }
 
 /// A decision that was just made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Decided {
-    /// Where.
+    /// The collection of the pair.
     pub collection: CollectionName,
-    /// About this record ...
+    /// One record of the pair.
     pub a: RecordId,
-    /// ... and this one.
+    /// The other record of the pair.
     pub b: RecordId,
-    /// What was decided.
+    /// The judgement.
     pub judgement: Judgement,
-    /// What held before, and holds again when it is undone.
+    /// The judgement that held before. It holds again after the decision is undone.
     pub before: Judgement,
-    /// How many rulings there are about the two.
+    /// Number of rulings about the pair.
     pub seen: usize,
 }
 
 impl Flash {
-    /// As it stands in the cookie.
+    /// Returns the value of the cookie.
     pub fn encode(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// What a cookie says, if it is one of ours. It is shown, and otherwise believed no more than any form.
+    /// Parses the value of a cookie; `None` if it is not valid. A client can forge the value. The desk shows it and trusts it no more than
+    /// any form.
     pub fn decode(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }
 
-    /// What it tells.
+    /// Returns the message for the visitor.
     pub fn text(&self, words: &Words) -> Cow<'static, str> {
         match self {
             Self::SignedOut => words.frame.signed_out.into(),
@@ -90,7 +92,7 @@ impl Flash {
         }
     }
 
-    /// The decision that can be taken back; what takes one back is not itself taken back, but decided anew.
+    /// Returns the decision that the visitor can take back. A withdrawal cannot be taken back: the visitor decides anew instead.
     pub fn to_undo(&self) -> Option<&Decided> {
         match self {
             Self::Decided(decided) => {
@@ -101,7 +103,7 @@ impl Flash {
         }
     }
 
-    /// The decisions about a group that can be taken back.
+    /// Returns the decisions about a group that the visitor can take back.
     pub fn to_undo_together(&self) -> Option<&Regrouped> {
         match self {
             Self::Regrouped(regrouped) if regrouped.done > 0 => Some(regrouped),

@@ -1,4 +1,4 @@
-//! What a form sends. The guard has read it and knows that it is one of ours.
+//! The fields of a form. The guard reads a form, and checks its token before a handler gets it.
 
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
@@ -8,7 +8,7 @@ use crate::http::problem::Problem;
 use crate::http::query::decode;
 use crate::http::state::App;
 
-/// Most fields of a form: more than any of ours has, and as many as a record may have.
+/// Largest number of fields of a form: more than any form of the desk has, and enough for all fields of a record.
 const MOST_FIELDS: usize = 600;
 
 /// The fields of a form, in their order.
@@ -16,10 +16,10 @@ const MOST_FIELDS: usize = 600;
 pub struct Form(Vec<(String, String)>);
 
 impl Form {
-    /// Reads `application/x-www-form-urlencoded`. Lines end as they do everywhere but in forms.
+    /// Parses `application/x-www-form-urlencoded`. CR LF, with which forms end lines, becomes LF.
     ///
     /// # Errors
-    /// 400 where it is not UTF-8, 413 where it has too many fields.
+    /// 400 if the form is not UTF-8; 413 if it has too many fields.
     pub fn parse(bytes: &[u8]) -> Result<Self, Problem> {
         let malformed = |_| Problem::at(StatusCode::BAD_REQUEST, "malformed_body", "", "the form is not ASCII");
         let text = std::str::from_utf8(bytes).map_err(malformed)?;
@@ -35,20 +35,20 @@ impl Form {
         Ok(Self(pairs.map(read).collect::<Result<_, Problem>>()?))
     }
 
-    /// A field as it was filled in, trimmed; `None` where it was left blank.
+    /// Returns the trimmed value of a field; `None` if the field is missing or blank.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.raw(name).map(str::trim).filter(|value| !value.is_empty())
     }
 
-    /// A field as it came.
+    /// Returns the unchanged value of a field.
     pub fn raw(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
     }
 
-    /// A field that is one of few things, as `read` takes it; `None` where it was left blank.
+    /// Returns the choice that `read` finds for the value of a field; `None` if the field is missing or blank.
     ///
     /// # Errors
-    /// 422 where it is none of them: the address was cut off or made up, and another page than the one asked for would mislead.
+    /// 422 if `read` knows no choice for the value. The URL was cut off or made up, and the page of a default choice would mislead.
     pub fn choice<T>(&self, name: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, Problem> {
         let Some(given) = self.text(name) else { return Ok(None) };
         let refused = || {
@@ -58,7 +58,7 @@ impl Form {
         read(given).map(Some).ok_or_else(refused)
     }
 
-    /// The fields whose names begin with `prefix`, without it.
+    /// Returns the fields whose names begin with `prefix`. The returned names do not contain the prefix.
     pub fn below<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.0.iter().filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, value.as_str())))
     }

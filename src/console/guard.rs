@@ -1,13 +1,11 @@
-//! Around every page: who asks, in which language, and whether a form is one of ours.
+//! The middleware for all pages of the desk. One middleware does these checks, so that no page can forget them:
 //!
-//! In one place, so that no page can forget it:
-//!
-//! * Where keys are configured, who is not signed in is led to the sign-in page, whatever they asked for.
-//! * A form that is sent (every `POST`) holds the token of its browser ([`Seal`](crate::console::tokens::Seal)), or nothing is done. Pages of
-//!   other sites and foreign host names were refused before ([`Origins`](crate::http::origin::Origins)).
-//!   A file is not read before that is known: the form that sends one has its token in the address ([`files::is_upload`]), as a file
-//!   may be long and the token of a part in it would be known only when it has begun to come.
-//! * What a page answers gets the headers that keep it to itself ([`page::secure`]), errors too.
+//! * If keys are configured, a visitor who is not signed in is redirected to the sign-in page from every other page.
+//! * Every form (every `POST`) must contain the token of its browser ([`Seal`](crate::console::tokens::Seal)).
+//!   [`Origins`](crate::http::origin::Origins) has already refused requests from pages of other sites and with foreign host names. The
+//!   guard checks the token before it reads a file. A form that uploads a file therefore has its token in the URL ([`files::is_upload`]): a
+//!   token in a part of the body would be known only after the upload has begun.
+//! * All responses of pages, also errors, get the headers that isolate the page from other sites ([`page::secure`]).
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -37,22 +35,22 @@ use crate::http::pages::Wording;
 use crate::http::problem::{self, Problem};
 use crate::http::state::App;
 
-/// Where one signs in: the one page for who is not.
+/// The path of the sign-in page, the only page for visitors who are not signed in.
 pub const SIGN_IN: &str = "/console/sign-in";
-/// The field of a form that holds its token.
+/// Name of the form field that holds the token.
 pub const TOKEN_FIELD: &str = "token";
-/// How long a language stays chosen: a year, in seconds.
+/// Lifetime of the language cookie in seconds: a year.
 const LANGUAGE_SECONDS: u32 = 365 * 24 * 60 * 60;
-/// What a request of htmx says of itself.
+/// The request header that htmx sets.
 const HX_REQUEST: HeaderName = HeaderName::from_static("hx-request");
-/// What leads htmx to another page, all of it.
+/// The response header that makes htmx load another page as a whole.
 const HX_REDIRECT: HeaderName = HeaderName::from_static("hx-redirect");
 
-/// The token of the browser that asks, in a request's extensions.
+/// The token of the browser that sent a request. It is one of the request's extensions.
 #[derive(Clone, Debug)]
 pub struct Browser(pub Token);
 
-/// The middleware around all pages.
+/// The middleware for all pages.
 pub async fn around(State((app, desk)): State<(App, Arc<Desk>)>, request: Request, next: Next) -> Response {
     let secure = app.tls.is_some() || cookies::is_secure(request.headers());
     let mut new = Vec::new();
@@ -74,7 +72,7 @@ pub async fn around(State((app, desk)): State<(App, Arc<Desk>)>, request: Reques
     response
 }
 
-/// The request for the page, and who looks at it; or the answer to a request that no page gets.
+/// Returns the request for the page's handler and the visitor; or the response to a request that no handler gets.
 async fn admit(
     app: &App,
     desk: &Desk,
@@ -87,7 +85,7 @@ async fn admit(
     let problem = |problem: Problem| Box::new(problem.into_response());
     let browser = match cookies::get(request.headers(), cookies::BROWSER).and_then(|text| Token::parse(&text)) {
         Some(browser) => browser,
-        // The browser has a cookie, perhaps, and keeps it back: a new one would end its session.
+        // The browser may have a cookie but does not send it with a request from another site. A new cookie would end its session.
         None if is_led_here(&request) => return Err(Box::new(once_more(&request))),
         None => {
             let browser = Token::random().map_err(problem)?;
@@ -122,7 +120,7 @@ async fn admit(
     Ok((request, visitor))
 }
 
-/// Refuses a page of a collection that the visitor's key is not for. Pages of no collection ask themselves.
+/// Refuses a page of a collection for which the visitor's key is not valid. Pages without a collection check this themselves.
 async fn within_reach(request: Request, facts: &Facts) -> Result<Request, Problem> {
     let is_of_a_collection =
         request.extensions().get::<MatchedPath>().is_some_and(|path| path.as_str().contains("{collection}"));
@@ -134,7 +132,7 @@ async fn within_reach(request: Request, facts: &Facts) -> Result<Request, Proble
     Ok(Request::from_parts(parts, body))
 }
 
-/// Whether a page of another site leads here: its request comes without our cookies.
+/// True if a page of another site links to this page. The browser sends such a request without the desk's cookies.
 fn is_led_here(request: &Request) -> bool {
     let site = request.headers().get("sec-fetch-site");
     *request.method() == Method::GET && site.is_some_and(|site| site == "cross-site" || site == "same-site")
@@ -147,13 +145,13 @@ struct OnceMore {
     place: String,
 }
 
-/// A page that asks for the same page once more: as ours it gets the cookies.
+/// Returns a page that makes the browser request the same page again. This second request comes from the desk and has the cookies.
 fn once_more(request: &Request) -> Response {
     let page = OnceMore { language: language(request.headers()), place: page::place(request.uri()) };
     page::html(StatusCode::OK, &page).unwrap_or_else(IntoResponse::into_response)
 }
 
-/// What is known of who asks, apart from the page.
+/// Returns the facts about a visitor that do not depend on the page.
 fn facts(app: &App, key: Option<ShownKey>, headers: &HeaderMap) -> Facts {
     let signed_in = key.and_then(|key| Some((app.keys.rights_of(&key)?, key.name)));
     let (key, (scopes, reach)) = signed_in.map_or_else(Default::default, |(rights, name)| (Some(name), rights));
@@ -169,13 +167,13 @@ fn facts(app: &App, key: Option<ShownKey>, headers: &HeaderMap) -> Facts {
     }
 }
 
-/// The language that was chosen, else one that the browser accepts, else the first.
+/// Returns the language that the visitor chose, else a language that the browser accepts, else the default language.
 fn language(headers: &HeaderMap) -> Language {
     let chosen = cookies::get(headers, cookies::LANGUAGE).and_then(|tag| Language::parse(&tag));
     chosen.or_else(|| Language::accepted(headers)).unwrap_or_default()
 }
 
-/// Where `?lang=` chooses a language: the same page without it, and the choice in a cookie.
+/// Returns the response to a URL with `?lang=`: a redirect to the same page without this parameter, and a cookie with the language.
 fn chosen_language(request: &Request) -> Option<Response> {
     if *request.method() != Method::GET {
         return None;
@@ -189,7 +187,7 @@ fn chosen_language(request: &Request) -> Option<Response> {
     Some(SeeOther::to(place).with(cookie).into_response())
 }
 
-/// Leads to the sign-in page, and from there back to a page that was asked for. What a form held is not kept.
+/// Returns a redirect to the sign-in page, which leads back to the requested page after the sign-in. The content of a form is lost.
 fn to_sign_in(request: &Request) -> Response {
     let back = (*request.method() == Method::GET).then(|| page::place(request.uri()));
     let place = match back {
@@ -199,7 +197,7 @@ fn to_sign_in(request: &Request) -> Response {
     if !request.headers().contains_key(HX_REQUEST) {
         return SeeOther::to(place).into_response();
     }
-    // A script would follow a redirect and put the sign-in page into a part of this one.
+    // htmx would follow a redirect and put the sign-in page into a part of the current page.
     let mut response = StatusCode::OK.into_response();
     if let Ok(place) = HeaderValue::from_str(&place) {
         response.headers_mut().insert(HX_REDIRECT, place);
@@ -207,7 +205,7 @@ fn to_sign_in(request: &Request) -> Response {
     response
 }
 
-/// Reads the form of a request, which must hold the token of the browser that sends it.
+/// Reads the form of a request and checks that it contains the token of the browser.
 async fn with_form(app: &App, desk: &Desk, browser: &Token, request: Request) -> Result<Request, Problem> {
     if files::is_upload(&request) {
         let query = Form::parse(request.uri().query().unwrap_or_default().as_bytes())?;
@@ -222,7 +220,7 @@ async fn with_form(app: &App, desk: &Desk, browser: &Token, request: Request) ->
     Ok(request)
 }
 
-/// Whether what was sent holds the token of its browser.
+/// Checks that a form contains the token of its browser.
 fn fits(desk: &Desk, browser: &Token, sent: &Form) -> Result<(), Problem> {
     if desk.seal.fits(browser, sent.raw(TOKEN_FIELD).unwrap_or_default())? {
         return Ok(());
@@ -231,7 +229,7 @@ fn fits(desk: &Desk, browser: &Token, sent: &Form) -> Result<(), Problem> {
     Err(Problem::new(StatusCode::FORBIDDEN, "form_outdated", detail))
 }
 
-/// A request for the desk: what of it is needed to answer with a page whatever goes wrong, also before the guard.
+/// The parts of a request that an error page needs. They are also available if the error happens before the guard.
 #[derive(Clone, Debug)]
 pub struct Asked {
     language: Language,
@@ -239,14 +237,14 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Of a request for the desk.
+    /// Takes the language and the URI from a request for the desk.
     pub fn of(request: &Request) -> Self {
         Self { language: language(request.headers()), uri: request.uri().clone() }
     }
 }
 
 impl Wording for Asked {
-    /// An error is a page, and what is ours stays with us.
+    /// Turns a problem into a page, and adds the headers that isolate the page from other sites.
     fn finish(self: Box<Self>, mut response: Response, request_id: &str) -> Response {
         let visitor: Option<Visitor> = response.extensions_mut().remove();
         let is_page = response.extensions_mut().remove::<Rendered>().is_some();

@@ -1,16 +1,16 @@
 //! The desk: pages for the people who read petitions.
 //!
-//! Rendered by the server, in Chinese or English; every action is a plain form that works without JavaScript. The pages hold no
-//! rule of the domain: a handler extracts, authorises, makes one or a few calls of the engine, turns the answers into a view model
-//! (`view`) and hands that to a template, which escapes all that it is given.
+//! The server renders the pages in Chinese or English. Every action is a plain form that works without JavaScript. The pages contain no
+//! domain rules: a handler reads the request, checks the rights, makes one or a few calls of the engine, turns the results into a view
+//! model (`view`), and gives the view model to a template, which escapes all values.
 //!
-//! * [`guard`] stands around all pages: who asks ([`sign_in`]), in which language, and whether a form is one of ours.
-//! * [`page`] is the frame that all pages share, and what an error looks like.
-//! * [`words`] has the texts of the interface, one table per language.
-//! * [`pages`] has a file for each page, `templates/` its HTML; [`assets`] are the files that pages load.
+//! * [`guard`] is the middleware of all pages. It finds the visitor ([`sign_in`]) and the language, and checks the tokens of forms.
+//! * [`page`] contains the frame that all pages share, and the error page.
+//! * [`words`] contains the texts of the interface, one table per language.
+//! * [`pages`] contains one file per page, and `templates/` contains its HTML. [`assets`] are the static files.
 //!
-//! What must hold for every page: nothing is loaded from elsewhere and nothing is inline (`Content-Security-Policy`); nothing is
-//! changed by `GET`; what a key may not do is neither shown nor done.
+//! Every page keeps these rules: it loads nothing from other sites and has no inline scripts or styles (`Content-Security-Policy`); `GET`
+//! changes nothing; an action that the visitor's key does not allow is neither shown nor done.
 
 pub mod assets;
 pub mod cookies;
@@ -37,38 +37,38 @@ use crate::config::Store;
 use crate::http::pages::{PageKind, Pages, Wording};
 use crate::http::state::App;
 
-/// Where the pages are.
+/// The path below which all pages are.
 pub const ROOT: &str = "/console";
-/// Where the files are that pages load.
+/// The path below which the static files are.
 pub const ASSETS: &str = "/console/assets/";
 
-/// The desk, and what it remembers between requests, all of it in memory: a restart signs everyone out. Pages find it among a request's
-/// extensions.
+/// The desk and its state between requests. The state is in memory only, so a restart signs everyone out. Handlers find the desk in the
+/// extensions of a request.
 pub struct Desk {
-    /// Who is signed in.
+    /// The sessions of people who are signed in.
     pub sessions: sign_in::Sessions,
-    /// What makes the tokens in forms.
+    /// The secret for the tokens in forms.
     pub seal: tokens::Seal,
-    /// What was decided about many pairs at once, to be taken back.
+    /// Decisions about groups that visitors can take back.
     pub undo: undo::Undo,
-    /// Files of letters that somebody gave.
+    /// Uploaded files of letters.
     pub files: files::Files,
 }
 
 impl Desk {
-    /// Of a service that keeps its records so.
+    /// Creates the desk for a service with this store.
     pub fn new(store: &Store) -> Self {
         let files = files::Files::new(files::Folder::open(store));
         Self { sessions: Default::default(), seal: Default::default(), undo: Default::default(), files }
     }
 }
 
-/// Whether a path is of the desk.
+/// True if a path belongs to the desk.
 pub fn is_ours(path: &str) -> bool {
     path.strip_prefix(ROOT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// What is at a path of the desk, or at the template of a route.
+/// Returns the kind of page for a path or a route of the desk; `None` for other paths.
 fn kind(path: &str) -> Option<PageKind> {
     is_ours(path).then(|| match path {
         files::ROUTE => PageKind::Upload(files::UPLOAD_TIME),

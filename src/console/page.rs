@@ -1,4 +1,4 @@
-//! What all pages share: the frame around their content, their headers, redirects, and what an error looks like.
+//! The parts that all pages share: the frame around the content, headers, redirects, and the error page.
 
 use askama::Template;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
@@ -14,15 +14,15 @@ use crate::http::problem::Problem;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 
-/// Nothing from elsewhere, nothing inline, nobody around it.
+/// The content security policy: no resources of other sites, no inline code, and no other page may embed the page.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
-/// What htmx may do: no code in attributes, no styles of its own, no scripts in what it loads, no other host, no copy of pages (they are
-/// letters) in the browser's storage; and errors are shown like any answer.
+/// The configuration of htmx: no code in attributes, no own styles, no scripts in loaded content, no other hosts, and no copy of pages in
+/// the storage of the browser, since pages contain letters. Error responses are shown like all others.
 const HTMX: &str = r#"{"allowEval":false,"allowScriptTags":false,"includeIndicatorStyles":false,"selfRequestsOnly":true,"historyCacheSize":0,"refreshOnHistoryMiss":true,"scrollIntoViewOnBoost":false,"responseHandling":[{"code":"204","swap":false},{"code":"...","swap":true}]}"#;
 
-/// The headers that keep a page to itself.
+/// Sets the headers that isolate a page from other sites.
 pub fn secure(headers: &mut HeaderMap) {
     let fixed = [
         (header::CONTENT_SECURITY_POLICY, POLICY),
@@ -33,23 +33,23 @@ pub fn secure(headers: &mut HeaderMap) {
     for (name, value) in fixed {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    // Letters of people: no copy stays behind. Files that pages load say otherwise themselves.
+    // Pages contain letters of people, so no copy may be kept. Static files have set their own header before.
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
 }
 
-/// The media type of all pages.
+/// Returns the media type of all pages.
 pub fn media() -> HeaderValue {
     HeaderValue::from_static("text/html; charset=utf-8")
 }
 
-/// Marks an answer that is a page whatever its status: an error in it is told in its own words.
+/// Marks a response that is already a page: an error in it needs no error page.
 #[derive(Clone, Copy, Debug)]
 pub struct Rendered;
 
 /// Renders a page.
 ///
 /// # Errors
-/// 500 where the template fails, which is a bug.
+/// 500 if the template fails, which is a bug.
 pub fn html(status: StatusCode, page: &impl Template) -> Result<Response, Problem> {
     let text = page.render().map_err(|error| Problem::internal(format!("a template failed: {error}")))?;
     let mut response = (status, [(header::CONTENT_TYPE, media())], text).into_response();
@@ -57,29 +57,29 @@ pub fn html(status: StatusCode, page: &impl Template) -> Result<Response, Proble
     Ok(response)
 }
 
-/// A part of the desk, for one collection.
+/// A part of the desk for one collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Section {
-    /// What came in.
+    /// The list of records by arrival.
     Inbox,
-    /// A letter that is not stored.
+    /// The check of a letter that is not stored.
     Check,
     /// Files of letters.
     Files,
-    /// Finding records by words.
+    /// The search for records by words.
     Search,
-    /// Matters of many, and people who write again.
+    /// Groups of records about one matter, and people who write repeatedly.
     Groups,
-    /// How much came in.
+    /// Counts of the records that arrived.
     Statistics,
-    /// What people decided against what was found.
+    /// Comparison of people's decisions with the findings of the service.
     Quality,
     /// Tasks and generations.
     Work,
 }
 
 impl Section {
-    /// All of them, in the order of the navigation.
+    /// All sections, in the order of the navigation.
     pub const ALL: [Self; 8] = [
         Self::Inbox,
         Self::Check,
@@ -91,7 +91,7 @@ impl Section {
         Self::Work,
     ];
 
-    /// Its place below the collection's.
+    /// Returns the section's path below the path of the collection.
     pub fn path(self) -> &'static str {
         match self {
             Self::Inbox => "inbox",
@@ -105,7 +105,7 @@ impl Section {
         }
     }
 
-    /// What it is called.
+    /// Returns the title of the section.
     pub fn name(self, words: &Words) -> &'static str {
         match self {
             Self::Inbox => words.inbox.title,
@@ -120,74 +120,74 @@ impl Section {
     }
 }
 
-/// What stands around a page's content.
+/// The data for the frame around the content of a page.
 #[derive(Clone, Debug)]
 pub struct Frame {
-    /// Who looks at it.
+    /// The visitor who requested the page.
     pub visitor: Visitor,
-    /// What the page is called.
+    /// The title of the page.
     pub title: String,
-    /// Of which collection it is.
+    /// The collection of the page, if it has one.
     pub collection: Option<CollectionName>,
-    /// In which part of the desk it stands.
+    /// The section of the page, if it has one.
     pub section: Option<Section>,
 }
 
-/// A link to the page in another language.
+/// A link to the same page in another language.
 #[derive(Clone, Debug)]
 pub struct LanguageLink {
     /// The tag of the language.
     pub tag: &'static str,
-    /// What it calls itself.
+    /// The name of the language in the language itself.
     pub name: &'static str,
-    /// Where.
+    /// The URL.
     pub href: String,
-    /// Whether it is the language of this page.
+    /// True if this page is in this language.
     pub is_current: bool,
 }
 
 impl Frame {
-    /// Of a page that belongs to no collection.
+    /// Creates the frame of a page that belongs to no collection.
     pub fn new(visitor: &Visitor, title: impl Into<String>) -> Self {
         Self { visitor: visitor.clone(), title: title.into(), collection: None, section: None }
     }
 
-    /// Of a page of `collection`.
+    /// Creates the frame of a page of `collection`.
     pub fn of(visitor: &Visitor, collection: &CollectionName, section: Section, title: impl Into<String>) -> Self {
         Self { collection: Some(collection.clone()), section: Some(section), ..Self::new(visitor, title) }
     }
 
-    /// The texts in the visitor's language.
+    /// Returns the texts in the visitor's language.
     pub fn words(&self) -> &'static Words {
         self.visitor.words()
     }
 
-    /// What htmx is told.
+    /// Returns the configuration of htmx.
     pub fn htmx(&self) -> &'static str {
         HTMX
     }
 
-    /// Where the stylesheet is.
+    /// Returns the path of the stylesheet.
     pub fn stylesheet(&self) -> &'static str {
         assets::stylesheet()
     }
 
-    /// Where the scripts are.
+    /// Returns the paths of the scripts.
     pub fn scripts(&self) -> [&'static str; 2] {
         assets::scripts()
     }
 
-    /// Where the icon is.
+    /// Returns the path of the icon.
     pub fn icon(&self) -> &'static str {
         assets::icon()
     }
 
-    /// What was just done.
+    /// Returns the message about the action that was just done.
     pub fn flash(&self) -> Option<&Flash> {
         self.visitor.flash.as_ref()
     }
 
-    /// Where to go on after a decision was taken back: to this page, in the inbox to the record it is about.
+    /// Returns the place to show after the visitor has taken a decision back: this page, in the inbox at the record of the decision.
     pub fn back_to(&self, decided: &Decided) -> String {
         let (place, inbox) = (&self.visitor.place, below(&decided.collection, Section::Inbox.path()));
         let (path, query) = place.split_once('?').unwrap_or((place, ""));
@@ -199,7 +199,7 @@ impl Frame {
         format!("{inbox}?{}", kept.chain([at.as_str()]).collect::<Vec<_>>().join("&"))
     }
 
-    /// The page in each language.
+    /// Returns a link to this page for each language.
     pub fn languages(&self) -> Vec<LanguageLink> {
         let place = &self.visitor.place;
         let joint = if place.contains('?') { '&' } else { '?' };
@@ -212,7 +212,7 @@ impl Frame {
         Language::ALL.map(link).to_vec()
     }
 
-    /// Where this part of the desk is; the beginning, where the page is of none.
+    /// Returns the path of the page's section, or the path of the start page if the page has no section.
     pub fn section_path(&self) -> String {
         match (&self.collection, self.section) {
             (Some(collection), Some(section)) => below(collection, section.path()),
@@ -220,7 +220,7 @@ impl Frame {
         }
     }
 
-    /// The parts of the desk for this collection: where, what it is called, whether this page is of it.
+    /// Returns the sections for the collection of this page: path, title, and true if this page belongs to the section.
     pub fn sections(&self) -> Vec<(String, &'static str, bool)> {
         let Some(collection) = &self.collection else { return Vec::new() };
         let link = |section: Section| {
@@ -230,17 +230,17 @@ impl Frame {
     }
 }
 
-/// The place of a page of `collection`.
+/// Returns the path of a page of `collection`.
 pub fn below(collection: &CollectionName, path: &str) -> String {
     format!("{ROOT}/{collection}/{path}")
 }
 
-/// The page of a record.
+/// Returns the path of a record's page.
 pub fn case(collection: &CollectionName, id: &RecordId) -> String {
     below(collection, &format!("case/{}", segment(id.as_str())))
 }
 
-/// The page of the group that a record is in.
+/// Returns the path of the page of the group that contains a record.
 pub fn group(collection: &CollectionName, id: &RecordId) -> String {
     below(collection, &format!("groups/{}", segment(id.as_str())))
 }
@@ -251,14 +251,14 @@ pub fn segment(text: &str) -> String {
     utf8_percent_encode(text, KEPT).to_string()
 }
 
-/// A place with these parameters, those left blank left out.
+/// Returns `place` with these query parameters, without the parameters whose values are empty.
 pub fn with_query(place: &str, parameters: &[(&str, &str)]) -> String {
     let given = parameters.iter().filter(|(_, value)| !value.is_empty());
     let pairs: Vec<String> = given.map(|(name, value)| format!("{name}={}", segment(value))).collect();
     if pairs.is_empty() { place.to_owned() } else { format!("{place}?{}", pairs.join("&")) }
 }
 
-/// The path and query of a page; without the query where that is the token of a form which sends a file.
+/// Returns the path and query of a page. A query that is the token of an upload form is left out.
 pub fn place(uri: &Uri) -> String {
     if uri.query().is_some_and(|query| query.starts_with("token=")) {
         return uri.path().to_owned();
@@ -266,23 +266,23 @@ pub fn place(uri: &Uri) -> String {
     uri.path_and_query().map_or(ROOT, |place| place.as_str()).to_owned()
 }
 
-/// A place that a form or a link gave to go on to, if it is one of ours; else the beginning.
+/// Returns the redirect target of a form or a link if it is a path of the desk; else the path of the start page.
 pub fn local(place: Option<&str>) -> String {
     let plain = |place: &&str| place.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
     let ours = |place: &&str| {
         let path = place.split(['?', '#']).next().unwrap_or_default();
-        // Nor what a browser would take back again.
+        // Segments that a browser would resolve ("." and "..") are refused.
         let stays = |part: &str| !matches!(part.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..");
         is_ours(path) && path.split('/').all(stays)
     };
     place.filter(plain).filter(ours).unwrap_or(ROOT).to_owned()
 }
 
-/// Cookies that an answer brings, in its extensions: the guard writes them.
+/// The cookies of a response, in the response's extensions. The guard writes them into the header.
 #[derive(Clone, Debug)]
 pub struct NewCookies(pub Vec<Cookie>);
 
-/// An action is done: the browser goes on to a page, which reloading does not repeat.
+/// The redirect after an action. Reloading the next page does not repeat the action.
 #[derive(Clone, Debug)]
 pub struct SeeOther {
     place: String,
@@ -290,19 +290,19 @@ pub struct SeeOther {
 }
 
 impl SeeOther {
-    /// To this place.
+    /// Creates a redirect to `place`.
     pub fn to(place: impl Into<String>) -> Self {
         Self { place: place.into(), cookies: Vec::new() }
     }
 
-    /// With a cookie.
+    /// Adds a cookie.
     #[must_use]
     pub fn with(mut self, cookie: Cookie) -> Self {
         self.cookies.push(cookie);
         self
     }
 
-    /// Which tells what was done.
+    /// Adds the message about the action, which the next page shows.
     #[must_use]
     pub fn telling(self, flash: &Flash) -> Self {
         self.with(Cookie::for_seconds(cookies::FLASH, &flash.encode(), flash::SECONDS))
@@ -327,7 +327,7 @@ struct ProblemPage<'a> {
     request_id: &'a str,
 }
 
-/// The page that tells `problem`.
+/// Returns the HTML of the error page for `problem`.
 pub fn of_problem(problem: &Problem, visitor: &Visitor, request_id: &str) -> String {
     let words = &visitor.words().problem;
     let errors = problem.errors().iter().map(|error| (error.pointer.as_str(), error.detail.as_str()));
@@ -336,11 +336,11 @@ pub fn of_problem(problem: &Problem, visitor: &Visitor, request_id: &str) -> Str
         details.push(("", problem.detail()));
     }
     let page = ProblemPage { frame: Frame::new(visitor, in_words(problem, words)), words, details, request_id };
-    // A template writes to memory: it cannot fail.
+    // A template writes to memory, so it cannot fail.
     page.render().unwrap_or_default()
 }
 
-/// What a problem is called, by what can be done about it.
+/// Returns the title of a problem in the visitor's language. Problems with the same remedy have the same title.
 pub fn in_words(problem: &Problem, words: &ProblemWords) -> &'static str {
     match (problem.status().as_u16(), problem.code()) {
         (_, "missing_scope") => words.missing_scope,

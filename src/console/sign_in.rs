@@ -1,9 +1,9 @@
-//! Who is signed in: a key shown once becomes a session, named by the browser's token.
+//! The sessions. A visitor shows a key once, and the token of the browser then identifies the session.
 //!
-//! Promises: a session ends after [`IDLE_END`] without a request, at the latest [`WHOLE_END`] after it was begun, when it is signed
-//! out, and when its key is not configured any more (see [`Keys::rights_of`](crate::http::keys::Keys::rights_of)). Every sign-in makes a
-//! token of its own: one that a browser had before is never a session. Sessions live in memory: a restart ends all, and of
-//! several instances each knows its own.
+//! A session ends after [`IDLE_END`] without a request, at the latest [`WHOLE_END`] after its start, at the sign-out, and when its key is
+//! not configured any more (see [`Keys::rights_of`](crate::http::keys::Keys::rights_of)). Every sign-in makes a new token; a token that a
+//! browser had before never becomes a session. Sessions are kept in memory: a restart ends all sessions, and each of several instances has
+//! its own sessions.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -18,16 +18,17 @@ use crate::console::tokens::Token;
 use crate::http::auth::{Keys, ShownKey};
 use crate::http::problem::Problem;
 
-/// A session ends after so long without a request: a clerk who reads a long letter is back by then, and a desk that was left
-/// is not open all day.
+/// Time without a request after which a session ends. It is long enough for reading a long letter, and short enough to protect an
+/// unattended computer.
 pub const IDLE_END: Duration = Duration::from_secs(30 * 60);
-/// A session ends so long after it was begun: a working day.
+/// Longest duration of a session: a working day.
 pub const WHOLE_END: Duration = Duration::from_secs(8 * 60 * 60);
-/// Sessions at once. An office has some dozens of desks; only who has a key begins one, and the one that was idle longest makes room.
+/// Largest number of sessions. An office has a few dozen visitors, and only a person with a key can start a session. If there are too many
+/// sessions, the one that was idle longest ends.
 pub const MOST_SESSIONS: usize = 1024;
-/// Attempts to sign in under one name: so many at once ...
+/// Number of failed sign-ins per key name that are allowed at once.
 const ATTEMPTS: NonZeroU32 = NonZeroU32::new(10).expect("10 is not 0");
-/// ... and then one after each of these. A secret has 192 bits; this is for the log's sake more than for the secret's.
+/// Time after which another failed sign-in is allowed. A secret has 192 bits, so this limit protects the log more than the secret.
 const ATTEMPT_EVERY: Duration = Duration::from_secs(6);
 
 struct Session {
@@ -42,33 +43,33 @@ impl Session {
     }
 }
 
-/// The sessions.
+/// All sessions.
 pub struct Sessions {
-    /// By the hash of the token.
+    /// The sessions by the hash of their tokens.
     open: Mutex<HashMap<[u8; 32], Session>>,
     attempts: DefaultKeyedRateLimiter<Arc<str>>,
 }
 
 impl Default for Sessions {
     fn default() -> Self {
-        // No period of no length: the fallback is never taken.
+        // The period is not zero, so the fallback is never used.
         let quota = Quota::with_period(ATTEMPT_EVERY).unwrap_or(Quota::per_minute(ATTEMPTS)).allow_burst(ATTEMPTS);
         Self { open: Mutex::default(), attempts: RateLimiter::keyed(quota) }
     }
 }
 
 impl Sessions {
-    /// Takes a key, and begins a session: its token goes into the browser's cookie. `None` where the key is none of `keys`,
-    /// whatever is wrong with it.
+    /// Checks a key and starts a session. Returns the token for the browser's cookie, or `None` if the key is not one of `keys`, for
+    /// whatever reason.
     ///
     /// # Errors
-    /// 429 after too many attempts under the key's name; 500 when the system has no randomness to give.
+    /// 429 after too many attempts with this key name; 500 if the system has no randomness.
     pub fn sign_in(&self, keys: &Keys, key: &str, now: Instant) -> Result<Option<Token>, Problem> {
-        // The right key always gets in: it has 192 random bits, which nobody tries through.
+        // A valid key is never limited: its secret has 192 random bits and cannot be guessed.
         if let Some(key) = keys.recognise(key) {
             return self.begin(key, now).map(Some);
         }
-        // Names that nobody has share their attempts, so that as many are remembered as there are keys.
+        // All unknown names share one counter, so that there are at most as many counters as keys.
         let name = keys.name_in(key).unwrap_or_else(|| "".into());
         if self.attempts.check_key(&name).is_err() {
             let detail = "too many attempts to sign in; wait a minute";
@@ -91,7 +92,7 @@ impl Sessions {
         Ok(token)
     }
 
-    /// The key of the session that `token` names, which is not idle from `now` on.
+    /// Returns the key of the session of `token`, and records `now` as the time of the session's last request.
     pub fn key_of(&self, token: &Token, now: Instant) -> Option<ShownKey> {
         let mut open = self.open.lock();
         let session = open.get_mut(&token.hash())?;
@@ -103,7 +104,7 @@ impl Sessions {
         Some(session.key.clone())
     }
 
-    /// Ends a session.
+    /// Ends the session of `token`.
     pub fn end(&self, token: &Token) {
         self.open.lock().remove(&token.hash());
     }

@@ -1,7 +1,8 @@
-//! Random tokens that name a browser, and the tokens in forms that only its own pages can have.
+//! Random tokens that identify browsers, and the tokens in forms, which only pages of the desk can contain.
 //!
-//! A browser gets a random token in a cookie that no script can read. Each form holds a second one that is made of it under a secret
-//! of this process: a page of another site knows neither, and who could set the cookie still could not make the form's.
+//! A browser gets a random token in a cookie that no script can read. Each form contains a second token that is computed from the first and
+//! a secret of this process. A page of another site knows neither token. An attacker who can set the cookie still cannot compute the token
+//! for a form.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -13,35 +14,35 @@ use crate::clock;
 use crate::config::auth::{decode, encode};
 use crate::http::problem::Problem;
 
-/// 256 random bits.
+/// Returns 256 random bits.
 fn random() -> Result<[u8; 32], Problem> {
     clock::random().ok_or_else(|| Problem::internal("no randomness from the system"))
 }
 
-/// What names a browser: 256 random bits, 64 hexadecimal digits in its cookie.
+/// The token of a browser: 256 random bits, which the cookie contains as 64 hexadecimal digits.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token([u8; 32]);
 
 impl Token {
-    /// A new one.
+    /// Creates a random token.
     ///
     /// # Errors
-    /// 500 when the system has no randomness to give.
+    /// 500 if the system has no randomness.
     pub fn random() -> Result<Self, Problem> {
         random().map(Self)
     }
 
-    /// The token in a cookie, if it is one.
+    /// Parses the value of a cookie; `None` if it is not a token.
     pub fn parse(text: &str) -> Option<Self> {
         decode(text).map(Self)
     }
 
-    /// The token as in a cookie.
+    /// Returns the value of the cookie.
     pub fn text(&self) -> String {
         encode(&self.0)
     }
 
-    /// What it is known by here, so that who reads our memory has no token.
+    /// Returns the hash under which the service keeps the token, so that a copy of the memory contains no tokens.
     pub fn hash(&self) -> [u8; 32] {
         Sha256::digest(self.0).into()
     }
@@ -53,7 +54,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Makes the tokens in forms, and knows them again.
+/// Makes and checks the tokens in forms.
 #[derive(Default)]
 pub struct Seal(OnceLock<[u8; 32]>);
 
@@ -68,21 +69,21 @@ impl Seal {
         }
     }
 
-    /// The token in the forms of `browser`.
+    /// Returns the token for the forms of `browser`.
     ///
     /// # Errors
-    /// 500 when the system has no randomness to give.
+    /// 500 if the system has no randomness.
     pub fn form_token(&self, browser: &Token) -> Result<String, Problem> {
         let secret = self.secret()?;
         let inner = Sha256::new().chain_update(secret).chain_update(browser.0).finalize();
-        // Twice, so that nobody can make a token of a longer text out of this one.
+        // Two hashes prevent an extension of the text without knowledge of the secret (a length extension attack).
         Ok(encode(&Sha256::new().chain_update(secret).chain_update(inner).finalize()))
     }
 
-    /// Whether `given` is the token in the forms of `browser`. Takes as long whatever is given.
+    /// True if `given` is the token for the forms of `browser`. The time does not depend on `given`.
     ///
     /// # Errors
-    /// As [`Seal::form_token`].
+    /// The same as for [`Seal::form_token`].
     pub fn fits(&self, browser: &Token, given: &str) -> Result<bool, Problem> {
         Ok(self.form_token(browser)?.as_bytes().ct_eq(given.as_bytes()).into())
     }

@@ -1,7 +1,7 @@
-//! What was decided about many pairs in one go, so that it can be taken back in one go.
+//! The memory of decisions that were made in one action, so that one step can take them all back.
 //!
-//! In memory: after a restart, or once more such actions followed than are kept, each pair is taken back by itself. What somebody
-//! decided about a pair since is left as it is.
+//! The memory is lost at a restart, and it keeps only the latest actions. The decisions of a forgotten action must be taken back one by
+//! one. A pair about which a person has decided since is left unchanged.
 
 use std::collections::VecDeque;
 
@@ -11,28 +11,28 @@ use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_store::decisions::Judgement;
 
-/// Most actions that are kept: some minutes of a busy office; a few hundred decisions each at most, so some megabytes in all.
+/// Largest number of actions: some minutes of a busy office. Each action has at most a few hundred decisions, so all need some megabytes.
 const MOST_KEPT: usize = 50;
 
 /// A decision that was made as a part of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Made {
-    /// About this record ...
+    /// One record of the pair.
     pub one: RecordId,
-    /// ... and this one.
+    /// The other record of the pair.
     pub other: RecordId,
-    /// How many rulings there are about the two since.
+    /// Number of rulings about the pair after the action.
     pub seen: usize,
-    /// What held before: taking back restores it.
+    /// The judgement before the action, which undoing restores.
     pub before: Judgement,
 }
 
-/// Actions, the latest last.
+/// The latest actions, in the order in which they were made.
 #[derive(Default)]
 pub struct Undo(Mutex<VecDeque<(String, CollectionName, Vec<Made>)>>);
 
 impl Undo {
-    /// Keeps what was made, under the name `id`; the oldest action is forgotten where there are too many.
+    /// Stores the decisions of an action under `id`. If there are too many actions, the oldest is dropped.
     pub fn keep(&self, id: String, collection: CollectionName, made: Vec<Made>) {
         let mut kept = self.0.lock();
         if kept.len() == MOST_KEPT {
@@ -41,7 +41,7 @@ impl Undo {
         kept.push_back((id, collection, made));
     }
 
-    /// What was made in the action `id`, which is then forgotten: it is taken back once.
+    /// Removes the action `id` and returns its decisions, so that they can be taken back only once.
     pub fn take(&self, id: &str, collection: &CollectionName) -> Option<Vec<Made>> {
         let mut kept = self.0.lock();
         let at = kept.iter().position(|(found, place, _)| found == id && place == collection)?;

@@ -1,4 +1,4 @@
-//! Who looks at a page, and may they.
+//! The visitor of a page and their rights.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -15,33 +15,33 @@ use crate::http::auth::{Admin, Needs, Reach, Read, Write};
 use crate::http::problem::Problem;
 use crate::http::state::App;
 
-/// Whoever decides without keys and gives no name.
+/// The name in decisions if there are no keys and the visitor gives no name.
 const NOBODY: &str = "desk";
 
-/// Who looks at a page. Cheap to clone.
+/// The visitor of a page. A clone is cheap.
 #[derive(Clone, Debug)]
 pub struct Visitor(Arc<Facts>);
 
-/// What is known of a visitor.
+/// The facts about a visitor.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// The name of the key that they signed in with; `None` where nobody did.
+    /// The name of the key with which the visitor signed in; `None` without a session.
     pub key: Option<Arc<str>>,
-    /// Whether there are no keys: everyone on this machine may do everything.
+    /// True if no keys are configured: everyone on this machine may do everything.
     pub is_open: bool,
-    /// What they may do.
+    /// The scopes of the visitor's key.
     pub scopes: Vec<Scope>,
-    /// For which collections.
+    /// The collections for which the key is valid.
     pub reach: Reach,
-    /// In which language.
+    /// The language of the page.
     pub language: Language,
-    /// The token in their forms.
+    /// The token in the visitor's forms.
     pub form_token: String,
     /// The path and query of the page.
     pub place: String,
-    /// What they just did.
+    /// The action that the visitor just did.
     pub flash: Option<Flash>,
-    /// The name under which they last decided, where there are no keys.
+    /// The name under which the visitor last decided, if no keys are configured.
     pub name: Option<String>,
 }
 
@@ -53,32 +53,32 @@ impl Deref for Visitor {
 }
 
 impl Visitor {
-    /// The visitor of whom this is known.
+    /// Creates a visitor from the facts about them.
     pub fn new(facts: Facts) -> Self {
         Self(Arc::new(facts))
     }
 
-    /// The texts in their language.
+    /// Returns the texts in the visitor's language.
     pub fn words(&self) -> &'static Words {
         self.language.words()
     }
 
-    /// Whether they may do what needs `scope`.
+    /// True if the visitor may do actions that need `scope`.
     pub fn may(&self, scope: Scope) -> bool {
         self.is_open || self.scopes.contains(&scope)
     }
 
-    /// Whether they may decide and register.
+    /// True if the visitor may decide and register.
     pub fn may_write(&self) -> bool {
         self.may(Scope::Write)
     }
 
-    /// Whether they may rebuild and switch indexes.
+    /// True if the visitor may rebuild and activate indexes.
     pub fn may_admin(&self) -> bool {
         self.may(Scope::Admin)
     }
 
-    /// The name that a decision of theirs carries: the key's; without keys the one that they `gave`.
+    /// Returns the name for the visitor's decisions: the name of the key, or without keys the name that they `gave`.
     pub fn by(&self, gave: Option<&str>) -> String {
         match &self.key {
             Some(key) => key.as_ref().to_owned(),
@@ -86,7 +86,7 @@ impl Visitor {
         }
     }
 
-    /// Who keys of the idempotency of their registrations belong to.
+    /// Returns the name under which the idempotency keys of the visitor's registrations are kept.
     pub fn caller(&self) -> &str {
         self.key.as_deref().unwrap_or_default()
     }
@@ -100,11 +100,11 @@ impl FromRequestParts<App> for Visitor {
     }
 }
 
-/// Proof that the visitor has the scope of `N`; written first in a handler's arguments.
+/// The proof that the visitor has the scope of `N`. It is the first argument of a handler.
 #[derive(Clone, Debug)]
 pub struct Clerk<N>(pub Visitor, PhantomData<N>);
 
-/// A visitor who may look.
+/// A visitor who may read.
 pub type Reading = Clerk<Read>;
 /// A visitor who may decide and register.
 pub type Writing = Clerk<Write>;

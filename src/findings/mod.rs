@@ -1,8 +1,8 @@
-//! What is found for the rows of a table that is given back: verdict, what the row repeats, how alike they are, and why, in four columns
-//! behind its own. The desk's "check a file" and the commands `check` and `dedup` write the same.
+//! The findings for the rows of a table: the verdict, the repeated row or record, the similarity and the reason. They are four columns
+//! after the columns of the table. The pages of the desk for files and the commands `check` and `dedup` write the same columns.
 //!
-//! [`Finding`] and [`Refusal`] are what is said of a row, [`output`] writes the table, [`within`] compares the rows of one file with
-//! each other. The sentences are in the tables of [`crate::console::words`].
+//! [`Finding`] and [`Refusal`] are the results for a row, [`output`] writes the table, and [`within`] compares the rows of a file with each
+//! other. The sentences are in the tables of [`crate::console::words`].
 
 pub mod output;
 pub mod within;
@@ -19,25 +19,25 @@ use crate::console::view::numbers::percent;
 use crate::console::words::Words;
 use output::Added;
 
-/// Why a row was not taken.
+/// The reason why a row was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It cannot be read.
+    /// The row cannot be read.
     Row(RowFault),
-    /// None of the columns that are taken says anything.
+    /// All used columns are empty.
     Empty,
-    /// The collection does not take it; the code of what is wrong.
+    /// The collection refuses the row; the code of the first violation.
     Invalid(String),
-    /// The row of this number has the same id.
+    /// The row with this number has the same id.
     SameId(u64),
-    /// Another letter is stored under its id.
+    /// Other content is stored under the id.
     Stored,
     /// The same row of the same file was registered with other columns.
     Otherwise,
 }
 
 impl Refusal {
-    /// The reason why a row of a table, with this fault if it has one, is no record.
+    /// Returns the refusal for a row of a table that is no record. `fault` is the fault of the row, if there is one.
     pub fn of_unreadable(why: &Unreadable, fault: Option<&RowFault>) -> Self {
         match fault {
             Some(fault) => Self::Row(fault.clone()),
@@ -46,40 +46,41 @@ impl Refusal {
         }
     }
 
-    /// The first thing that is wrong.
+    /// Returns the refusal for the first violation.
     pub fn of(violations: &[Violation]) -> Self {
         Self::Invalid(violations.first().map_or_else(String::new, |violation| violation.code.to_string()))
     }
 }
 
-/// What a row repeats.
+/// The earlier row or record that a row repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Earlier {
     /// A record of the collection.
     Record(RecordId),
-    /// A row of the file, by its number.
+    /// The row of the file with this number.
     Row(u64),
-    /// A row of one of several files: the name of the file, and its number there.
+    /// The row of another file: the name of the file and the number of the row.
     RowOf(String, u64),
 }
 
-/// What was found for a row.
+/// The finding for a row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// How it stands to those before it.
+    /// The verdict, compared with the earlier rows and records.
     pub kind: VerdictKind,
-    /// What it repeats.
+    /// The repeated row or record.
     pub of: Option<Earlier>,
-    /// How alike they are, 0 to 1.
+    /// The similarity, 0 to 1.
     pub similarity: Option<f64>,
-    /// Who the two are of.
+    /// The relation between the two petitioners.
     pub relation: Option<Relation>,
-    /// Under which id it is registered, and whether that is new.
+    /// The id under which the row is registered, and true if the record is new or changed.
     pub registered: Option<(RecordId, bool)>,
 }
 
 impl Finding {
-    /// Of a row that is only checked: what is the same before what is alike, a record before a row.
+    /// Returns the finding for a row that is only checked. An exact duplicate comes before a near duplicate, and a record comes before a
+    /// row.
     pub fn checked(record: Option<Match>, row: Option<(Earlier, Match)>, too_short: bool) -> Self {
         let record = record.map(|found| (Earlier::Record(found.id.clone()), found));
         let is_exact = |found: &Option<(Earlier, Match)>| found.as_ref().is_some_and(|(_, found)| found.is_exact());
@@ -92,14 +93,14 @@ impl Finding {
         Self { kind, of: Some(of), similarity: found.similarity, relation: found.relation, registered: None }
     }
 
-    /// Of a row that is registered: of several records with the same text it repeats the earliest. `row_of` says which records are
-    /// rows that came before it.
+    /// Returns the finding for a registered row. If several records have the same text, the row repeats the earliest. `row_of` returns the
+    /// earlier row of a record, if the record comes from the file.
     pub fn registered(
         (kind, duplicate_of, similar): (VerdictKind, Option<&RecordId>, &[Match]),
         registered: Option<(RecordId, bool)>,
         row_of: impl FnOnce(&RecordId) -> Option<Earlier>,
     ) -> Self {
-        // The first of several that are equal: they stand earliest first where nothing else tells them apart.
+        // Several exact duplicates are possible. The first one is the earliest.
         let exact = similar.iter().filter(|found| found.is_exact()).min_by_key(|found| found.seq);
         let of = exact.map(|found| &found.id).or(duplicate_of);
         let found = of.and_then(|id| similar.iter().find(|found| found.id == *id));
@@ -109,7 +110,7 @@ impl Finding {
     }
 }
 
-/// So much of a hash that no two ids have the same.
+/// Returns so many bytes of a hash that no two ids have the same.
 pub fn short(id: &RecordId) -> [u8; 16] {
     let hash: [u8; 32] = Sha256::digest(id.as_str()).into();
     let mut short = [0; 16];
@@ -117,7 +118,7 @@ pub fn short(id: &RecordId) -> [u8; 16] {
     short
 }
 
-/// What is added to a row.
+/// Returns the cells that are added to a row.
 pub fn added(words: &Words, said: &Result<Finding, Refusal>) -> Added {
     let files = &words.files;
     match said {
@@ -136,7 +137,7 @@ pub fn added(words: &Words, said: &Result<Finding, Refusal>) -> Added {
     }
 }
 
-/// The names of the columns that are added.
+/// Returns the names of the added columns.
 pub fn headings(words: &Words) -> Added {
     words.files.headings.map(str::to_owned)
 }

@@ -1,4 +1,4 @@
-//! The table that is given back: as it came, with what was found in columns behind its own.
+//! Writes the resulting table: the unchanged columns of the input, and the findings in additional columns.
 
 use std::io::{self, Seek, Write};
 use std::path::Path;
@@ -8,19 +8,19 @@ use rust_xlsxwriter::{Format, Workbook, Worksheet, XlsxError};
 use crate::console::view::csv::{kept, may_be_formula, written};
 use doppel_sources::tables::{Cell, Layout};
 
-/// Most rows of a sheet.
+/// Largest number of rows of a sheet.
 pub const MOST_ROWS: u64 = 1 << 20;
-/// Longest text that a cell of a workbook holds, in UTF-16 units.
+/// Largest length of a text in a cell of a workbook, in UTF-16 units.
 pub const MOST_UNITS: usize = 32_767;
-/// Widths of the columns that are added, in characters.
+/// Widths of the added columns, in characters.
 const WIDTHS: [f64; ADDED] = [20.0, 24.0, 8.0, 60.0];
-/// How many columns are added.
+/// Number of added columns.
 pub const ADDED: usize = 4;
 
-/// What is added to a row.
+/// The cells that are added to a row.
 pub type Added = [String; ADDED];
 
-/// The media type and the ending of a file that is given back.
+/// Returns the media type and the extension of the resulting file.
 pub fn kind(layout: &Layout) -> (&'static str, &'static str) {
     match layout {
         Layout::Csv { .. } => ("text/csv; charset=utf-8", "csv"),
@@ -28,10 +28,10 @@ pub fn kind(layout: &Layout) -> (&'static str, &'static str) {
     }
 }
 
-/// How a table is written.
+/// The format of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// UTF-8 behind a mark, so that Excel reads it; lines end as Excel writes them.
+    /// UTF-8 with a byte order mark, and the line ends of Excel, so that Excel reads the file.
     Csv,
     /// A workbook with one sheet of this name.
     Xlsx(String),
@@ -46,21 +46,21 @@ impl From<&Layout> for Form {
     }
 }
 
-/// A table while it is written; rows go to disk as they come.
+/// A table while it is written. Each row goes to disk at once.
 pub struct Output<W> {
     to: W,
     width: usize,
     book: Option<Box<Workbook>>,
-    /// Texts that did not fit in their cells.
+    /// Number of texts that did not fit into their cells.
     cut: u64,
 }
 
 impl<W: Write + Seek + Send> Output<W> {
-    /// Written as `form` to `to`, the added columns behind `width` others. What a workbook needs on the way is in files without a name in
-    /// `folder`.
+    /// Creates a table of the format `form` in `to`. The added columns come after `width` other columns. The temporary data of a workbook
+    /// is in unnamed files in `folder`.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// The table cannot be written.
     pub fn new(form: &Form, mut to: W, folder: &Path, width: usize) -> io::Result<Self> {
         let book = match form {
             Form::Csv => {
@@ -71,7 +71,7 @@ impl<W: Write + Seek + Send> Output<W> {
                 let mut book = Workbook::new();
                 book.set_tempdir(folder).map_err(failed)?;
                 let page = book.add_worksheet_with_constant_memory().map_err(failed)?;
-                // A name that Excel itself would not take is left out.
+                // A name that Excel does not allow is left out.
                 let _ = page.set_name(sheet);
                 for (column, width) in (column(width)?..).zip(WIDTHS) {
                     page.set_column_width(column, width).map_err(failed)?;
@@ -82,10 +82,10 @@ impl<W: Write + Seek + Send> Output<W> {
         Ok(Self { to, width, book, cut: 0 })
     }
 
-    /// Writes the next row, in a workbook as the one of this number (from 1, ascending), with what is added to it.
+    /// Writes the next row with the added cells. In a workbook, the row gets this number (from 1, ascending).
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// The row cannot be written.
     pub fn row(&mut self, number: u64, cells: &[Cell], added: Option<&Added>) -> io::Result<()> {
         let Some(book) = &mut self.book else {
             let missing = self.width.saturating_sub(cells.len());
@@ -111,15 +111,15 @@ impl<W: Write + Seek + Send> Output<W> {
         Ok(())
     }
 
-    /// How many texts were longer than [`MOST_UNITS`], and are cut.
+    /// Returns the number of texts that were longer than [`MOST_UNITS`] and were cut.
     pub fn cut(&self) -> u64 {
         self.cut
     }
 
-    /// It is whole: all of it is in what it is written to.
+    /// Completes the table and returns the writer.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// The table cannot be written.
     pub fn finish(mut self) -> io::Result<W> {
         if let Some(mut book) = self.book {
             book.save_to_writer(&mut self.to).map_err(failed)?;
@@ -129,7 +129,8 @@ impl<W: Write + Seek + Send> Output<W> {
     }
 }
 
-/// Writes a cell of text. A cell that looks like a formula is marked as text: Excel would make it a formula when somebody edits it.
+/// Writes a text cell. A text that looks like a formula is marked as text, because Excel would make a formula of it after an edit of the
+/// cell.
 fn write_text<'a>(page: &'a mut Worksheet, at: u32, column: u16, text: &str) -> io::Result<&'a mut Worksheet> {
     let written = match may_be_formula(text) {
         true => page.write_string_with_format(at, column, text, &Format::new().set_quote_prefix()),
@@ -149,7 +150,7 @@ fn failed(error: XlsxError) -> io::Error {
     }
 }
 
-/// As much of a text as a cell holds: a workbook that Excel wrote has no longer one. Counts those that are `cut`.
+/// Returns the part of a text that fits into a cell, and counts the cut texts in `cut`. A text from an Excel workbook always fits.
 fn fitting<'a>(text: &'a str, cut: &mut u64) -> &'a str {
     let mut units = 0;
     let end = text.char_indices().find(|(_, sign)| {
@@ -166,7 +167,7 @@ mod tests {
 
     use super::*;
 
-    /// One row as a workbook: the sheet and the formats.
+    /// Writes a workbook with one row. Returns the XML of the sheet and of the formats.
     fn parts(cells: &[&str]) -> [String; 2] {
         let folder = tempfile::tempdir().expect("a folder");
         let form = Form::Xlsx("a".into());

@@ -1,4 +1,4 @@
-//! The rows of one file among one another: each is compared with those before it as the collection would compare them.
+//! Compares the rows of one file with each other: each row with the earlier rows, by the rules of the collection.
 
 use std::fs::File;
 use std::io;
@@ -12,7 +12,7 @@ use doppel_core::verdict::Match;
 use doppel_engine::replay::{EarlierRecord, Replay, SignedRecord};
 use doppel_store::Seq;
 
-/// A row that was placed: where its content is on disk.
+/// A placed row: the position of its content on disk.
 struct Kept {
     number: u64,
     at: u64,
@@ -20,7 +20,7 @@ struct Kept {
     digest: Digest,
 }
 
-/// Rows placed so far. In memory are their index and some fifty bytes of each; what they say is on disk.
+/// The placed rows. The memory contains their index and about fifty bytes per row; their content is on disk.
 pub struct Within {
     replay: Arc<Replay>,
     texts: File,
@@ -29,19 +29,19 @@ pub struct Within {
 }
 
 impl Within {
-    /// With nothing placed; what rows say goes to a file without a name in `folder`.
+    /// Creates the comparison without rows. The content of rows is written to an unnamed file in `folder`.
     ///
     /// # Errors
-    /// When that cannot be made.
+    /// The file cannot be created.
     pub fn new(replay: Arc<Replay>, folder: &Path) -> io::Result<Self> {
         Ok(Self { replay, texts: tempfile::tempfile_in(folder)?, end: 0, kept: Vec::new() })
     }
 
-    /// Places the row of this number behind the others; of those before it the earliest with the same content, else the earliest that
-    /// matches.
+    /// Places the row with this number after the other rows. Returns the earliest earlier row with the same content, otherwise the earliest
+    /// match.
     ///
     /// # Errors
-    /// When what earlier rows say cannot be written or read back.
+    /// The content of rows cannot be written or read.
     pub fn place(&mut self, number: u64, row: &Row, subject: SignedRecord) -> io::Result<Option<(u64, Match)>> {
         let digest = subject.signed().digest;
         let seq = Seq(self.kept.len() as u64 + 1);

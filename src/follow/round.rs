@@ -1,8 +1,8 @@
 //! A round reads the rows that were written since the last round, in the order of (watermark, id).
 //!
-//! A round ends `delay_s` before the present time of the database, because an open transaction may still write rows with an earlier watermark. It begins
-//! `read_back_s` before the last row of the previous round, because a transaction may have been open for longer. Rows that were read before and have
-//! not changed are not registered again.
+//! A round ends `delay_s` before the present time of the database, because an open transaction may still write rows with an earlier
+//! watermark. It begins `read_back_s` before the last row of the previous round, because a transaction may have been open for longer. Rows
+//! that were read before and have not changed are not registered again.
 
 use super::intake::{Intake, Recent, hash};
 use super::opened::{Opened, PAGE};
@@ -84,8 +84,8 @@ fn begin(
 ) -> anyhow::Result<Option<Cell>> {
     let Some(kept) = &lease.saved.watermark else { return Ok(None) };
     let last = shape.read(&kept.cell())?;
-    // If the clock of the database was ahead for a moment, the stored watermark lies in the future. It is moved back, so that rows with the right time are
-    // read.
+    // If the clock of the database was ahead for a moment, the stored watermark lies in the future. It is moved back, so that rows with the
+    // right time are read.
     let last = if last > upper {
         lease.saved.watermark = Kept::of(&shape.write(upper));
         lease.saved.watermark_at = Some(upper.0.to_string());
@@ -161,7 +161,7 @@ fn no_time() -> Unreadable {
 /// Reads all rows in the order of their ids, and continues at the position that the import has reached.
 ///
 /// # Errors
-/// As [`run`].
+/// The same as for [`run`].
 pub(super) async fn import(opened: &mut Opened, intake: &mut Intake<'_>, lease: &mut Lease<'_>) -> anyhow::Result<()> {
     while let Some(import) = lease.saved.import.clone().filter(|import| import.shown.finished_at.is_none()) {
         let dialect = opened.connection.dialect();

@@ -166,8 +166,8 @@ pub struct SourceState {
     pub watermark: Option<String>,
     /// The end of the last round (RFC 3339, UTC).
     pub last_round: Option<String>,
-    /// The distance of the read rows from the clock of the database, in seconds, at the end of the last page or round: `delay_s` if all rows are read, and more
-    /// while rows are waiting.
+    /// The distance of the read rows from the clock of the database, in seconds, at the end of the last page or round: `delay_s` if all
+    /// rows are read, and more while rows are waiting.
     pub lag_s: Option<f64>,
     /// Number of rows registered since the source is followed. A row counts each time it changes.
     pub rows: u64,
@@ -181,8 +181,8 @@ pub struct SourceState {
     pub last_error: Option<String>,
     /// The time of the last error.
     pub last_error_at: Option<String>,
-    /// The time since which the service waits for an answer of the database (RFC 3339, UTC), if it has waited for more than 15 seconds. After ten minutes, or 30
-    /// seconds for a connection, this becomes `last_error`.
+    /// The time since which the service waits for an answer of the database (RFC 3339, UTC), if it has waited for more than 15 seconds.
+    /// After ten minutes, or 30 seconds for a connection, this becomes `last_error`.
     pub unanswered_since: Option<String>,
     /// The last import of all rows.
     pub import: Option<Imported>,

@@ -1,8 +1,8 @@
 //! A sweep compares all ids: it finds rows that no round has read, and records whose rows no longer exist.
 //!
-//! It takes about 20 bytes of memory a record. Before it changes anything, it reads the found rows and records again, because they may have changed during the
-//! comparison. It deletes records only if the configuration allows it, and never so many that a mistake is likely (another table, or a table that is being
-//! filled again).
+//! It takes about 20 bytes of memory a record. Before it changes anything, it reads the found rows and records again, because they may have
+//! changed during the comparison. It deletes records only if the configuration allows it, and never so many that a mistake is likely
+//! (another table, or a table that is being filled again).
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -235,8 +235,8 @@ async fn missing(opened: &mut Opened, of: Whole<'_>, records: &HashMap<u64, bool
     Ok(missing)
 }
 
-/// Deletes records and their verdicts. Verdicts are deleted first, so that the next comparison finds the rest if the deletion is interrupted. Returns the number of
-/// deleted records, and the reason if not all were deleted.
+/// Deletes records and their verdicts. Verdicts are deleted first, so that the next comparison finds the rest if the deletion is
+/// interrupted. Returns the number of deleted records, and the reason if not all were deleted.
 async fn delete(intake: &mut Intake<'_>, missing: &[RecordId]) -> anyhow::Result<(u64, Option<String>)> {
     let mut deleted = 0;
     for ids in missing.chunks(LOOKED_AT) {

@@ -132,7 +132,7 @@ impl<'a> Lease<'a> {
     /// Runs a query like [`Self::beside`]. While the database does not answer, the checkpoint contains the time since when the worker waits.
     ///
     /// # Errors
-    /// As [`Self::beside`].
+    /// The same as for [`Self::beside`].
     pub(super) async fn asking<T, E: Into<anyhow::Error>>(
         &mut self,
         question: impl Future<Output = Result<T, E>>,
@@ -322,7 +322,8 @@ fn show_last_round(source: &str, ended: f64) {
     metrics::gauge!("doppel_source_last_round_seconds", "source" => source.to_owned()).set(ended);
 }
 
-/// Returns the settings of the collection. Creates the collection if the source has rows to read and creating collections is allowed; `None` otherwise.
+/// Returns the settings of the collection. Creates the collection if the source has rows to read and creating collections is allowed;
+/// `None` otherwise.
 async fn settings(
     engine: &Engine,
     config: &config::Source,

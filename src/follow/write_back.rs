@@ -1,7 +1,8 @@
-//! Writes verdicts to a table of the source. A verdict replaces the earlier verdict with the same id, so that writing a verdict twice has no further effect.
+//! Writes verdicts to a table of the source. A verdict replaces the earlier verdict with the same id, so that writing a verdict twice has
+//! no further effect.
 //!
-//! If the table cannot be written, rows are registered nevertheless and the problem is reported. When the table can be written again, the rows since then are
-//! read again ([`super::state::Unwritten`]).
+//! If the table cannot be written, rows are registered nevertheless and the problem is reported. When the table can be written again, the
+//! rows since then are read again ([`super::state::Unwritten`]).
 
 use crate::config;
 use doppel_core::record::RecordId;
@@ -67,8 +68,8 @@ struct WriteBack {
 }
 
 impl WriteBack {
-    /// Opens a second connection, because the first one only reads, and creates the table if it is missing. If the table exists, the account does not need the
-    /// right to create it.
+    /// Opens a second connection, because the first one only reads, and creates the table if it is missing. If the table exists, the
+    /// account does not need the right to create it.
     async fn open(config: &config::Source) -> anyhow::Result<Option<Self>> {
         let Some(config::WriteBack { table }) = &config.write_back else { return Ok(None) };
         let password = config.password()?;

@@ -1,5 +1,5 @@
-//! The audit log: a line under the log target `audit` for each administrative call, each decision and each deletion, also if it is refused. Also reads
-//! the trace of a request (`traceparent`).
+//! Writes the audit log: a line under the log target `audit` for each administrative call, each decision and each deletion, also if the
+//! call is refused. Also reads the trace of a request (`traceparent`).
 //!
 //! A line contains the path of the request and never its body, so that it contains no text of records, no petitioner and no secret.
 

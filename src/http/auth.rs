@@ -1,8 +1,9 @@
 //! Authorisation of requests: the key, its scopes, and the collections for which it may be used.
 //!
-//! Authorisation is an extractor. It comes first in the arguments of a handler, so that a caller without a key does not learn whether its body is valid. A
-//! key that is limited to collections opens only the routes of its collections: [`Authorised`] refuses it on every route whose path names no collection. A
-//! handler that can answer for some of the collections takes [`AuthorisedIn`] and checks the [`Reach`] itself.
+//! Authorisation is an extractor. It comes first in the arguments of a handler, so that a caller without a key does not learn whether its
+//! body is valid. A key that is limited to collections opens only the routes of its collections: [`Authorised`] refuses it on every route
+//! whose path names no collection. A handler that can answer for some of the collections takes [`AuthorisedIn`] and checks the [`Reach`]
+//! itself.
 
 use std::marker::PhantomData;
 
@@ -41,11 +42,11 @@ macro_rules! needs {
 }
 
 needs! {
-    /// The caller may ask.
+    /// Permission to read.
     Read = Read as Reader, ReaderIn;
-    /// The caller may register and delete.
+    /// Permission to register and delete.
     Write = Write as Writer, WriterIn;
-    /// The caller may change collections.
+    /// Permission to change collections.
     Admin = Admin as Administrator, AdministratorIn;
 }
 
@@ -58,7 +59,7 @@ pub struct Authorised<N>(pub Caller, PhantomData<N>);
 pub struct AuthorisedIn<N>(pub Caller, PhantomData<N>);
 
 impl<N> AuthorisedIn<N> {
-    /// The collections.
+    /// Returns the collections.
     pub fn reach(&self) -> &Reach {
         &self.0.reach
     }

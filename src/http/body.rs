@@ -12,8 +12,8 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use crate::http::coding::expand::{CompressedLimit, Trouble};
 use crate::http::problem::Problem;
 
-/// Multiple of the limit that is read and discarded before the connection is closed. A client that is still sending when the connection closes usually sees a
-/// reset instead of the response.
+/// Multiple of the limit that is read and discarded before the connection is closed. A client that is still sending when the connection
+/// closes usually sees a reset instead of the response.
 const DISCARD_FACTOR: usize = 16;
 
 /// Returns the largest number of bytes that are read and discarded of a body that is too large or not needed.
@@ -28,7 +28,7 @@ pub fn most_discarded(max: usize) -> usize {
 pub async fn read(request: Request, max: usize, time: Duration) -> Result<Bytes, Problem> {
     let declared = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     if declared.is_some_and(|length: u64| length > max as u64) {
-        // Said at once, whether or not it is coming already.
+        // The client gets this answer at once, also if it has already begun to send the body.
         return Err(too_large(max).with_header(header::CONNECTION, HeaderValue::from_static("close")));
     }
     if let Some(limit) = request.extensions().get::<CompressedLimit>() {

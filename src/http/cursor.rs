@@ -5,7 +5,7 @@ use doppel_store::Seq;
 /// The version of the format. With it, a later version of the program can recognise and refuse old cursors.
 const VERSION: u8 = 1;
 
-/// The cursor that continues after `seq`.
+/// Returns the cursor that continues after `seq`.
 pub fn encode(seq: Seq) -> String {
     format!("{VERSION:02x}{:016x}", seq.0)
 }
@@ -28,7 +28,7 @@ pub fn encode_numbers<const N: usize>(numbers: [u64; N]) -> String {
     format!("{VERSION:02x}{hex}")
 }
 
-/// The numbers in a cursor of [`encode_numbers`].
+/// Returns the numbers in a cursor of [`encode_numbers`].
 pub fn decode_numbers<const N: usize>(text: &str) -> Option<[u64; N]> {
     let is_whole = text.len() == 2 + 16 * N && is_hex(text) && text[..2] == format!("{VERSION:02x}");
     let numbers = is_whole.then(|| std::array::from_fn(|at| u64::from_str_radix(&text[2 + 16 * at..18 + 16 * at], 16)));
@@ -42,7 +42,7 @@ pub fn encode_texts(first: &str, second: &str) -> String {
     format!("{VERSION:02x}{}00{}", hex(first), hex(second))
 }
 
-/// The texts in a cursor of [`encode_texts`].
+/// Returns the texts in a cursor of [`encode_texts`].
 pub fn decode_texts(text: &str) -> Option<(String, String)> {
     if !is_hex(text) {
         return None;

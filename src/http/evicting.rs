@@ -1,5 +1,5 @@
-//! A bounded number of places. If all are held, the next one takes the oldest place of the caller that holds the most: whoever needs a
-//! place for a moment gets it, however many others hold theirs for long.
+//! A limited number of places. If all places are held, the next request takes the oldest place of the holder with the most places. A
+//! request that needs a place for a moment therefore always gets one, even if other holders keep their places for a long time.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::http::shares::Holder;
 
-/// The places. Cheap to clone.
+/// The places. A clone is cheap.
 #[derive(Clone, Debug)]
 pub struct EvictingPlaces {
     most: Arc<AtomicUsize>,
-    /// Oldest first.
+    /// The held places, the oldest first.
     held: Arc<Mutex<VecDeque<(Holder, CancellationToken)>>>,
 }
 
@@ -24,22 +24,22 @@ impl EvictingPlaces {
         Self { most: Arc::new(most.into()), held: Arc::default() }
     }
 
-    /// Changes how many. Of fewer, each that comes takes the place of another one, so that those there are too many go on until they
-    /// end.
+    /// Changes the number of places. Places beyond a lower number stay held until their holders give them back; a new request replaces only
+    /// one of them.
     pub fn set_most(&self, most: usize) {
         self.most.store(most, Ordering::Relaxed);
     }
 
-    /// Takes a place for nobody in particular. See [`EvictingPlaces::enter_as`].
+    /// Takes a place for an unknown holder. See [`EvictingPlaces::enter_as`].
     pub fn enter(&self) -> (CancellationToken, bool) {
         self.enter_as(Holder::Unknown)
     }
 
-    /// Takes a place, and says whether another holder lost its place for it. A holder cancels the token to give the place back, and has
-    /// lost the place when the token is cancelled. O(places).
+    /// Takes a place. Returns its token, and true if another holder lost its place. A holder cancels the token to give the place back, and
+    /// has lost the place when the token is cancelled. Takes O(places).
     pub fn enter_as(&self, holder: Holder) -> (CancellationToken, bool) {
         let (own, mut held) = (CancellationToken::new(), self.held.lock());
-        // Those that were given back.
+        // Removes the places that were given back.
         held.retain(|(_, place)| !place.is_cancelled());
         let is_full = held.len() >= self.most.load(Ordering::Relaxed);
         let evicted = if is_full { oldest_of_the_busiest(&held).and_then(|at| held.remove(at)) } else { None };
@@ -51,13 +51,13 @@ impl EvictingPlaces {
     }
 }
 
-/// The oldest place of the holder that has the most places.
+/// Returns the index of the oldest place of the holder with the most places.
 fn oldest_of_the_busiest(held: &VecDeque<(Holder, CancellationToken)>) -> Option<usize> {
     let mut places: HashMap<&Holder, (usize, usize)> = HashMap::new();
     for (at, (holder, _)) in held.iter().enumerate() {
         places.entry(holder).or_insert((0, at)).0 += 1;
     }
-    // Of two with as many, the one whose place is older.
+    // If two holders have the same number of places, the one with the older place loses it.
     places.into_values().max_by_key(|(count, oldest)| (*count, usize::MAX - oldest)).map(|(_, oldest)| oldest)
 }
 
@@ -69,7 +69,7 @@ mod tests {
     fn the_oldest_makes_room_and_who_has_gone_needs_none() {
         let places = EvictingPlaces::new(4);
         let mut entered: Vec<CancellationToken> = (0..4).map(|_| places.enter().0).collect();
-        // One goes by itself: the next takes its place.
+        // One holder gives its place back, and the next request takes this place.
         drop(entered.remove(3).drop_guard());
         let (next, evicted) = places.enter();
         entered.push(next);

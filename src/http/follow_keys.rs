@@ -1,5 +1,5 @@
-//! Reads the keys from the store again and again, so that changes by other instances take effect within about a second. Also stores the
-//! times of the last uses. No request waits for this.
+//! Reads the keys from the store repeatedly, so that changes by other instances take effect within about a second. Also stores the times of
+//! the last uses. No request waits for this.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub async fn follow(app: App) {
                 let known = app.keys.managed().version;
                 let is_older = ring.version < known;
                 match (is_older, was_older) {
-                    // A single answer may be older than a change that this instance made.
+                    // A single answer may be older than a change by this instance.
                     (true, true) => app.keys.manage_anew(&ring),
                     (false, _) if ring.version != known => app.keys.manage(&ring),
                     _ => {}
@@ -55,7 +55,7 @@ async fn note_uses(app: &App) {
     }
     match app.engine.note_key_uses(&uses).await {
         Ok(ring) => app.keys.manage(&ring),
-        // The next attempt stores them.
+        // The next attempt stores these uses.
         Err(error) => tracing::debug!(%error, "when keys were last used cannot be noted"),
     }
 }

@@ -1,7 +1,8 @@
-//! The present keys: the keys of the configuration, and the keys that were created while the service runs.
+//! The known keys: the keys of the configuration, and the keys that were created while the service runs.
 //!
-//! Both can change at any time; the next request uses the changed keys. The SHA-256 of a secret is compared in constant time. Without any key everyone may do
-//! everything, which the configuration allows only on loopback. If two keys have the same name, the key of the configuration is used.
+//! Both can change at any time; the next request uses the changed keys. The SHA-256 of a secret is compared in constant time. Without any
+//! key everyone may do everything, which the configuration allows only on loopback. If two keys have the same name, the key of the
+//! configuration is used.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -24,32 +25,32 @@ use doppel_store::keys::{KeyRing, ManagedKey};
 
 const MICROS_A_MINUTE: u64 = 60_000_000;
 
-/// The collections that a caller may ask about. Cheap to clone.
+/// The collections for which a caller may send requests. A clone is cheap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reach(Option<Arc<[CollectionName]>>);
 
 impl Reach {
-    /// All collections.
+    /// Returns the reach with all collections.
     pub fn everything() -> Self {
         Self(None)
     }
 
-    /// Only these collections.
+    /// Returns the reach with only these collections.
     pub fn only(collections: &[CollectionName]) -> Self {
         Self(Some(collections.into()))
     }
 
-    /// True if it includes all collections, and also routes that belong to no collection.
+    /// True if the reach includes all collections, and also routes that belong to no collection.
     pub fn is_everything(&self) -> bool {
         self.0.is_none()
     }
 
-    /// True if it includes this collection.
+    /// True if the reach includes this collection.
     pub fn includes(&self, collection: &CollectionName) -> bool {
         self.0.as_ref().is_none_or(|only| only.contains(collection))
     }
 
-    /// Refuses another collection.
+    /// Refuses a collection outside the reach.
     ///
     /// # Errors
     /// 403 `not_this_collection`. The error does not tell whether the collection exists.
@@ -116,7 +117,7 @@ impl Key {
     fn note_use(&self) {
         let Some(used) = &self.used else { return };
         let minute = crate::clock::micros() / MICROS_A_MINUTE;
-        // At most one write a minute.
+        // The minute limits this to one write a minute.
         if used.load(Ordering::Relaxed) < minute {
             used.store(minute, Ordering::Relaxed);
         }
@@ -135,10 +136,10 @@ pub struct Keys {
     rate: ArcSwapOption<DefaultKeyedRateLimiter<Arc<str>>>,
 }
 
-/// A key that somebody showed: its name, and which secret it had. Good for as long as that key is known and has not expired.
+/// A key that a caller has shown: its name and the hash of its secret. It is valid as long as the key is known and has not expired.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownKey {
-    /// Its name.
+    /// Name of the key.
     pub name: Arc<str>,
     hash: [u8; 32],
 }
@@ -146,18 +147,18 @@ pub struct ShownKey {
 /// The caller of a request, with the collections that it may use.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// The name of the key; empty where there are none.
+    /// Name of the key; empty without keys.
     pub name: Arc<str>,
-    /// The collections that it is for.
+    /// The collections for which the key is valid.
     pub reach: Reach,
-    /// The key itself, to be looked at again by what lasts long; `None` where there are none.
+    /// The key, with which long responses check their permission again; `None` without keys.
     pub key: Option<ShownKey>,
-    /// Who holds the places that the request takes.
+    /// The holder of the places that the request takes.
     pub holder: Holder,
 }
 
 impl Keys {
-    /// Keys of a checked configuration; `per_second` of 0 is no limit.
+    /// Creates the keys of a checked configuration. `per_second` is the rate of each key; 0 means no limit.
     pub fn new(auth: &Auth, per_second: u32) -> Self {
         let sources = Mutex::new((auth.clone(), KeyRing::default()));
         let keys = Self { known: ArcSwap::default(), sources, rate: ArcSwapOption::default() };
@@ -166,7 +167,7 @@ impl Keys {
         keys
     }
 
-    /// Takes the keys of another configuration.
+    /// Replaces the keys of the configuration.
     pub fn configure(&self, auth: &Auth) {
         self.change(|(before, _)| before.clone_from(auth));
     }
@@ -185,14 +186,14 @@ impl Keys {
         self.change(|(_, before)| before.clone_from(ring));
     }
 
-    /// Names that a managed key has and a configured one, too, so that the managed one opens nothing.
+    /// Returns the names that both a managed and a configured key have. Such a managed key is never accepted.
     pub fn hidden(&self) -> Vec<String> {
         let (auth, ring) = &*self.sources.lock();
         let names = ring.keys.iter().map(|key| &key.name);
         names.filter(|name| auth.keys.iter().any(|key| key.name == **name)).cloned().collect()
     }
 
-    /// The keys that were made while the service ran, as they are known here.
+    /// Returns the keys that were created while the service runs, as this instance knows them.
     pub fn managed(&self) -> KeyRing {
         self.sources.lock().1.clone()
     }
@@ -219,7 +220,7 @@ impl Keys {
         let (auth, ring) = &*sources;
         let before = self.known.load();
         let managed = ring.keys.iter().filter_map(|key| Key::managed(key, before.0.get(key.name.as_str())));
-        // The configuration's come later, so that they count.
+        // Configured keys come later in the list, so that they replace managed keys with the same name.
         let keys = managed.chain(auth.keys.iter().filter_map(Key::configured));
         self.known.store(Arc::new(Known(keys.map(|key| (key.name.clone(), key)).collect())));
     }
@@ -248,13 +249,13 @@ impl Keys {
         Ok(caller)
     }
 
-    /// The name that the key in `authorization` gives itself, if there is a key of that name: whose calls are refused, for the log.
+    /// Returns the name in the key of the header `authorization`, if a key with this name exists. It is for the log of refused calls.
     pub fn named(&self, authorization: Option<&HeaderValue>) -> Option<Arc<str>> {
         let (_, token) = authorization?.to_str().ok()?.split_once(' ')?;
         self.name_in(token.trim())
     }
 
-    /// The name that `key` gives itself, if there is a key of that name; whether its secret is right or not.
+    /// Returns the name in `key`, if a key with this name exists. The secret may be wrong.
     pub fn name_in(&self, key: &str) -> Option<Arc<str>> {
         let (name, _) = split_key(key)?;
         self.known.load().0.get(name).map(|key| key.name.clone())
@@ -304,7 +305,7 @@ impl Keys {
         })
     }
 
-    /// Uses that the store does not know of yet: name, SHA-256 and time of each.
+    /// Returns the uses that the store does not know yet: name, SHA-256 and time of each.
     pub fn uses(&self) -> Vec<(String, String, String)> {
         let stored = self.managed();
         let known = self.known.load();
@@ -341,7 +342,7 @@ fn authenticate<'k>(known: &'k Known, authorization: Option<&HeaderValue>) -> Re
     Ok(key)
 }
 
-/// The key that `token` is.
+/// Returns the known key for `token`.
 fn find<'k>(known: &'k Known, token: &str) -> Option<&'k Key> {
     let (name, secret) = split_key(token)?;
     let hash = hash_secret(secret);

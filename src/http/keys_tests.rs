@@ -36,7 +36,7 @@ fn a_refused_key_is_known_by_name_if_there_is_one_of_that_name() {
     let named = |text: &str| keys.named(Some(&HeaderValue::from_str(text).unwrap())).map(|name| name.to_string());
     let good = header.to_str().unwrap();
     assert_eq!(named(&format!("{good}0")).as_deref(), Some("desk"), "a wrong secret");
-    // Whatever else is sent may be a secret, and is not for the log.
+    // All other texts may be secrets and must not be logged.
     assert_eq!((named(&good.replace("desk", "dusk")), named("Bearer secret"), keys.named(None)), (None, None, None));
 }
 

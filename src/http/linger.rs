@@ -1,8 +1,8 @@
 //! Reads the rest of the body of a refused request for a while.
 //!
-//! Many requests are refused before their body is read. The HTTP library then closes the connection unless the whole body has arrived. A client that is still sending
-//! would see a reset instead of the response, and its next request on the same connection would fail. The rest of the body is therefore read and discarded
-//! while the response is sent.
+//! Many requests are refused before their body is read. The HTTP library then closes the connection unless the whole body has arrived. A
+//! client that is still sending would see a reset instead of the response, and its next request on the same connection would fail. The rest
+//! of the body is therefore read and discarded while the response is sent.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -77,7 +77,7 @@ mod tests {
 
     use super::*;
 
-    /// A body of ten pieces of ten bytes, and how many have been taken.
+    /// Returns a body of ten pieces of ten bytes, and the counter of the pieces that were taken.
     fn pieces() -> (Body, Arc<AtomicUsize>) {
         let taken = Arc::new(AtomicUsize::new(0));
         let count = taken.clone();

@@ -11,18 +11,18 @@ use tower::ServiceExt;
 use crate::http::router;
 use crate::http::state::App;
 
-/// The service, called in process.
+/// The service without a network.
 #[derive(Clone)]
 pub struct Local {
     app: App,
     router: Router,
 }
 
-/// The body of an answer.
+/// The body of a response.
 pub type LocalBody = Body;
 
 impl Local {
-    /// The service over `app`.
+    /// Creates the service for `app`.
     pub fn new(app: App) -> Self {
         Self { router: router::router(app.clone()), app }
     }
@@ -34,7 +34,7 @@ impl Local {
         answer.unwrap_or_else(|never| match never {})
     }
 
-    /// The engine that answers the requests.
+    /// Returns the engine.
     pub fn engine(&self) -> &doppel_engine::Engine {
         &self.app.engine
     }

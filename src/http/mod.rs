@@ -1,7 +1,7 @@
 //! The HTTP interface: routes, authorisation, limits and responses.
 //!
-//! It contains no rule of the domain. A handler extracts its arguments, authorises the caller, makes one call to the engine and answers. [`router`] lists all
-//! routes, and the OpenAPI document is made from this list.
+//! It contains no rule of the domain. A handler extracts its arguments, authorises the caller, makes one call to the engine and answers.
+//! [`router`] lists all routes, and the OpenAPI document is made from this list.
 
 pub mod audit;
 pub mod auth;

@@ -50,12 +50,12 @@ pub struct RequestId(pub Arc<str>);
 pub struct CallerSlot(Arc<OnceLock<Arc<str>>>);
 
 impl CallerSlot {
-    /// Notes the caller.
+    /// Stores the name of the caller.
     pub fn set(&self, name: Arc<str>) {
         let _ = self.0.set(name);
     }
 
-    /// The name of the caller; empty if there is none.
+    /// Returns the name of the caller; empty if there is none.
     pub fn name(&self) -> &str {
         self.0.get().map_or("", |name| name)
     }
@@ -97,8 +97,9 @@ tokio::task_local! {
     static PERMIT: Cell<Option<Permit>>;
 }
 
-/// Waits for data that the client still has to send. Data that has arrived is returned at once. While the request waits, it gives its permit back, so that a slow
-/// client does not block others. The number of bodies that are still arriving is limited to the number of permits; beyond it, the oldest one is ended.
+/// Waits for data that the client still has to send. Data that has arrived is returned at once. While the request waits, it gives its
+/// permit back, so that a slow client does not block others. The number of bodies that are still arriving is limited to the number of
+/// permits; beyond it, the oldest one is ended.
 ///
 /// # Errors
 /// The errors of `arrives`; 408 for the oldest of too many bodies; 503 if too many requests wait for a permit.
@@ -131,17 +132,18 @@ pub async fn arrival<T>(app: &App, arrives: impl Future<Output = Result<T, Probl
     Ok(arrived)
 }
 
-/// Waits for a permit for a piece of a stream of `bytes` bytes, in turn with other requests. Also returns one while the service drains, and `None` after that.
+/// Waits for a permit for a piece of a stream of `bytes` bytes, in turn with other requests. Also returns one while the service drains, and
+/// `None` after that.
 pub async fn next_permit(app: App, bytes: usize) -> Option<Permit> {
     let permit = Permit::new(app.permits.enter(1).await?);
     let _ = permit.0.work.set(app.work_on(bytes).await?);
     Some(permit)
 }
 
-/// Takes a place for a stream, which lasts as long as its client likes and so holds no permit.
+/// Takes a place for a stream. A stream may last as long as its client likes, so it holds no permit.
 ///
 /// # Errors
-/// 503 when there are as many as may be, or the caller has its share of them.
+/// 503 if all places are taken, or if the caller has its share of them.
 pub fn stream_place(app: &App, caller: &Caller) -> Result<SharedPlace, Problem> {
     app.streams.try_enter(&caller.holder).map_err(|why| {
         metrics::counter!("doppel_http_requests_rejected_total", "reason" => "too_many_streams").increment(1);
@@ -156,8 +158,8 @@ pub fn stream_place(app: &App, caller: &Caller) -> Result<SharedPlace, Problem> 
     })
 }
 
-/// Takes a place for a caller that waits for something to happen. At `limits.max_watchers` the oldest wait of the caller with the most
-/// waits ends: the token is cancelled.
+/// Takes a place for a caller that waits for a change. If `limits.max_watchers` is reached, the oldest wait of the caller with the most
+/// waits ends: its token is cancelled.
 pub fn watcher_place(app: &App, caller: &Caller) -> CancellationToken {
     let (place, evicted) = app.watchers.enter_as(caller.holder.clone());
     if evicted {
@@ -166,7 +168,7 @@ pub fn watcher_place(app: &App, caller: &Caller) -> CancellationToken {
     place
 }
 
-/// Gives the request's permit back: from here on it only waits.
+/// Gives the permit of the request back, because from now on the request only waits.
 pub fn give_permit_back() {
     drop(PERMIT.try_with(Cell::take));
 }
@@ -257,7 +259,7 @@ pub async fn around(State(app): State<App>, mut request: Request, next: Next) ->
 /// The kind of a route. It determines the limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// A call of the API: has a permit and a deadline, and is answered in JSON.
+    /// A call of the API. It has a permit and a deadline, and its response is JSON.
     Call,
     /// A call with a body of any length, which is read line by line.
     Stream,
@@ -468,8 +470,8 @@ fn check_accept(headers: &HeaderMap, route: &str) -> Result<(), Problem> {
     Err(Problem::new(StatusCode::NOT_ACCEPTABLE, "not_acceptable", detail))
 }
 
-/// The data of a request for log and metrics. They are written when the request is answered, or when it is dropped because its client has hung up. Work that the
-/// request has begun ([`App::detached`]) continues then, so that the log must show its caller.
+/// The data of a request for log and metrics. They are written when the request is answered, or when it is dropped because its client has
+/// hung up. Work that the request has begun ([`App::detached`]) continues then, so that the log must show its caller.
 struct Seen {
     app: App,
     method: Method,

@@ -1,11 +1,12 @@
-//! The open connections, and which one is closed when there are too many.
+//! The open connections, and the choice of the connection that is closed if there are too many.
 //!
-//! At the limit a new connection takes the place of an idle one: one without a request under way. So a host that opens connections and
-//! sends nothing keeps nobody out. Which idle connection is closed: first those on which nobody has authenticated; of these, those of
-//! the address with the most connections; of these, the one that has been idle for the longest time.
+//! At the limit, a new connection takes the place of an idle one: a connection without a request in progress. A host that opens connections
+//! and sends nothing can therefore not block other clients. The order in which idle connections are closed: connections without
+//! authentication first; among these, the connections of the address with the most connections; among these, the one that was idle for the
+//! longest time.
 //!
-//! Where there are keys, connections on which nobody has authenticated may take seven eighths of the places. The rest is a reserve for
-//! clients that have authenticated.
+//! If keys are configured, connections without authentication may take seven eighths of the places. The rest is a reserve for clients that
+//! have authenticated.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -20,17 +21,17 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// The part of the places that is kept for clients that have authenticated: one in so many.
+/// The reserve for clients that have authenticated is one place in this number of places.
 const RESERVE: usize = 8;
 
-/// The connections.
+/// The open connections.
 #[derive(Debug)]
 pub struct OpenConnections(Mutex<Table>);
 
 #[derive(Debug)]
 struct Table {
     most: usize,
-    /// The number of the next connection.
+    /// Number of the next connection.
     next: u64,
     open: HashMap<u64, Entry>,
 }
@@ -38,28 +39,28 @@ struct Table {
 #[derive(Debug)]
 struct Entry {
     peer: Option<IpAddr>,
-    /// Cancelled when another connection takes the place.
+    /// The token that is cancelled when another connection takes the place.
     lost: CancellationToken,
-    /// Requests under way: from their heads to the ends of their answers.
+    /// Number of requests in progress. A request is in progress from its head to the end of its response.
     requests: usize,
-    /// When the last request ended, or the connection was opened.
+    /// End of the last request, or the time at which the connection was opened.
     idle_since: Instant,
     is_authenticated: bool,
 }
 
 impl OpenConnections {
-    /// At most so many, at least one.
+    /// Creates `most` places, at least one.
     pub fn new(most: usize) -> Arc<Self> {
         Arc::new(Self(Mutex::new(Table { most: most.max(1), next: 0, open: HashMap::new() })))
     }
 
-    /// Changes how many. Of fewer, those that are open go on until they end or another one takes their place.
+    /// Changes the number of places. Connections beyond a lower number stay open until they end or another connection takes their place.
     pub fn set_most(&self, most: usize) {
         self.0.lock().most = most.max(1);
     }
 
-    /// Takes a place for a new connection, from an idle connection if all are taken. `None` if all connections are busy. `are_keys_there`
-    /// says whether clients can authenticate. O(connections) at the limit.
+    /// Takes a place for a new connection. If all places are taken, an idle connection loses its place. Returns `None` if all connections
+    /// are busy. `are_keys_there` is true if clients can authenticate. Takes O(connections) at the limit.
     pub fn enter(self: &Arc<Self>, peer: Option<IpAddr>, are_keys_there: bool) -> Option<ConnectionPlace> {
         let mut table = self.0.lock();
         let is_full = table.open.len() >= table.most;
@@ -81,14 +82,15 @@ impl OpenConnections {
         Some(ConnectionPlace { mark, lost })
     }
 
-    /// How many are open.
+    /// Returns the number of open connections.
     pub fn count(&self) -> usize {
         self.0.lock().open.len()
     }
 }
 
 impl Table {
-    /// The idle connection that is closed next; with `strangers_alone` only of those on which nobody has authenticated.
+    /// Returns the number of the idle connection that is closed next. If `strangers_alone` is true, only connections without authentication
+    /// are considered.
     fn longest_idle(&self, strangers_alone: bool) -> Option<u64> {
         let mut of_peer: HashMap<Option<IpAddr>, usize> = HashMap::new();
         self.open.values().for_each(|entry| *of_peer.entry(entry.peer).or_default() += 1);
@@ -96,14 +98,14 @@ impl Table {
         let idle = idle.filter(|(_, entry)| !(strangers_alone && entry.is_authenticated));
         let order = |(number, entry): &(&u64, &Entry)| {
             let of_peer = of_peer.get(&entry.peer).copied().unwrap_or(0);
-            // The number tells two of the same instant apart.
+            // The number decides between connections with the same time.
             (entry.is_authenticated, usize::MAX - of_peer, entry.idle_since, **number)
         };
         idle.min_by_key(order).map(|(number, _)| *number)
     }
 }
 
-/// The place of a connection. Dropping it gives it back.
+/// The place of a connection. Dropping this value gives the place back.
 #[derive(Debug)]
 pub struct ConnectionPlace {
     mark: ConnectionMark,
@@ -111,7 +113,7 @@ pub struct ConnectionPlace {
 }
 
 impl ConnectionPlace {
-    /// What its requests carry.
+    /// Returns the mark for the requests of the connection.
     pub fn mark(&self) -> ConnectionMark {
         self.mark.clone()
     }
@@ -142,19 +144,19 @@ impl ConnectionMark {
         }
     }
 
-    /// Notes that the client has authenticated.
+    /// Records that the client has authenticated.
     pub fn authenticated(&self) {
         self.change(|entry| entry.is_authenticated = true);
     }
 
-    /// Notes that a request is under way, until the value is dropped.
+    /// Records a request in progress until the returned value is dropped.
     pub fn begin_request(&self) -> Busy {
         self.change(|entry| entry.requests += 1);
         Busy(self.clone())
     }
 }
 
-/// A request that is under way.
+/// A request in progress.
 #[derive(Debug)]
 pub struct Busy(ConnectionMark);
 
@@ -167,14 +169,14 @@ impl Drop for Busy {
     }
 }
 
-/// The body of an answer whose request is under way until the body has been sent.
+/// The body of a response. The request is in progress until the body has been sent.
 pub struct BusyBody {
     body: Body,
     _busy: Option<Busy>,
 }
 
 impl BusyBody {
-    /// Keeps `busy` until the end of `body`.
+    /// Wraps `body`, and keeps `busy` until the end of the body.
     pub fn new(body: Body, busy: Option<Busy>) -> Self {
         Self { body, _busy: busy }
     }

@@ -158,7 +158,7 @@ mod tests {
 
     use super::*;
 
-    /// The code of the refusal of a request for `host`, empty where it is taken.
+    /// Returns the code of the refusal of a request, or an empty text if the request is accepted.
     fn refusal(loopback_only: bool, origins: &Origins, headers: &[(&'static str, &str)]) -> &'static str {
         let pair = |(name, value): &(&'static str, &str)| {
             (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())

@@ -1,7 +1,7 @@
-//! How fast a long body must come: at least so many bytes a second on average, and whole within a time.
+//! The minimum pace of a long body: a number of bytes per second on average, and a time for the whole body.
 //!
-//! A body without a bound on its size, such as that of `_bulk`, holds a place as long as it comes. A client that sends a line now and
-//! then would hold the place for ever. The clock stands still while the service itself does not read.
+//! A body without a size limit, such as a body of `_bulk`, holds a place until it has arrived. A client that sends a line now and then
+//! would hold the place for ever. The clock stops while the service does not read.
 
 use std::time::Duration;
 
@@ -12,28 +12,28 @@ use crate::config::LeastPace;
 /// The pace of one body.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// When the body began, later by all pauses of the service.
+    /// Start of the body, moved by all pauses of the service.
     began: Instant,
-    /// When the service stopped reading, if it does not read now.
+    /// Time at which the service stopped reading; `None` while the service reads.
     paused: Option<Instant>,
-    /// Bytes that have come.
+    /// Number of bytes that have arrived.
     bytes: u64,
-    /// When the body must be whole.
+    /// Time at which the whole body must have arrived.
     end: Instant,
 }
 
 impl Pace {
-    /// Begins with a body that must be whole after `longest`.
+    /// Starts the clock for a body that must arrive within `longest`.
     pub fn begin(now: Instant, longest: Duration) -> Self {
         Self { began: now, paused: None, bytes: 0, end: now + longest }
     }
 
-    /// Notes that so many bytes have come.
+    /// Records that `bytes` bytes have arrived.
     pub fn note(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
     }
 
-    /// Notes whether the service reads from now on.
+    /// Records that the service starts or stops reading.
     pub fn reading(&mut self, now: Instant, is_reading: bool) {
         match (is_reading, self.paused) {
             (true, Some(since)) => {
@@ -45,10 +45,10 @@ impl Pace {
         }
     }
 
-    /// When the client is too slow, unless more comes until then.
+    /// Returns the time at which the client is too slow if no more bytes arrive before.
     pub fn due(&self, least: LeastPace) -> Instant {
         let time = self.bytes as f64 / least.bytes_per_second.max(1) as f64;
-        // A century is as good as for ever, and can be added to any instant.
+        // A century is practically for ever, and it can be added to any instant.
         let time = Duration::from_secs_f64(time.min(3.0e9));
         (self.began + least.grace + time).min(self.end)
     }

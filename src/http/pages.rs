@@ -13,7 +13,7 @@ use crate::http::state::App;
 
 /// The pages for people.
 pub trait Pages: Send + Sync {
-    /// All their routes.
+    /// Returns the routes of all pages.
     fn routes(self: Arc<Self>, app: &App) -> Router<App>;
 
     /// Returns the kind of page at a path or at the template of a route; `None` if it is no page.

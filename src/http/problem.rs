@@ -2,19 +2,21 @@
 //!
 //! The status of an error:
 //! * **The request cannot be parsed** (not JSON, not UTF-8, a broken URL): 400.
-//! * **The request is not valid** (a wrong value, an unknown parameter or key): 422. `errors` lists every violation with a JSON pointer, `?name` for a query
-//!   parameter, or `/path/name` for a part of the URL.
+//! * **The request is not valid** (a wrong value, an unknown parameter or key): 422. `errors` lists every violation with a JSON pointer,
+//!   `?name` for a query parameter, or `/path/name` for a part of the URL.
 //! * **The caller is not allowed**: 401 for a missing or wrong key, 403 if the key lacks a scope, which the error names.
-//! * **The resource is not available**: 404 it does not exist, 405 it does not support the method (`Allow` lists the supported ones), 409 its state does not
-//!   allow the request, 410 it is no longer kept.
-//! * **The transfer failed**: 406, 408 for a slow body, 413 above a limit, which the error names (a line of a bulk body has `line_too_large`), 415.
-//! * **The service cannot do it now**: 429 above the rate of the key, 503, 507 for a full disk; the first two have `Retry-After`. `retryable` is true: the same
-//!   request may succeed later. After a 507 nothing was written. After a 503 `outcome_unknown` the whole request was done or nothing, and repeating the request
-//!   shows which (the disk became full during the write, or the database did not confirm it).
+//! * **The resource is not available**: 404 it does not exist, 405 it does not support the method (`Allow` lists the supported ones), 409
+//!   its state does not allow the request, 410 it is no longer kept.
+//! * **The transfer failed**: 406, 408 for a slow body, 413 above a limit, which the error names (a line of a bulk body has
+//!   `line_too_large`), 415.
+//! * **The service cannot do it now**: 429 above the rate of the key, 503, 507 for a full disk; the first two have `Retry-After`.
+//!   `retryable` is true: the same request may succeed later. After a 507 nothing was written. After a 503 `outcome_unknown` the whole
+//!   request was done or nothing, and repeating the request shows which (the disk became full during the write, or the database did not
+//!   confirm it).
 //! * **There is a bug**: 500, and only then. The cause is logged under the request id and never sent to the client.
 //!
-//! A handler returns a [`Problem`]. It is in the extensions of the response until [`finish`] writes the body, because only `finish` knows the request id, and
-//! because `finish` also converts the rejections of axum.
+//! A handler returns a [`Problem`]. It is in the extensions of the response until [`finish`] writes the body, because only `finish` knows
+//! the request id, and because `finish` also converts the rejections of axum.
 
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
@@ -81,7 +83,7 @@ pub struct ProblemBody<'a> {
 }
 
 impl Problem {
-    /// A problem with `status`. It is retryable when the status says so (408, 429, 503, 507).
+    /// Creates a problem with `status`. The problem is retryable for the statuses 408, 429, 503 and 507.
     pub fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
         let retryable = matches!(status.as_u16(), 408 | 429 | 503 | 507);
         let retry_after_s = matches!(status.as_u16(), 429 | 503).then_some(1);
@@ -99,7 +101,7 @@ impl Problem {
         }))
     }
 
-    /// A problem at one place of the request.
+    /// Creates a problem at one place of the request.
     pub fn at(
         status: StatusCode,
         code: &'static str,
@@ -139,7 +141,7 @@ impl Problem {
         problem
     }
 
-    /// 503 because the service is stopping.
+    /// Creates the 503 of a service that is stopping.
     pub fn shutting_down() -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -155,14 +157,14 @@ impl Problem {
         self
     }
 
-    /// Adds a header to the answer.
+    /// Adds a header to the response.
     #[must_use]
     pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.0.header = Some((name, value));
         self
     }
 
-    /// Moves all pointers below `prefix`: the value was a part of a larger body.
+    /// Moves all pointers below `prefix`, for a value that is a part of a larger body.
     #[must_use]
     pub fn below(mut self, prefix: &str) -> Self {
         for error in &mut self.0.errors {
@@ -171,12 +173,12 @@ impl Problem {
         self
     }
 
-    /// The status.
+    /// Returns the status.
     pub fn status(&self) -> StatusCode {
         self.0.status
     }
 
-    /// The stable reason.
+    /// Returns the stable code of the reason.
     pub fn code(&self) -> &'static str {
         self.0.code
     }
@@ -196,7 +198,7 @@ impl Problem {
         self.0.cause.as_deref()
     }
 
-    /// The body, with the request id filled in.
+    /// Returns the body of the response with the request id.
     pub fn body<'a>(&'a self, request_id: &'a str) -> ProblemBody<'a> {
         let Facts { status, code, detail, errors, retry_after_s: _, retryable, cause: _, header: _, begin_at } =
             &*self.0;
@@ -231,12 +233,12 @@ pub fn finish(mut response: Response, request_id: &str) -> Response {
     response
 }
 
-/// The problem that a response tells of, also one that axum made; `None` below 400.
+/// Removes and returns the problem of a response, also a problem that axum made; `None` for a status below 400.
 pub fn take(response: &mut Response) -> Option<Problem> {
     response.extensions_mut().remove::<Problem>().or_else(|| foreign(response))
 }
 
-/// Makes `body` the body of the answer that tells `problem`.
+/// Sets `body` as the body of the response with `problem`.
 pub fn write(response: &mut Response, problem: &Problem, content_type: HeaderValue, body: Body) {
     let headers = response.headers_mut();
     headers.remove(header::CONTENT_LENGTH);
@@ -250,7 +252,7 @@ pub fn write(response: &mut Response, problem: &Problem, content_type: HeaderVal
     *response.body_mut() = body;
 }
 
-/// The problem in an error that did not come from a handler of ours.
+/// Returns the problem for an error that no handler of this service made.
 fn foreign(response: &Response) -> Option<Problem> {
     let status = response.status();
     let (code, detail) = match status.as_u16() {
@@ -346,7 +348,7 @@ impl From<StoreError> for Problem {
             StoreError::IndexFull(_) => Self::new(StatusCode::CONFLICT, "index_full", detail),
             StoreError::NotEmpty(_) => Self::new(StatusCode::CONFLICT, "collection_not_empty", detail),
             StoreError::Unsupported(_) => Self::new(StatusCode::CONFLICT, "not_supported", detail),
-            // The engine counts within the limit: no request brings more.
+            // A request cannot cause this error, because the engine stops counting at the limit.
             StoreError::FrequenciesTooLarge { .. } | StoreError::Internal(_) => Self::internal(detail),
         }
     }

@@ -103,7 +103,7 @@ impl Query {
     }
 }
 
-/// One name or value of a query or a form, decoded.
+/// Decodes one name or value of a query or a form.
 ///
 /// # Errors
 /// 400 if it is not UTF-8.

@@ -45,18 +45,18 @@ impl Room {
             tokio::select! {
                 biased;
                 entered = Arc::clone(&self.places).acquire_many_owned(wanted) => return entered.ok(),
-                // There may never be so many places again.
+                // The number of places may never be so high again.
                 changed = most.changed() => changed.ok()?,
             }
         }
     }
 
-    /// As many places as there are to be.
+    /// Returns the wanted number of places.
     pub fn most(&self) -> usize {
         *self.most.borrow()
     }
 
-    /// Places that nobody holds now.
+    /// Returns the number of free places.
     pub fn free(&self) -> usize {
         self.places.available_permits()
     }
@@ -116,7 +116,7 @@ mod tests {
 
     use super::*;
 
-    /// Waits until so many are free.
+    /// Waits until `places` places are free.
     async fn until_free(room: &Room, places: usize) {
         while room.free() != places {
             tokio::time::sleep(Duration::from_millis(1)).await;

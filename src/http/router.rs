@@ -14,7 +14,7 @@ use crate::http::routes::{
 use crate::http::state::App;
 use crate::http::{extract, observe, openapi, problem::Problem};
 
-/// Every route.
+/// Returns all routes with their descriptions.
 pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(openapi::head())
         .routes(routes!(collections::list))
@@ -64,7 +64,7 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(operations::openapi_yaml))
 }
 
-/// The service.
+/// Creates the router of the service.
 pub fn router(app: App) -> Router {
     let (router, _) = routes().split_for_parts();
     let cors = app.origins.cors();

@@ -148,7 +148,7 @@ impl Connections {
         });
     }
 
-    /// A place of the connections, perhaps that of an idle one, or one among those beyond the limit.
+    /// Takes a place of the connections, if necessary the place of an idle one; otherwise a place beyond the limit.
     fn place(&self, peer: Option<Peer>) -> Place {
         let keys = self.app.keys.are_there();
         if let Some(place) = self.app.connections.enter(peer.map(|Peer(address)| address), keys) {
@@ -209,7 +209,7 @@ enum Place {
 }
 
 impl Place {
-    /// What the requests of the connection carry; `None` beyond the limit.
+    /// Returns the mark for the requests of the connection; `None` beyond the limit.
     fn mark(&self) -> Option<ConnectionMark> {
         match self {
             Self::Counted(place) => Some(place.mark()),
@@ -217,7 +217,7 @@ impl Place {
         }
     }
 
-    /// Waits until another takes the place, or its time is over.
+    /// Waits until another connection takes the place, or the time of the place has passed.
     async fn lost(&self) {
         match self {
             Self::Counted(place) => place.lost().await,
@@ -238,8 +238,8 @@ impl Drop for Place {
     }
 }
 
-/// Tells requests which connection they are of, and the connection that requests are under way. Requests of a connection beyond the
-/// limit are [`Reserved`].
+/// Adds the mark of its connection to each request, and records on the connection that the request is in progress. Marks requests of a
+/// connection beyond the limit as [`Reserved`].
 #[derive(Clone)]
 struct Marked<S> {
     service: S,

@@ -1,7 +1,7 @@
-//! Who holds a place, and places of which no caller may hold more than a share.
+//! The holders of places, and places of which one caller may hold only a share.
 //!
-//! Places last as long as their client likes. So one caller could take them all and keep everybody else out. Each caller gets at most
-//! three quarters of the places: a busy importer hardly notices, and the last quarter is left for the others.
+//! A client may hold a place as long as it likes, so one caller could take all places and block everybody else. Each caller gets at most
+//! three quarters of the places: this hardly slows a busy importer, and the last quarter is left for the others.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -16,10 +16,10 @@ use crate::http::room::Room;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer(pub IpAddr);
 
-/// The one who holds a place: the key of the request, or the address of the client where there is no key.
+/// The holder of a place: the key of the request, or the address of the client without a key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Holder {
-    /// Nobody is known. All requests without a connection share this holder.
+    /// The holder is unknown. All requests without a connection share this holder.
     #[default]
     Unknown,
     /// A client without a key.
@@ -29,7 +29,7 @@ pub enum Holder {
 }
 
 impl Holder {
-    /// The holder of a request with the key `name`, which is empty where there are no keys, from the client `peer`.
+    /// Returns the holder for a request with the key `name` from the client `peer`. `name` is empty without keys.
     pub fn of(name: &Arc<str>, peer: Option<Peer>) -> Self {
         match (name.is_empty(), peer) {
             (false, _) => Self::Key(Arc::clone(name)),
@@ -39,7 +39,7 @@ impl Holder {
     }
 }
 
-/// Why there is no place.
+/// The reason why a caller gets no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoPlace {
     /// All places are held.
@@ -48,34 +48,34 @@ pub enum NoPlace {
     Share,
 }
 
-/// Places, and how many of them each caller holds.
+/// Places, and the number of places that each caller holds.
 #[derive(Debug)]
 pub struct SharedRoom {
     room: Arc<Room>,
-    /// Callers that hold at least one place: at most as many as there are places.
+    /// The callers that hold places. There are at most as many callers as places.
     held: Arc<Mutex<HashMap<Holder, usize>>>,
 }
 
 impl SharedRoom {
-    /// So many places, at least one.
+    /// Creates `most` places, at least one.
     pub fn new(most: usize) -> Self {
         Self { room: Arc::new(Room::new(most)), held: Arc::default() }
     }
 
-    /// Changes the number of places. A caller that holds more than its new share keeps what it holds.
+    /// Changes the number of places. A caller with more places than its new share keeps its places.
     pub fn set_most(&self, most: usize) {
         self.room.set_most(most);
     }
 
-    /// Places that nobody holds now.
+    /// Returns the number of free places.
     pub fn free(&self) -> usize {
         self.room.free()
     }
 
-    /// Takes a place that is free now.
+    /// Takes a free place without waiting.
     ///
     /// # Errors
-    /// [`NoPlace`] if there is none for this caller.
+    /// [`NoPlace`] if no place is free for this caller.
     pub fn try_enter(&self, holder: &Holder) -> Result<SharedPlace, NoPlace> {
         let mut held = self.held.lock();
         let own = held.get(holder).copied().unwrap_or(0);
@@ -88,12 +88,12 @@ impl SharedRoom {
     }
 }
 
-/// The most places of one caller: three quarters, rounded up.
+/// Returns the largest number of places of one caller: three quarters, rounded up.
 fn share(most: usize) -> usize {
     most - most / 4
 }
 
-/// A place of a [`SharedRoom`]. Dropping it gives it back.
+/// A place of a [`SharedRoom`]. Dropping this value gives the place back.
 #[derive(Debug)]
 pub struct SharedPlace {
     held: Arc<Mutex<HashMap<Holder, usize>>>,

@@ -30,13 +30,13 @@ use doppel_search::service::SearchService;
 /// Number of bytes in one unit of work.
 const WORK_UNIT: usize = 1 << 10;
 
-/// The application: cheap to clone.
+/// The application. A clone is cheap.
 #[derive(Clone)]
 pub struct App(Arc<Shared>);
 
 /// The parts of the application.
 pub struct Shared {
-    /// The use cases.
+    /// The engine with the use cases.
     pub engine: Engine,
     /// Related cases and search; `None` if search is off.
     pub search: Option<SearchService>,
@@ -87,7 +87,7 @@ impl std::ops::Deref for App {
     }
 }
 
-/// The number of units of work ([`WORK_UNIT`]) at the same time.
+/// Returns the number of units of work ([`WORK_UNIT`]) that may be in progress at the same time.
 fn work_units(limits: &Limits) -> usize {
     limits.max_bytes_in_work.div_ceil(WORK_UNIT)
 }
@@ -134,8 +134,8 @@ impl App {
         self.limits.load_full()
     }
 
-    /// Changes the limits. Limits of simultaneous work apply at once, but no running work is stopped. Limits of sizes and times apply to new requests and
-    /// connections.
+    /// Changes the limits. Limits of simultaneous work apply at once, but no running work is stopped. Limits of sizes and times apply to
+    /// new requests and connections.
     pub fn set_limits(&self, limits: &Limits) {
         self.limits.store(Arc::new(limits.clone()));
         self.connections.set_most(limits.max_connections);
@@ -147,7 +147,7 @@ impl App {
         self.keys.set_rate(limits.requests_per_second_per_key);
     }
 
-    /// The application over `engine`.
+    /// Creates the application for `engine`.
     pub fn new(
         engine: Engine,
         Parts { search, pages, tls }: Parts,

@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 pub(super) const SENT_AT_ONCE: usize = 256 << 10;
 /// Number of pieces that may wait for the connection.
 const AHEAD: usize = 4;
-/// The time limits for a client: a minute for one piece, and for all pieces the time in which a line of 20 Mbit/s transfers a hundred gigabytes. No other
-/// snapshot is taken during this time.
+/// The time limits for a client: a minute for one piece, and for all pieces the time in which a line of 20 Mbit/s transfers a hundred
+/// gigabytes. No other snapshot is taken during this time.
 pub(super) const LIMITS: Limits = Limits { stalled: Duration::from_secs(60), taken: Duration::from_secs(12 * 3_600) };
 
 /// The time limits for a client.
@@ -77,8 +77,8 @@ pub struct Streamed {
 }
 
 impl Streamed {
-    /// Returns the next piece; `None` at the end of a complete snapshot. An incomplete snapshot ends with an error. Dropping the future before it is ready loses
-    /// nothing.
+    /// Returns the next piece; `None` at the end of a complete snapshot. An incomplete snapshot ends with an error. Dropping the future
+    /// before it is ready loses nothing.
     pub async fn next(&mut self) -> Option<io::Result<Bytes>> {
         let end = self.end.as_mut()?;
         let ended = tokio::select! {

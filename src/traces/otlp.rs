@@ -1,4 +1,4 @@
-//! The sending itself, with the libraries of OpenTelemetry.
+//! Sends spans with the OpenTelemetry libraries.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -17,9 +17,9 @@ use tokio::runtime::Handle;
 use super::Request;
 use crate::config::Log;
 
-/// Where a collector takes spans, behind its address.
+/// The path of the collector for spans.
 const PATH: &str = "/v1/traces";
-/// Longest time to send one batch, or what is left at the end.
+/// Largest time for sending a batch, and for sending the last spans.
 const SEND_TIME: Duration = Duration::from_secs(5);
 
 /// Sends spans.
@@ -92,28 +92,28 @@ impl Exporter {
 }
 
 fn client(endpoint: &str) -> reqwest::Result<reqwest::Client> {
-    // The provider of this process; somebody may have set it already, and it is the only one there is.
+    // Installs the provider of this process. This fails if it is installed already, and there is only one provider.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let builder = reqwest::Client::builder().timeout(SEND_TIME);
-    // Plain http needs no certificates, and a system may have none.
+    // Plain http needs no certificates, and some systems have none.
     let builder = if endpoint.starts_with("https:") { builder } else { builder.tls_certs_only([]) };
     builder.build()
 }
 
-/// The address with the usual path, unless it has one.
+/// Returns the URL with the usual path, or unchanged if it contains a path.
 fn endpoint(given: &str) -> String {
     let given = given.trim_end_matches('/');
     let host = given.split_once("://").map_or(given, |(_, host)| host);
     if host.contains('/') { given.to_owned() } else { format!("{given}{PATH}") }
 }
 
-/// What the clock showed, or will show, at an instant.
+/// Returns a function that converts instants to times of the clock.
 fn clock() -> impl Fn(Instant) -> SystemTime {
     let (instant, time) = (Instant::now(), SystemTime::UNIX_EPOCH + Duration::from_micros(crate::clock::micros()));
     move |at| time - instant.saturating_duration_since(at)
 }
 
-/// Sends over connections of the service's runtime; who asks is a thread outside of it.
+/// A client that uses the connections of the service's runtime. The library calls it from a thread outside the runtime.
 #[derive(Debug)]
 struct Client {
     client: reqwest::Client,

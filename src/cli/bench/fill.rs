@@ -1,4 +1,4 @@
-//! A directory with N made-up petitions, registered through the engine, as the service would.
+//! A directory with N invented petitions. They are registered through the engine, in the same way as in the service.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use doppel_store::Store;
 use doppel_store_embedded as embedded;
 use doppel_store_embedded::EmbeddedStore;
 
-/// Registrations under way at once: as many as the store takes with some to spare.
+/// Number of registrations in progress: some more than the store processes at once.
 const CALLERS: u64 = 512;
-/// The collection, everywhere here.
+/// Name of the collection of the benchmark.
 pub(super) const COLLECTION: &str = "bench";
 
 /// The result of [`once`].
@@ -26,17 +26,17 @@ pub(super) struct Filled {
     pub(super) dir: PathBuf,
     pub(super) collection: CollectionName,
     pub(super) records: u64,
-    /// Bytes of the rows, as JSON.
+    /// Number of bytes of all rows as JSON.
     pub(super) row_bytes: u64,
 }
 
-/// Made-up petitions; `series` 0 is what the directory is filled with, others are new ones.
+/// Returns invented petitions. Series 0 contains the petitions of the directory; the other series contain new petitions.
 pub(super) fn petitions(setup: &Setup, series: u64) -> Sample {
     let seed = setup.seed ^ series << 32;
     Sample::new(&sample::Options { records: setup.records, seed, duplicates: 0.1, forms: 0.0, labels: false })
 }
 
-/// An engine over the store in `dir`.
+/// Opens the store in `dir` and an engine for it.
 pub(super) fn open(dir: &std::path::Path) -> anyhow::Result<(Engine, Arc<dyn Store>)> {
     let store = EmbeddedStore::open(dir, embedded::EmbeddedOptions::default())?;
     let store: Arc<dyn Store> = Arc::new(store);
@@ -53,7 +53,7 @@ pub(super) fn open(dir: &std::path::Path) -> anyhow::Result<(Engine, Arc<dyn Sto
     Ok((Engine::new(Arc::clone(&store), options), store))
 }
 
-/// Fills the directory unless an earlier part did.
+/// Fills the directory, unless an earlier part has filled it.
 pub(super) fn once<'a>(setup: &Setup, filled: &'a mut Option<Filled>) -> anyhow::Result<&'a Filled> {
     let made = match filled.take() {
         Some(made) => made,
@@ -97,7 +97,7 @@ fn fill(setup: &Setup) -> anyhow::Result<Filled> {
         for task in tasks.collect::<Vec<_>>() {
             task.await.context("a registration panicked")??;
         }
-        // So that what texts weigh does not depend on when it was counted last.
+        // The weights of texts must not depend on the time of the last count.
         let counted = engine.count_frequencies(&collection).await.context("counting text")?;
         anyhow::ensure!(counted.is_some(), "text was counted by somebody else; say doppel bench once more");
         engine.close().await.context("closing the store")

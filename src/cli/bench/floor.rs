@@ -1,4 +1,4 @@
-//! The floor of every durable write: bytes appended to one file by one thread, synced a group at a time.
+//! The smallest cost of a durable write: one thread appends bytes to a file and syncs them in groups.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -8,17 +8,17 @@ use std::thread::JoinHandle;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-/// Most entries of a group; more never wait at once here.
+/// Largest number of entries in a group. Fewer entries wait at the same time here.
 const GROUP: usize = 1024;
 
 type Entry = (Bytes, oneshot::Sender<io::Result<()>>);
 
-/// A file that is appended to with group commit. Ends when the last clone is dropped.
+/// A file with group commit for appended bytes. Its thread ends when the last clone is dropped.
 #[derive(Clone)]
 pub(super) struct Appender(crossbeam_channel::Sender<Entry>);
 
 impl Appender {
-    /// Appends to a new file at `path`; the thread ends after the last clone.
+    /// Starts the thread for a new file at `path`. The thread ends after the last clone is dropped.
     pub(super) fn create(path: &Path) -> io::Result<(Self, JoinHandle<()>)> {
         let mut file = File::create(path)?;
         let (sender, receiver) = crossbeam_channel::bounded::<Entry>(GROUP);
@@ -33,7 +33,7 @@ impl Appender {
                 let written = file.write_all(&bytes).and_then(|()| file.sync_data()).map_err(|error| error.kind());
                 bytes.clear();
                 for answer in waiting.drain(..) {
-                    // Nobody waits any more when a slice is over.
+                    // When the measured time is over, nobody waits for the result.
                     let _ = answer.send(written.map_err(io::Error::from));
                 }
             }
@@ -41,7 +41,7 @@ impl Appender {
         Ok((Self(sender), writer))
     }
 
-    /// Returns when `bytes` are on disk.
+    /// Appends `bytes` and waits until they are on disk.
     pub(super) async fn append(&self, bytes: Bytes) -> io::Result<()> {
         let (answer, answered) = oneshot::channel();
         let gone = || io::Error::other("the writer thread has ended");

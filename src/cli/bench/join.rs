@@ -1,7 +1,8 @@
-//! All pairs of a batch, on all cores, beside Single-Pass clustering of the same fingerprints on one.
+//! Measures the join of all pairs of a batch on all cores, with Single-Pass clustering of the same fingerprints on one core as the
+//! baseline.
 //!
-//! One fingerprint in a hundred is a planted duplicate, up to three bits from another. The join must find all of them, or
-//! measuring fails.
+//! One fingerprint in a hundred is a planted duplicate and differs from its source in at most three bits. The measurement fails if the join
+//! does not find all of them.
 
 use std::collections::HashSet;
 use std::time::Instant;
@@ -16,11 +17,11 @@ use doppel_core::index::single_pass::single_pass;
 use doppel_core::verdict::Fingerprint;
 
 const RADIUS: u8 = 3;
-/// Sizes at which Single-Pass is measured; at the last it takes seconds.
+/// Sizes at which Single-Pass is measured. At the last size, it takes seconds.
 const SIZES: [u64; 3] = [10_000, 30_000, 100_000];
-/// One in so many is planted.
+/// One fingerprint of this number is a planted duplicate.
 const PLANTED: u64 = 100;
-/// Rounds; one where a round takes seconds.
+/// Number of rounds; only one if a round takes seconds.
 const ROUNDS: usize = 3;
 const LONG: u64 = 100_000;
 const UNIT: (&str, Better) = ("us/record", Better::Lower);
@@ -60,7 +61,7 @@ pub(super) fn measure(setup: &Setup) -> anyhow::Result<Vec<Figure>> {
 /// Fingerprints with planted duplicates.
 struct Batch {
     values: Vec<u64>,
-    /// The pairs planted: equal, or up to [`RADIUS`] bits apart.
+    /// The planted pairs: equal fingerprints, or fingerprints up to [`RADIUS`] bits apart.
     planted: Vec<(u64, u64)>,
 }
 
@@ -70,7 +71,7 @@ impl Batch {
         let count = size / PLANTED;
         let mut planted = Vec::with_capacity(count as usize);
         for n in 0..count {
-            // Sources in the first half, copies in the second, so that no copy replaces a source.
+            // Sources are in the first half and copies in the second half, so that no copy replaces a source.
             let from = n * 47 % (size / 2);
             let to = size / 2 + n * 50 % (size - size / 2);
             let chance = random(n + (seed << 40) + (1 << 39));
@@ -85,7 +86,7 @@ impl Batch {
         Round::from(started.elapsed().as_secs_f64() * 1e6 / self.values.len() as f64)
     }
 
-    /// Sorts and joins, and looks that nothing planted is missing.
+    /// Sorts and joins the fingerprints, and checks that the planted pairs are found.
     fn join(&self) -> anyhow::Result<Round> {
         let started = Instant::now();
         let found = AllPairs::default();
@@ -104,7 +105,7 @@ impl Batch {
         Ok(round)
     }
 
-    /// Clusters, and says how many of the planted pairs part.
+    /// Clusters the fingerprints, and prints the number of planted pairs that it separates.
     fn single_pass(&self) -> anyhow::Result<Round> {
         let fingerprints: Vec<Fingerprint> = self.values.iter().copied().map(Fingerprint).collect();
         let started = Instant::now();
@@ -119,9 +120,9 @@ impl Batch {
         Ok(round)
     }
 
-    /// Bytes that a join takes beside the fingerprints, at most, as the system counts (Linux).
+    /// Returns the largest number of bytes that a join needs in addition to the fingerprints, as measured by the system (Linux).
     fn memory(&self) -> anyhow::Result<f64> {
-        // Says to begin counting the most memory anew.
+        // Resets the peak of the memory.
         std::fs::write("/proc/self/clear_refs", "5").context("resetting the count of memory")?;
         let before = status("VmRSS:")?;
         self.join()?;
@@ -129,7 +130,7 @@ impl Batch {
     }
 }
 
-/// A size out of what the system knows of this process, in bytes.
+/// Returns a value in bytes from the status of this process.
 fn status(key: &str) -> anyhow::Result<u64> {
     let text = std::fs::read_to_string("/proc/self/status").context("reading the state of this process")?;
     let line = text.lines().find_map(|line| line.strip_prefix(key)).with_context(|| format!("{key} is missing"))?;

@@ -1,7 +1,8 @@
-//! A load generator: so many connections, each sending the next request when the last one is answered.
+//! A load generator. Each of its connections sends the next request when the last one is answered.
 //!
-//! Loopback only. Bounded in time and in requests; reads every answer to its end, and fails on any but a 2xx. On hyper's own
-//! connections, since the work of a client with a pool, redirects and TLS would be measured with the service's.
+//! It works on loopback only, and limits the time and the number of requests. It reads every response to its end and fails on statuses
+//! other than 2xx. It uses the connections of hyper directly, so that the cost of a client with a pool, redirects and TLS is not measured
+//! with the service.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use tokio::net::TcpStream;
 
 use super::report::{Latency, Round};
 
-/// An answer that takes longer means that something is stuck.
+/// A longer time for a response means that the service is stuck.
 const STUCK: Duration = Duration::from_secs(30);
 
 /// The requests of a measurement.
@@ -29,13 +30,13 @@ pub(super) struct Plan {
     /// The path. For PUT the number of the request is appended as the id.
     pub(super) path: &'static str,
     pub(super) bodies: Arc<[Bytes]>,
-    /// Numbers of requests, not used twice over all slices.
+    /// The counter of request numbers. Over all measurements, no number is used twice.
     pub(super) numbers: Arc<AtomicU64>,
     /// True if the slice ends after each body was sent once.
     pub(super) once: bool,
 }
 
-/// Sends from `connections` until `slice` is over.
+/// Sends requests on `connections` connections until `slice` is over.
 pub(super) async fn drive(plan: Plan, connections: usize, slice: Duration) -> anyhow::Result<Round> {
     anyhow::ensure!(plan.address.ip().is_loopback(), "load is for the loopback interface only");
     let mut open = Vec::new();

@@ -1,4 +1,4 @@
-//! Lookups in the index of a generation, one thread, beside a scan over all fingerprints.
+//! Measures lookups in the index of a generation on one thread, with a scan of all fingerprints as the baseline.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use doppel_core::verdict::Fingerprint;
 
 const RADII: [u8; 4] = [3, 7, 11, 15];
 const BASELINE: &str = "flat scan, radius 3";
-/// Questions timed together.
+/// Number of questions that are timed together.
 const BATCH: u64 = 64;
 /// Largest number of lookups in a slice that are timed individually, which bounds the memory for their times.
 const MOST: usize = 1 << 20;
@@ -37,7 +37,7 @@ fn distribution(setup: &Setup, name: &str, skewed_percent: u64) -> anyhow::Resul
     let flat: Vec<u64> = (0..records).map(|n| fingerprint(n, skewed_percent).0).collect();
 
     let slice = setup.slice(RADII.len() + 2);
-    // Every round goes on where the last one ended, so that no query is asked twice while there are new ones.
+    // Every round continues after the last question of the round before, so that no question is repeated while there are new ones.
     let mut asked = vec![0; RADII.len() + 2];
     let mut rounds = vec![Vec::<Round>::new(); RADII.len() + 2];
     for _ in 0..ROUNDS {
@@ -74,9 +74,9 @@ fn distribution(setup: &Setup, name: &str, skewed_percent: u64) -> anyhow::Resul
     Ok(names.zip(rounds).map(figure).collect())
 }
 
-/// Asks until the time is over, at least two batches. Making questions is not timed. Every other batch is timed as a
-/// whole, which tells what one question costs when the clock is not read for it; the others one by one, which tells the
-/// distribution, the reading of the clock (some 20 to 40 ns) included.
+/// Asks questions until the time is over, at least two batches. The time for making the questions is not measured. Every other batch is
+/// measured as a whole and gives the time of one question without readings of the clock. The other batches are measured question by
+/// question and give the distribution, including the readings of the clock (20 to 40 ns each).
 fn timed<Q>(slice: Duration, asked: &mut u64, question: impl Fn(u64) -> Q, ask: impl Fn(&Q)) -> Round {
     let begun = Instant::now();
     let mut nanos = 0;

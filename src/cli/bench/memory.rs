@@ -1,4 +1,4 @@
-//! Bytes a record: in the indexes, in a service's process, on disk.
+//! Measures the bytes per record: in the indexes, in the process of a service, and on disk.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -13,11 +13,11 @@ use doppel_core::collection::{Preset, Settings};
 use doppel_core::record::Row;
 use doppel_core::schemes::profile::Profile;
 
-/// Records that are signed to know how many keys one has.
+/// Number of records that are signed to find the number of keys per record.
 const SIGNED: u64 = 1000;
-/// Rounds of the process's memory; what the indexes count does not vary.
+/// Number of rounds for the memory of the process. The counts of the indexes do not vary.
 const ROUNDS: usize = 3;
-/// A unit of `st_blocks`.
+/// Size of the unit of `st_blocks` in bytes.
 const DISK_BLOCK_BYTES: u64 = 512;
 
 pub(super) fn measure(setup: &Setup, filled: &Filled) -> anyhow::Result<Vec<Figure>> {
@@ -30,7 +30,7 @@ pub(super) fn measure(setup: &Setup, filled: &Filled) -> anyhow::Result<Vec<Figu
     let index = [each(usage.index_bytes)];
     let keys = [Round::from(bare_bytes(setup, filled)?)];
 
-    // Each in a process of its own: what this one gave back to its allocator would hide the difference.
+    // Each measurement starts a new process, because memory that this process has returned to its allocator would hide the difference.
     let empty = setup.dir.path().join("empty");
     let mut resident = Vec::new();
     for _ in 0..ROUNDS {

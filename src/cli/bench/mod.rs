@@ -1,8 +1,8 @@
 //! `doppel bench`: measures the speed of this build on this machine, and compares every figure with a baseline of the same run.
 //!
-//! Machines differ, and their speed varies. Each figure is therefore measured in turns with a baseline that does only the named work, in [`ROUNDS`] rounds. Only the
-//! ratio can be compared between machines and days. Memory is bounded by the index under test and some tens of megabytes. All files are in one folder, which
-//! is removed at the end.
+//! Machines differ, and their speed varies. Each figure is therefore measured in turns with a baseline that does only the named work, in
+//! [`ROUNDS`] rounds. Only the ratio can be compared between machines and days. Memory is bounded by the index under test and some tens of
+//! megabytes. All files are in one folder, which is removed at the end.
 
 #![expect(clippy::disallowed_methods, reason = "what is measured is in a folder of its own")]
 
@@ -31,7 +31,7 @@ use self::fill::Filled;
 use self::report::{Figure, PartReport, Report};
 use super::output::{Outputs, ScratchGuard};
 
-/// Rounds of every comparison; the report shows their median and extremes.
+/// Number of rounds of every comparison. The report shows the median and the extremes.
 const ROUNDS: usize = 5;
 
 const READING: &str = "\
@@ -124,22 +124,22 @@ struct Setup {
     records: u64,
     seed: u64,
     seconds: f64,
-    /// Removed with everything in it at the end.
+    /// The folder for all files. It is removed at the end.
     dir: ScratchGuard,
     outputs: Outputs,
 }
 
 impl Setup {
-    /// The time for one of `variants` measured by turns, in one round.
+    /// Returns the time for one of `variants` variants in one round.
     fn slice(&self, variants: usize) -> Duration {
         Duration::from_secs_f64(self.seconds / (ROUNDS * variants) as f64)
     }
 }
 
-/// Measures and prints.
+/// Measures and prints the results.
 ///
 /// # Errors
-/// When something measured fails, or the folder cannot be written.
+/// A measurement fails, or the folder cannot be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { records, seconds, only, seed, dir, format } = args;
     let outputs = Outputs::new();
@@ -178,7 +178,7 @@ fn measure(setup: &Setup, part: Part, filled: &mut Option<Filled>) -> anyhow::Re
     }
 }
 
-/// The files of a directory tree.
+/// Returns the files of a directory tree.
 fn files_below(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];

@@ -1,11 +1,11 @@
-//! Figures and how they are shown: a table for people, one JSON object for programs.
+//! The figures, and their two formats: a table for people, and a JSON object for programs.
 
 use serde::Serialize;
 
 use super::Part;
 use crate::cli::table::{numbers, table, words};
 
-/// A figure over the rounds.
+/// A figure over all rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Spread {
     pub(super) median: f64,
@@ -14,7 +14,7 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// Of at least one value.
+    /// Computes the figure of at least one value.
     pub(super) fn of(values: impl IntoIterator<Item = f64>) -> Self {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
@@ -23,7 +23,7 @@ impl Spread {
     }
 }
 
-/// How long single operations took; medians over the rounds of each round's percentiles.
+/// The time of single operations: the medians over the rounds of the percentiles of each round.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Latency {
     pub(super) p50: f64,
@@ -32,7 +32,7 @@ pub(super) struct Latency {
 }
 
 impl Latency {
-    /// Percentiles of one round, `each` in `unit`.
+    /// Computes the percentiles of one round. The values of `each` are in `unit`.
     pub(super) fn of(each: &mut [u32], unit: &'static str) -> Self {
         each.sort_unstable();
         let last = each.len().saturating_sub(1);
@@ -84,7 +84,7 @@ pub(super) struct Figure {
 }
 
 impl Figure {
-    /// `ours` and `theirs` were measured by turns: number n of the one belongs to number n of the other.
+    /// Makes the figure of `ours` and `theirs`. They were measured in turns: number n of one belongs to number n of the other.
     pub(super) fn new(
         name: impl Into<String>,
         (unit, better): (&'static str, Better),
@@ -118,7 +118,7 @@ fn over_rounds(rounds: &[Round]) -> Option<Latency> {
     Some(Latency { p50: median(|l| l.p50), p99: median(|l| l.p99), unit })
 }
 
-/// Everything that was measured.
+/// The whole report.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Report {
     pub(super) version: &'static str,
@@ -139,7 +139,7 @@ pub(super) struct PartReport {
 }
 
 impl Report {
-    /// For people.
+    /// Returns the report as a table.
     pub(super) fn table(&self) -> String {
         let Self { version, optimised, cores, records, seconds, seed, parts } = self;
         let mut text =
@@ -157,7 +157,7 @@ impl Report {
 }
 
 impl Figure {
-    /// The figure, and below it its baseline.
+    /// Returns the rows with the figure and with its baseline.
     fn rows(&self) -> [Vec<String>; 2] {
         let Self { name, unit, better: _, value, latency, baseline, ratio } = self;
         let row = |name: String, value: &Spread, ratio: String, latency: Option<Latency>| {
@@ -176,7 +176,7 @@ fn percentiles(latency: Option<Latency>) -> String {
     latency.map_or(String::new(), |Latency { p50, p99, unit }| format!("p50 {p50:.0} p99 {p99:.0} {unit}"))
 }
 
-/// Three or four significant digits.
+/// Formats a value with three or four significant digits.
 fn short(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 => format!("{value:.0}"),

@@ -1,7 +1,7 @@
-//! The whole service over loopback, beside handlers that do only what any such service must.
+//! Measures the whole service over loopback, with handlers as the baseline that do only the necessary work of any such service.
 //!
-//! Service and baselines run in this process on the same threads, behind the same HTTP library; the load generator has
-//! threads of its own on the same cores. Every request is logged as by default, to where nobody reads it.
+//! The service and the baselines run in this process, on the same threads and behind the same HTTP library. The load generator has its own
+//! threads on the same cores. Every request is logged with the default settings, and the lines are discarded.
 
 use std::fs::OpenOptions;
 use std::future::Future;
@@ -33,10 +33,10 @@ const CHECK: &str = "/v1/collections/bench/check";
 const PUT: &str = "/v1/collections/bench/records/put-";
 const BARE: &str = "bare handler, same JSON";
 const FLOOR: &str = "bare + group commit";
-/// Characters of a short text, and bytes of the body that carries it: the rest are fields that are only stored.
+/// Number of characters of a short text. Its body has the usual size; the rest are fields that are only stored.
 const SHORT_CHARS: usize = 60;
 const BODY_BYTES: usize = 1000;
-/// Bodies in turn, for `check` and, all new in each round, for `PUT`.
+/// Number of different bodies for `check`, and for `PUT`, which gets new ones in each round.
 const CHECKED: u64 = 4000;
 const STORED: u64 = 20_000;
 
@@ -46,7 +46,7 @@ pub(super) fn measure(setup: &Setup, filled: &Filled) -> anyhow::Result<Vec<Figu
     let (engine, _store) = open(&filled.dir)?;
     let servers = Servers::start(setup, engine.clone())?;
     let client = Builder::new_multi_thread().enable_all().build().context("starting threads")?;
-    // As the service does after a start, behind the first requests.
+    // The service does this after a start, while it serves the first requests.
     let remembered = client.block_on(engine.remember_records(&filled.collection)).context("remembering records")?;
     anyhow::ensure!(remembered >= filled.records, "{remembered} of {} records are remembered", filled.records);
     let mut figures = Vec::new();
@@ -116,7 +116,7 @@ fn put(setup: &Setup, servers: &Servers, client: &Runtime, connections: usize) -
     Ok(Figure::new(name, ("requests/s", Better::Higher), &ours, (FLOOR, &theirs)))
 }
 
-/// Bodies to ask about: one in four from a stored petition, the others from new ones.
+/// Returns bodies for `check`: one in four is a stored petition, the others are new ones.
 fn checked(setup: &Setup, body: impl Fn(Record) -> serde_json::Result<Vec<u8>>) -> serde_json::Result<Vec<Bytes>> {
     let stored = petitions(setup, 0);
     let new = petitions(setup, 1 << 16);
@@ -129,10 +129,10 @@ fn checked(setup: &Setup, body: impl Fn(Record) -> serde_json::Result<Vec<u8>>) 
     (0..count).map(|n| body(without_id(record(n), n)).map(Bytes::from)).collect()
 }
 
-/// A petition of a line or two in a body of usual size, without id.
+/// Returns a body of the usual size whose petition has one or two lines, without an id.
 fn short_body(record: Record) -> serde_json::Result<Vec<u8>> {
     let Record { id: _, title: _, content, user, time, label: _ } = record;
-    // Past the greeting, which many have in common.
+    // The greeting is skipped, because many petitions have the same one.
     let skipped = if content.chars().count() > 2 * SHORT_CHARS { SHORT_CHARS / 2 } else { 0 };
     let content: String = content.chars().skip(skipped).take(SHORT_CHARS).collect();
     let mut row = serde_json::json!({ "content": content, "user": user, "time": time, "remark": "" });
@@ -141,14 +141,14 @@ fn short_body(record: Record) -> serde_json::Result<Vec<u8>> {
     serde_json::to_vec(&row)
 }
 
-/// Formats log lines as the service does and throws them away.
+/// Formats log lines in the same way as the service, and discards them.
 fn log_to_nowhere() -> anyhow::Result<()> {
     let nowhere = OpenOptions::new().write(true).open("/dev/null").context("opening /dev/null")?;
     let lines = tracing_subscriber::fmt().with_ansi(false).with_writer(Mutex::new(nowhere));
     lines.try_init().map_err(|error| anyhow::anyhow!("cannot start logging: {error}"))
 }
 
-/// The service and both baselines, on threads of their own.
+/// The service and both baselines, each on its own threads.
 struct Servers {
     runtime: Runtime,
     shutdown: Shutdown,

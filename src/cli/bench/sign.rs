@@ -1,4 +1,4 @@
-//! Signing: one thread, from a row to its signatures, beside cutting the same texts into words.
+//! Measures signing on one thread, from a row to its signatures, with the segmentation of the same texts into words as the baseline.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use doppel_core::text::normalise::Normaliser;
 use doppel_core::text::segment::Segmenter;
 use doppel_lab::sample::{Options, Sample};
 
-/// Texts in turn: enough that the dictionary's whole trie is walked.
+/// Number of texts, enough to use all parts of the dictionary.
 const TEXTS: u64 = 1000;
 const BASELINE: &str = "cutting alone (jieba)";
 
@@ -60,7 +60,7 @@ pub(super) fn measure(setup: &Setup) -> Vec<Figure> {
         .collect()
 }
 
-/// Whole passes a second, at least one.
+/// Returns the number of whole passes per second, from at least one pass.
 fn passes(slice: Duration, pass: &dyn Fn()) -> f64 {
     let started = Instant::now();
     let mut count = 0;

@@ -1,4 +1,4 @@
-//! How long until the records of a directory are served, and a real service started for it.
+//! Measures the time until the records of a directory are served. Also starts a real service for it.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -15,7 +15,7 @@ use super::report::{Better, Figure, Round};
 use super::{Setup, files_below, tell};
 use crate::cli::output::{CleanupGuard, Outputs};
 
-/// Fewer rounds than elsewhere: one takes seconds at a million records.
+/// Number of rounds. It is smaller than elsewhere, because a round takes seconds with a million records.
 const ROUNDS: usize = 3;
 
 pub(super) fn measure(setup: &Setup, filled: &Filled) -> anyhow::Result<Vec<Figure>> {
@@ -47,7 +47,7 @@ pub(super) fn measure(setup: &Setup, filled: &Filled) -> anyhow::Result<Vec<Figu
     ])
 }
 
-/// Seconds to read all files of a directory.
+/// Returns the seconds for reading all files of a directory.
 fn read_all(dir: &Path) -> anyhow::Result<f64> {
     let started = Instant::now();
     let mut buffer = vec![0; 1 << 20];
@@ -58,17 +58,17 @@ fn read_all(dir: &Path) -> anyhow::Result<f64> {
     Ok(started.elapsed().as_secs_f64())
 }
 
-/// This very program as a service of its own, on a free port of the loopback interface; killed when dropped.
+/// This program as a service in another process, on a free port of the loopback interface. It is killed when this value is dropped.
 pub(super) struct Service {
-    /// `None` while it is not started.
+    /// `None` before the process is started.
     child: Arc<Mutex<Option<Child>>>,
     _stopped_with_us: CleanupGuard,
-    /// From its start until it said that it listens.
+    /// Seconds from the start until the service listens.
     pub(super) seconds: f64,
 }
 
 impl Service {
-    /// Starts it on `dir`, apart from the configuration of whoever measures.
+    /// Starts the service on `dir`, independent of the user's configuration.
     pub(super) fn start(outputs: &Outputs, dir: &Path) -> anyhow::Result<Self> {
         let program = std::env::current_exe().context("finding this program")?;
         let mut command = Command::new(program);
@@ -76,7 +76,7 @@ impl Service {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let started = Instant::now();
         let child = Arc::new(Mutex::new(None));
-        // Before it is there: a signal that comes between finds it.
+        // The cleanup is installed before the process exists, so that a signal in between finds the process.
         let stopped_with_us = outputs.when_stopped({
             let child = Arc::clone(&child);
             move || end(&child)
@@ -94,7 +94,7 @@ impl Service {
         Ok(service)
     }
 
-    /// Bytes of memory it holds, where the system tells (Linux).
+    /// Returns the memory of the process in bytes (Linux).
     pub(super) fn resident_bytes(&self) -> anyhow::Result<u64> {
         let pid = self.child.lock().as_ref().map(Child::id).context("the service was not started")?;
         let path = format!("/proc/{pid}/status");
@@ -111,7 +111,7 @@ impl Drop for Service {
     }
 }
 
-/// Ends it, and waits until it has: nothing is written to its folder afterwards.
+/// Kills the process and waits for its end. After this, nothing is written to its folder.
 fn end(child: &Mutex<Option<Child>>) {
     if let Some(child) = &mut *child.lock() {
         let _ = child.kill();

@@ -81,7 +81,7 @@ pub(super) fn measure(setup: &Setup) -> anyhow::Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// Runs `call` from `callers` tasks until the time is over, with numbers from `next`, each used once.
+/// Runs `call` in `callers` tasks until the time is over. Each call gets a number from `next`, and no number is used twice.
 async fn calls<F>(
     slice: Duration,
     callers: usize,
@@ -157,7 +157,7 @@ fn registration(name: &CollectionName, n: u64) -> anyhow::Result<Registration> {
     })
 }
 
-/// Accepts no candidate.
+/// A verifier that accepts no candidate.
 struct Nothing;
 
 impl Judge for Nothing {

@@ -1,6 +1,6 @@
-//! Made-up index entries: fingerprints and keys without texts, for measuring the index alone. Shared with `benches/`.
+//! Invented index entries: fingerprints and keys without texts, for measuring the index alone. `benches/` uses them, too.
 //!
-//! Everything is a function of a number, so that nothing need be kept.
+//! Every entry is a function of its number, so no entries are stored.
 
 use doppel_core::collection::ChannelPosition;
 use doppel_core::index::Entry;
@@ -8,10 +8,10 @@ use doppel_core::numbers::Seq;
 use doppel_core::schemes::profile::PostingKey;
 use doppel_core::verdict::Fingerprint;
 
-/// Posting keys of an entry: what the default preset makes of a text of usual length.
+/// Number of posting keys of an entry: as many as the preset `default` makes for a text of usual length.
 pub const KEYS: u64 = 12;
 
-/// The finaliser of splitmix64: number n of a random sequence.
+/// Returns number n of a random sequence: the finaliser of splitmix64.
 pub fn random(n: u64) -> u64 {
     let mut x = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -19,7 +19,7 @@ pub fn random(n: u64) -> u64 {
     x ^ x >> 31
 }
 
-/// Record `n`'s fingerprint: random, or, of `skewed_percent`, with one of 16 popular values in one of the blocks.
+/// Returns the fingerprint of record `n`. It is random; but in `skewed_percent` of the records, one block has one of 16 popular values.
 pub fn fingerprint(n: u64, skewed_percent: u64) -> Fingerprint {
     let bits = random(n);
     let choice = random(!n);
@@ -30,7 +30,7 @@ pub fn fingerprint(n: u64, skewed_percent: u64) -> Fingerprint {
     Fingerprint(bits & !(0xffff << shift) | (random(choice >> 40 & 15) & 0xffff) << shift)
 }
 
-/// Query number `n` for an index of the records 0 to `records`: one in four is near a record, the others are like
+/// Returns query number `n` for an index of the records 0 to `records`. One in four queries is near a record; the others are similar to
 /// records, but new.
 pub fn query(n: u64, records: u64, skewed_percent: u64) -> Fingerprint {
     match n % 4 {
@@ -39,7 +39,7 @@ pub fn query(n: u64, records: u64, skewed_percent: u64) -> Fingerprint {
     }
 }
 
-/// Record `n` with `keys` posting keys: distinct ones but for one in eight, which a few other records share.
+/// Returns record `n` with `keys` posting keys. They are distinct, except for one in eight, which a few other records share.
 pub fn entry(n: u64, skewed_percent: u64, keys: u64) -> Entry {
     let key = |i: u64| if i % 8 == 7 { random(n / 4 * 100 + i) } else { random(n * 100 + i) };
     Entry {

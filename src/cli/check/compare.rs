@@ -1,4 +1,4 @@
-//! Takes the rows that were read through the collection, and writes what is found, in their order.
+//! Compares the rows with the collection and writes the findings in the order of the rows.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -22,12 +22,12 @@ use doppel_core::verdict::Match;
 use doppel_engine::answers::Outcome;
 use doppel_engine::replay::{Replay, SignedRecord};
 
-/// Rows that are registered together: some hundred milliseconds of work, after which a signal to stop is heard.
+/// Largest number of rows that are registered together. They take some hundred milliseconds; a stop signal is processed after them.
 const BATCH_ROWS: usize = 2000;
-/// Bytes after which they are enough.
+/// Number of bytes after which a batch is full.
 const BATCH_BYTES: usize = 4 << 20;
 
-/// Rows on their way.
+/// The comparison of the rows of a check.
 pub(super) struct Comparison<'a, 'd> {
     pub(super) spool: &'a Spool,
     pub(super) delivery: &'a mut Delivery<'d>,
@@ -36,14 +36,14 @@ pub(super) struct Comparison<'a, 'd> {
     pub(super) dir: &'a Path,
 }
 
-/// What became of a row that was checked.
+/// The result of checking one row.
 enum Outcomes {
     Refused(Refusal),
     Found { row: Row, subject: Box<SignedRecord>, found: Box<Option<Match>> },
 }
 
 impl Comparison<'_, '_> {
-    /// Checks all rows against the collection, several at once, and against each other, one after the other.
+    /// Checks all rows: several at once against the collection, and one after the other against the earlier rows.
     pub(super) async fn check(&mut self, replay: Arc<Replay>) -> anyhow::Result<()> {
         let mut within = Within::new(Arc::clone(&replay), self.dir)?;
         let (delivery, progress) = (&*self.delivery, self.report.progress());
@@ -89,7 +89,7 @@ impl Comparison<'_, '_> {
         }
     }
 
-    /// Registers all rows, batch by batch.
+    /// Registers all rows in batches.
     pub(super) async fn register(&mut self) -> anyhow::Result<()> {
         let mut ids: HashMap<[u8; 16], usize> = HashMap::new();
         let mut next = 0;
@@ -129,7 +129,7 @@ impl Comparison<'_, '_> {
         Ok(())
     }
 
-    /// Why a row is not registered whose id an earlier row has: that one would be gone.
+    /// Returns the reason for a refusal if an earlier row has the same id: registering the row would replace the earlier record.
     fn repeated_id(
         &self,
         entry: &Entry,
@@ -178,7 +178,7 @@ async fn one(delivery: &Delivery<'_>, replay: Arc<Replay>, json: &str, say: impl
     Ok(Outcomes::Found { row, subject: Box::new(subject), found: Box::new(found) })
 }
 
-/// What is sent of a row, if anything is.
+/// Returns the line to send for a row; `None` if the row is refused.
 fn line(entry: &Entry) -> Option<Line> {
     let json = entry.content.as_ref().ok()?;
     Some(Line { file: entry.file, number: entry.line, content: Ok(json.as_str().into()), came: Came::Nothing })

@@ -1,7 +1,8 @@
-//! `doppel check`: the rows of files are checked against a collection, and come back as a table with what was found for each.
+//! `doppel check`: compares the rows of files with a collection, and writes a table with the finding for each row.
 //!
-//! Rows are read once and kept beside, so that the table has its width and a file that breaks off is noticed before anything is sent.
-//! Nothing is stored unless that is asked for; then rows are registered as an import would, and running it again gives the same table.
+//! The rows are read once and kept aside, so that the table has the right width, and an incomplete file is noticed before anything is sent.
+//! Nothing is stored unless an option demands this. Then rows are registered in the same way as by an import, and a second run gives the
+//! same table.
 
 mod compare;
 mod report;
@@ -38,11 +39,12 @@ use doppel_core::schemes::statistics::Statistics;
 use doppel_engine::replay::Replay;
 use doppel_sources::{Format, NULLS};
 
-/// Checks under way at once: enough that the service works while answers travel, few beside those of people who wait.
+/// Number of checks in progress. It keeps the service busy while responses travel, and it is small compared with the requests of people who
+/// wait.
 const AT_ONCE: usize = 8;
-/// Bytes of rows that are kept in memory; the rest goes to disk.
+/// Bytes of rows that are kept in memory; the rest is on disk.
 const ROW_BYTES: usize = 64 << 20;
-/// What is remembered of texts while rows are compared with each other: some 60,000 letters.
+/// Bytes of memory for sketches of texts while rows are compared with each other: about 60,000 letters.
 const SKETCH_BYTES: usize = 16 << 20;
 
 const EXAMPLES: &str = "\
@@ -120,10 +122,10 @@ pub struct Args {
     files: Vec<String>,
 }
 
-/// Checks.
+/// Runs the command.
 ///
 /// # Errors
-/// When a file cannot be read or written, or the service or directory cannot be used.
+/// A file cannot be read or written, or the service or directory cannot be used.
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments by value")]
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match check(&args) {
@@ -135,7 +137,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// What was asked for, looked through.
+/// The validated arguments of a check.
 struct Job<'a> {
     args: &'a Args,
     config: &'a Config,
@@ -173,7 +175,7 @@ fn check(args: &Args) -> anyhow::Result<ExitCode> {
             let stop = stop.clone();
             async move { stop.on_signal(signals, Duration::ZERO).await }
         });
-        // Signals are heard before there is anything to be removed.
+        // Signals are handled before an output exists that must be removed.
         let out = args.out.as_deref().zip(form).map(|(path, form)| anyhow::Ok((form, outputs.create(path)?)));
         let ended = match out.transpose() {
             Ok(out) => job.run(input, out, &stop, &mut report).await,
@@ -182,7 +184,7 @@ fn check(args: &Args) -> anyhow::Result<ExitCode> {
         signals.abort();
         ended
     });
-    // The thread that reads may wait for standard input for ever, and nothing else is under way.
+    // The reading thread may wait for standard input for ever. No other work is in progress.
     runtime.shutdown_background();
     if let Err(error) = ended {
         report.cut_short();
@@ -262,7 +264,7 @@ impl Job<'_> {
         ended.and(closed)
     }
 
-    /// Reads all rows, and keeps them if they are wanted.
+    /// Reads all rows, and keeps them in `spool` if there is one.
     async fn read(
         &self,
         input: Input,
@@ -299,7 +301,7 @@ impl Job<'_> {
         }
     }
 
-    /// What compares the rows with each other.
+    /// Returns the comparison of rows with each other.
     async fn replay(&self, delivery: &Delivery<'_>, settings: Settings, spool: &Spool) -> anyhow::Result<Replay> {
         if let Some(replay) = delivery.target.replay(&self.args.collection, SKETCH_BYTES).await? {
             return Ok(replay);

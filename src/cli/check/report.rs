@@ -1,4 +1,4 @@
-//! What the user sees of a check: progress, rows that are not taken, and the sum at the end.
+//! The output of a check for people: progress, refused rows, and the summary.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,16 +18,16 @@ use doppel_core::collection::Field;
 use doppel_core::violation::Violation;
 use doppel_engine::answers::Outcome;
 
-/// Counts and shows what happens.
+/// Counts and shows the events of a check.
 pub(super) struct Report {
     names: Vec<String>,
     registers: bool,
     began: Instant,
     columns: Columns,
     uses: Option<Uses>,
-    /// Rows that were read and can be compared.
+    /// Number of rows that were read and can be compared.
     readable: u64,
-    /// Rows that are refused by the collection, though they could be read.
+    /// Number of rows that could be read and are refused by the collection.
     refused: u64,
     verdicts: BTreeMap<&'static str, u64>,
     outcomes: BTreeMap<&'static str, u64>,
@@ -69,7 +69,7 @@ impl Report {
         self.progress.say(text);
     }
 
-    /// Notes columns that came up, and says which of them are not used.
+    /// Records new columns, and warns of columns that are not used.
     pub(super) fn columns(&mut self, new: &[String], fields: &[Field]) {
         self.columns.note(new.iter().map(String::as_str));
         let uses = self.columns.uses(fields);
@@ -79,12 +79,12 @@ impl Report {
         self.uses = Some(uses);
     }
 
-    /// So many bytes were read.
+    /// Records the number of bytes read.
     pub(super) fn read(&self, bytes: u64) {
         self.progress.at(bytes);
     }
 
-    /// A row can be compared, and this is left unread of it.
+    /// Records a row that can be compared, with warnings about values that cannot be read.
     pub(super) fn would_take(&mut self, (file, line): (usize, u64), warnings: &[Violation]) {
         self.readable += 1;
         let progress = &self.progress;
@@ -92,13 +92,13 @@ impl Report {
         self.warned.note((&self.names[file], line), warnings, |text| progress.say(text));
     }
 
-    /// A row cannot.
+    /// Records a row that cannot be compared.
     pub(super) fn refuse(&mut self, at: (usize, u64), refusal: &LineRefusal) -> anyhow::Result<()> {
         let LineRefusal { code, pointer, detail, text: _ } = refusal;
         self.note_refused(at, Refused { code, pointer, detail, text: None })
     }
 
-    /// A row has the id of an earlier one.
+    /// Records a row with the id of an earlier row.
     pub(super) fn refuse_id(&mut self, at: (usize, u64)) -> anyhow::Result<()> {
         self.readable -= 1;
         let detail = "an earlier row has this id; give every row its own";
@@ -110,12 +110,12 @@ impl Report {
         self.rejects.note((&self.names[file], line), why, |text| progress.say(text))
     }
 
-    /// All rows are read, and so many are gone through.
+    /// Begins the phase after reading, with the number of rows.
     pub(super) fn compares(&self, rows: u64) {
         self.progress.phase(if self.registers { "registering" } else { "checking" }, Some(rows));
     }
 
-    /// Notes what was found for a row, the so-manieth.
+    /// Records the finding for a row. `done` is the number of finished rows.
     pub(super) fn note(&mut self, said: &Result<Finding, Refusal>, done: u64) {
         match said {
             Ok(finding) => *self.verdicts.entry(verdict_name(finding.kind)).or_default() += 1,
@@ -132,7 +132,7 @@ impl Report {
         self.rejects.count + self.refused
     }
 
-    /// Whether any row was not taken.
+    /// True if a row was refused.
     pub(super) fn any_refused(&self) -> bool {
         self.rejected() > 0
     }
@@ -141,7 +141,7 @@ impl Report {
         self.readable + self.rejects.count
     }
 
-    /// It ended early: says what stays.
+    /// Ends the progress of a check that ended early, and tells which rows are registered.
     pub(super) fn cut_short(&self) {
         self.progress.finish();
         let registered: u64 = self.outcomes.values().sum();
@@ -152,7 +152,7 @@ impl Report {
         }
     }
 
-    /// For people; of a dry run there is no `out`.
+    /// Returns the summary for people. A dry run has no `out`.
     pub(super) fn table(&self, out: Option<&Path>) -> String {
         self.progress.finish();
         let (used, unused) = self.uses.as_ref().map(Uses::lines).unzip();
@@ -176,7 +176,7 @@ impl Report {
         )
     }
 
-    /// The same as one object of JSON.
+    /// Returns the summary as a JSON object.
     pub(super) fn json(&self, out: Option<&Path>) -> anyhow::Result<String> {
         self.progress.finish();
         let summary = Summary {
@@ -196,7 +196,7 @@ impl Report {
     }
 }
 
-/// The closing figures, for programs.
+/// The summary for programs.
 #[derive(Serialize)]
 struct Summary<'a> {
     dry_run: bool,

@@ -1,34 +1,34 @@
-//! What hangs together by pairs: first by number alone, 4 bytes a record, then group by group with its pairs, as many groups
-//! at a time as fit in the memory given.
+//! Finds the connected components of the pairs. The first pass keeps 4 bytes per record. The second pass visits group by group with the
+//! pairs, and processes as many groups at once as fit into memory.
 
 use std::collections::BTreeMap;
 
 use super::spill::Spill;
 use doppel_core::index::groups::{Group, GroupSet};
 
-/// Bytes that a group takes while it is gone through, for each of its pairs and one more: it has at most one member more than
-/// pairs, and a member takes most.
+/// Bytes of memory for a group, for each of its pairs and one more. A group has at most one member more than pairs, and a member needs the
+/// most memory.
 const BYTES_PER_PAIR: u64 = 120;
 
-/// Union-find over positions; a set is named by its lowest.
+/// A union-find structure of positions. The lowest position of a set identifies the set.
 #[derive(Clone, Default)]
 pub(super) struct Components {
     parents: Vec<u32>,
 }
 
 impl Components {
-    /// Each of `count` positions alone.
+    /// Creates `count` sets of one position each.
     pub(super) fn new(count: usize) -> Self {
         Self { parents: (0..count as u32).collect() }
     }
 
-    /// Puts the two positions, and all that hangs on them, together.
+    /// Joins the sets of two positions.
     pub(super) fn join(&mut self, a: u32, b: u32) {
         let (a, b) = (self.root(a), self.root(b));
         self.parents[a.max(b) as usize] = a.min(b);
     }
 
-    /// The lowest position that hangs together with this one. Amortised O(log n).
+    /// Returns the lowest position of the set of `at`. Takes amortised O(log n).
     pub(super) fn root(&mut self, mut at: u32) -> u32 {
         loop {
             let parent = self.parents[at as usize];
@@ -41,9 +41,9 @@ impl Components {
         }
     }
 
-    /// Visits every group that the pairs make, with a set that holds its pairs: what hangs together by lowest position, and the
-    /// pieces of it one after the other. A position stands for so many equal records. The pairs are read once for as much as
-    /// fits in `memory` bytes, at least all that hangs together with one position.
+    /// Visits every group of the pairs, with the set of its pairs. Components are visited by their lowest position, and the groups of a
+    /// component one after the other. `copies` returns the number of equal records of a position. The pairs are read once for all
+    /// components that fit into `memory` bytes, at least for one component.
     pub(super) fn each_group(
         &mut self,
         pairs: &mut Spill,

@@ -1,4 +1,4 @@
-//! Bare fingerprints: read, sort, join, and walk through the groups.
+//! Finds duplicates in a list of fingerprints: reads them, sorts them, joins them, and visits the groups.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -20,15 +20,15 @@ use doppel_core::index::groups::{CHAINED_DENSITY, CHAINED_SIZE, Group, GroupSet}
 use doppel_core::index::join::{Distinct, NearPair, Sink, join};
 use doppel_core::verdict::Fingerprint;
 
-/// The paper's radius.
+/// The radius of the paper.
 const RADIUS: u8 = 3;
-/// Digits of a fingerprint.
+/// Number of digits of a fingerprint.
 const DIGITS: usize = 16;
-/// Most bytes of a line: an id has at most 256.
+/// Largest number of bytes of a line. An id has at most 256 bytes.
 const MAX_LINE: u64 = 1 << 10;
-/// Lines between two looks at the clock.
+/// Number of lines between two updates of the progress.
 const SAY_EVERY: usize = 1 << 20;
-/// What the join gets for copies even when the fingerprints alone take all the memory given.
+/// Smallest number of bytes for the copies of the join, also if the fingerprints need all of the given memory.
 const LEAST_COPIES: usize = 64 << 20;
 
 pub(super) fn run(
@@ -68,7 +68,7 @@ fn near_pairs(
 ) -> anyhow::Result<Spill> {
     let spill = Mutex::new((Spill::new(dir, memory / 2), None));
     let gather = Gather { spill, progress };
-    // Broken off only by an error, which is kept.
+    // The join stops early only after an error, which is stored.
     let _ = join(distinct, radius, (memory / 2 * 3).max(LEAST_COPIES), &gather);
     let (spill, failed) = gather.spill.into_inner();
     match failed {
@@ -77,7 +77,7 @@ fn near_pairs(
     }
 }
 
-/// Where the join puts pairs.
+/// Receives the pairs of the join.
 struct Gather<'a> {
     spill: Mutex<(Spill, Option<std::io::Error>)>,
     progress: &'a Progress,
@@ -107,11 +107,11 @@ struct Listed {
     names: Names,
 }
 
-/// What fingerprints are called.
+/// The names of the fingerprints.
 struct Names {
-    /// The ids given; empty where none was. Shorter than the list if those at the end had none.
+    /// The given ids; empty for a fingerprint without an id. The list ends at the last given id.
     ids: Log,
-    /// From the fingerprint at this place on, line numbers are that much higher than places: (place, difference).
+    /// Differences between line numbers and places: (first place, difference). A difference holds up to the next entry.
     shifts: Vec<(usize, u64)>,
 }
 
@@ -129,7 +129,7 @@ impl Names {
     }
 }
 
-/// Reads all lines; bad ones are rejected.
+/// Reads all lines. Invalid lines are rejected.
 fn read(file: &str, ids: Log, rejects: &mut Rejects, progress: &Progress) -> anyhow::Result<Listed> {
     let input: Box<dyn Read> = match file {
         "-" => Box::new(std::io::stdin()),
@@ -140,7 +140,7 @@ fn read(file: &str, ids: Log, rejects: &mut Rejects, progress: &Progress) -> any
     let (mut number, mut bytes, mut line) = (0_u64, 0_u64, Vec::new());
     loop {
         let buffer = input.fill_buf().with_context(|| format!("cannot read {file} on"))?;
-        // Nearly all lines are of this form: no need to look for their end, nor to copy them.
+        // Almost all lines have this form. For them, there is no need to search the end or to copy.
         if buffer.get(DIGITS) == Some(&b'\n')
             && let Some(value) = parse(&buffer[..DIGITS])
         {
@@ -170,7 +170,7 @@ fn read(file: &str, ids: Log, rejects: &mut Rejects, progress: &Progress) -> any
     }
 }
 
-/// Reads up to the end of a line whose beginning is `line`; the bytes read.
+/// Reads to the end of a line that begins with `line`. Returns the number of bytes read.
 fn skip_rest(input: &mut impl BufRead, line: &[u8]) -> std::io::Result<u64> {
     let (mut skipped, mut ended) = (0, line.ends_with(b"\n"));
     while !ended {
@@ -185,7 +185,7 @@ fn skip_rest(input: &mut impl BufRead, line: &[u8]) -> std::io::Result<u64> {
 }
 
 impl Listed {
-    /// Adds a line, or says what is wrong with it. An empty one is left out.
+    /// Adds a line. Returns the error of an invalid line. Skips an empty line.
     fn add(&mut self, line: &[u8]) -> anyhow::Result<Result<(), &'static str>> {
         if line.len() as u64 >= MAX_LINE && !line.ends_with(b"\n") {
             return Ok(Err("the line is longer than an id may be"));
@@ -210,7 +210,7 @@ impl Listed {
         Ok(Ok(()))
     }
 
-    /// So many lines were read: the fingerprints to come stand that much further down than their places say.
+    /// Records that `lines` lines were read. From now on, line numbers differ from places by the difference.
     fn count_lines(&mut self, lines: u64) {
         let place = self.fingerprints.len();
         let shift = lines - place as u64;
@@ -222,7 +222,7 @@ impl Listed {
 
 const WRONG: &str = "a line is a fingerprint of 16 lower-case hexadecimal digits, and perhaps a tab and an id in UTF-8";
 
-/// 16 lower-case hexadecimal digits.
+/// Parses 16 lower-case hexadecimal digits.
 fn parse(digits: &[u8]) -> Option<u64> {
     if digits.len() != DIGITS {
         return None;
@@ -237,7 +237,7 @@ fn parse(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// A mark for some positions, one bit each.
+/// A set of positions, with one bit for each.
 struct Marks(Vec<u64>);
 
 impl Marks {
@@ -254,7 +254,7 @@ impl Marks {
     }
 }
 
-/// What is written of.
+/// The fingerprints and their names, for writing.
 struct Batch<'a> {
     distinct: &'a Distinct,
     names: &'a Names,
@@ -273,16 +273,16 @@ struct EqualLine {
     fingerprint: Fingerprint,
 }
 
-/// Single links of a group, as places.
+/// The weak links of a group, as places.
 struct Links {
-    /// Within it.
+    /// Pairs that are the only link between two parts of the group.
     bridges: Vec<[u32; 2]>,
-    /// To other groups.
+    /// Pairs that are the only link to another group.
     cut: Vec<[u32; 2]>,
 }
 
 impl Batch<'_> {
-    /// Writes pairs and groups, and counts.
+    /// Writes pairs and groups, and counts them.
     fn write(&self, pairs: &mut Spill, memory: usize, files: &mut Files, summary: &mut Summary) -> anyhow::Result<()> {
         let mut components = Components::new(self.distinct.len());
         let mut near = Marks::new(self.distinct.len());
@@ -313,7 +313,7 @@ impl Batch<'_> {
         places.iter().map(|&place| self.names.get(place)).collect()
     }
 
-    /// Writes which are equal.
+    /// Writes the sets of equal fingerprints.
     fn write_equal(&self, out: &mut Lines, summary: &mut Summary) -> anyhow::Result<()> {
         for position in self.distinct.positions() {
             let places = self.distinct.places(position);
@@ -328,13 +328,13 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Writes a group of different fingerprints, each with all that equal it.
+    /// Writes a group of different fingerprints, each with all its copies.
     fn write_group(&self, group: &Group, set: &GroupSet, out: &mut Lines, summary: &mut Summary) -> anyhow::Result<()> {
         let Group { members, pairs: _, density: _, bridges, cut, .. } = group;
         let count = |position: u64| self.distinct.places(position as u32).len() as u64;
         let mut places: Vec<u32> = members.iter().flat_map(|&at| self.distinct.places(at as u32)).copied().collect();
         places.sort_unstable();
-        // A pair of fingerprints stands for all pairs of those that equal them, and holds the group together only if it is one.
+        // A pair of fingerprints represents all pairs of their copies. It is a weak link only if there is just one such pair.
         let bridges = bridges.iter().filter(|(a, b)| count(*a) == 1 && count(*b) == 1);
         let first_places = |&(a, b): &(u64, u64)| [self.first_place(a as u32), self.first_place(b as u32)];
         let within: u64 = members.iter().map(|&at| count(at) * (count(at) - 1) / 2).sum();
@@ -346,7 +346,7 @@ impl Batch<'_> {
         self.put_group(&places, within + between, links, out, summary)
     }
 
-    /// Writes the groups of fingerprints that are equal and near no other.
+    /// Writes the groups of equal fingerprints that are near no other fingerprint.
     fn write_equal_groups(&self, near: &Marks, out: &mut Lines, summary: &mut Summary) -> anyhow::Result<()> {
         for position in self.distinct.positions() {
             let places = self.distinct.places(position);

@@ -1,4 +1,4 @@
-//! The input as a table, with what each record repeats.
+//! Writes the input as a table, with the duplicate of each record.
 
 use std::path::Path;
 
@@ -13,36 +13,36 @@ use crate::findings::output::Form;
 use crate::findings::{Finding, Refusal};
 use doppel_core::verdict::{Match, Relation, VerdictKind};
 
-/// No earlier record.
+/// Marks a record without an earlier duplicate.
 const NONE: u32 = u32::MAX;
 
-/// What was found for a record. 12 bytes.
+/// The finding for a record. It has 12 bytes.
 #[derive(Clone, Copy)]
 struct Found {
     kind: VerdictKind,
     relation: Option<Relation>,
-    /// Position of the record that it repeats.
+    /// Position of the earlier record that this record repeats.
     earlier: u32,
-    /// NaN where it was not verified.
+    /// NaN if the similarity was not verified.
     similarity: f32,
 }
 
-/// All lines as they came, and what was found for those that are records.
+/// All lines of the input, and the findings for the lines that are records.
 pub(super) struct GivenBack {
     spool: Spool,
-    /// By position of records: which line of the spool.
+    /// For each record: the index of its line in the spool.
     lines: Vec<u32>,
     found: Vec<Found>,
 }
 
 impl GivenBack {
-    /// For the lines of `input`, whose columns are planned; an eighth of the memory given holds lines.
+    /// Creates the table for the lines of `input`, whose columns are planned. An eighth of the given memory is for lines.
     pub(super) fn new(input: &Input, args: &Args, dir: &Path) -> Self {
         let spool = Spool::new(input, (dir, args.memory / 8), args.language.words());
         Self { spool, lines: Vec::new(), found: Vec::new() }
     }
 
-    /// Keeps a line, and the code of why it is no record if it is none.
+    /// Stores a line. `refused` is the code of the refusal if the line is no record.
     pub(super) fn keep(&mut self, line: &Line, refused: Option<&str>) -> anyhow::Result<()> {
         if refused.is_none() {
             self.lines.push(self.spool.len() as u32);
@@ -50,13 +50,13 @@ impl GivenBack {
         self.spool.push(line, refused)
     }
 
-    /// The next record is signed.
+    /// Adds the next record, without a finding.
     pub(super) fn signed(&mut self, too_short: bool) {
         let kind = if too_short { VerdictKind::TooShort } else { VerdictKind::Original };
         self.found.push(Found { kind, relation: None, earlier: NONE, similarity: f32::NAN });
     }
 
-    /// Notes the matches of a record: of those with the same content the earliest, else the earliest.
+    /// Records the matches of a record. The finding is the earliest match with the same content, otherwise the earliest match.
     pub(super) fn found(&mut self, position: u32, matches: &[Match]) {
         let Some(best) = matches.iter().min_by_key(|found| (!found.is_exact(), found.seq)) else { return };
         self.found[position as usize] = Found {
@@ -67,12 +67,12 @@ impl GivenBack {
         };
     }
 
-    /// Whether all rows fit in a table written as `form`.
+    /// Checks that all rows fit into a table of the format `form`.
     pub(super) fn fits(&self, form: &Form) -> anyhow::Result<()> {
         self.spool.fits(form)
     }
 
-    /// Writes the table, which gets its name later.
+    /// Writes the table. The caller gives the file its name later.
     pub(super) fn write(self, out: Output, form: &Form, dir: &Path, progress: &Progress) -> anyhow::Result<Table> {
         let mut table = self.spool.begin(out, form, dir)?;
         let mut found = self.found.iter();

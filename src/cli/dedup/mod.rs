@@ -1,8 +1,7 @@
-//! `doppel dedup`: all pairs and groups of duplicates in files, without a service.
+//! `doppel dedup`: finds all pairs and groups of duplicates in files, without a service.
 //!
-//! Records pass through the same rules as in the service, see `engine::replay`; bare fingerprints through `index::join`. What
-//! does not fit in the memory given goes to files without names, which vanish with the process. The outcome does not
-//! depend on the memory.
+//! Records are compared by the same rules as in the service (`engine::replay`), and bare fingerprints by `index::join`. Data that does not
+//! fit into the given memory is kept in unnamed files, which disappear with the process. The result does not depend on the memory.
 
 mod components;
 mod fingerprints;
@@ -160,7 +159,7 @@ pub enum Leave {
     Near,
 }
 
-/// Fewest bytes of memory that a bare number may mean: whoever writes less has left out the unit.
+/// Smallest number of bytes that is accepted without a unit. A smaller number probably lacks its unit.
 const LEAST_BYTES: usize = 1 << 20;
 
 fn bytes(text: &str) -> Result<usize, String> {
@@ -180,10 +179,10 @@ fn bytes(text: &str) -> Result<usize, String> {
     }
 }
 
-/// Finds and writes.
+/// Finds the duplicates and writes the files.
 ///
 /// # Errors
-/// When a file cannot be read or written, or the settings are not valid.
+/// A file cannot be read or written, or the settings are invalid.
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments by value")]
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match dedup(&args) {
@@ -220,7 +219,7 @@ fn dedup(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(if rejects.count > 0 { ExitCode::from(PARTLY) } else { ExitCode::SUCCESS })
 }
 
-/// What is read: no output is any of it.
+/// Registers the inputs, so that no output can overwrite an input.
 fn outputs(args: &Args, config: Option<&Path>) -> Outputs {
     let outputs = Outputs::new();
     args.files.iter().chain(&args.fingerprints).for_each(|name| outputs.reads(name));
@@ -236,7 +235,7 @@ fn print(summary: &Summary, format: SummaryFormat, listed: &str) -> anyhow::Resu
     Ok(std::io::stdout().write_all(text.as_bytes())?)
 }
 
-/// A file of JSON lines, if one is wanted.
+/// A file of JSON lines; `None` if it is not wanted.
 struct Lines(Option<Output>);
 
 impl Lines {
@@ -259,18 +258,18 @@ impl Lines {
     }
 }
 
-/// The files asked for.
+/// The output files.
 struct Files {
     pairs: Lines,
     groups: Lines,
     survivors: Lines,
     table: Option<(Form, Output)>,
-    /// The table, when all of its rows are written.
+    /// The table, after all its rows were written.
     written: Option<Table>,
 }
 
 impl Files {
-    /// Makes them before anything is read: a typing error must not be found after an hour.
+    /// Creates the files before anything is read, so that a wrong path is found at once and not after an hour.
     fn create(args: &Args, outputs: &Outputs) -> anyhow::Result<Self> {
         let create =
             |path: &Option<PathBuf>| anyhow::Ok(Lines(path.as_deref().map(|path| outputs.create(path)).transpose()?));
@@ -279,14 +278,14 @@ impl Files {
         Ok(Self { pairs, groups, survivors: create(&args.survivors)?, table, written: None })
     }
 
-    /// All are complete.
+    /// Completes all files.
     fn finish(self) -> anyhow::Result<()> {
         [self.pairs, self.groups, self.survivors].into_iter().try_for_each(Lines::finish)?;
         self.written.map_or(Ok(()), Table::finish)
     }
 }
 
-/// A group, as written.
+/// A group in the output.
 #[derive(Serialize)]
 struct GroupLine<'a> {
     group: &'a str,

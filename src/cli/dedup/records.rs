@@ -1,4 +1,4 @@
-//! Records: read all, then sign, place and judge them in their order, then walk through the groups.
+//! Finds duplicates among records: reads all records, then signs, places and judges them in their order, and then visits the groups.
 
 use std::ops::Range;
 use std::path::Path;
@@ -31,17 +31,16 @@ use doppel_core::verdict::{Difference, Match, Relation};
 use doppel_engine::replay::{PlacedRecord, Replay, SignedRecord};
 use doppel_store::{Found, Seq};
 
-/// Records signed and judged together.
+/// Number of records that are signed and judged together.
 const BATCH: u32 = 4096;
-/// Largest number of pairs that are written unless more are asked for, in all and for each record. More pairs come from texts that occur
+/// Largest number of written pairs unless an option allows more, in total and per record. A larger number comes from texts that occur
 /// thousands of times; the groups contain the same information in fewer bytes.
 const MOST_PAIRS: u64 = 1_000_000;
 const MOST_PAIRS_A_RECORD: u64 = 20;
-/// The note of a pair of exact duplicates.
+/// The mark of a pair of exact duplicates.
 const EXACT: u32 = 1;
 
-/// Shares of the memory given: for rows and signatures, for pairs, and for sketches while records are compared, afterwards for
-/// groups.
+/// Returns the shares of the given memory: for rows and signatures; for pairs; for sketches during the comparison, and for groups after it.
 fn shares(memory: usize) -> (usize, usize, usize) {
     (memory / 2, memory / 8, memory / 8 * 3)
 }
@@ -100,7 +99,7 @@ pub(super) fn run(
     Ok(summary)
 }
 
-/// The most pairs that are written of so many records, unless the user says how many.
+/// Returns the largest number of written pairs for this number of records, unless an option sets it.
 fn most_pairs(records: u64) -> u64 {
     MOST_PAIRS.max(records.saturating_mul(MOST_PAIRS_A_RECORD))
 }
@@ -111,7 +110,7 @@ fn input(args: &Args, config: &Config) -> anyhow::Result<Input> {
     Ok(Input { keep_text: args.rejects_with_text, keep_rows: args.out.is_some(), ..input })
 }
 
-/// What is noted of lines while they are read.
+/// The collectors of facts about lines during reading.
 struct Seen<'a> {
     rejects: &'a mut Rejects,
     warned: &'a mut Warned,
@@ -119,7 +118,7 @@ struct Seen<'a> {
     back: Option<&'a mut GivenBack>,
 }
 
-/// Reads all lines into `stock`, noting those that are refused or warned of; the statistics of their words, if the profile wants them.
+/// Reads all lines into `stock`, and records refusals and warnings. Returns the statistics of words if the profile needs them.
 fn read_all(
     input: Input,
     replay: &Replay,
@@ -161,14 +160,14 @@ fn read_all(
     Ok(statistics)
 }
 
-/// How common pieces of text are among the records, where something goes by that.
+/// Counts how common pieces of text are among the records, if the comparison needs this.
 fn count_text(replay: &Replay, stock: &Stock) -> anyhow::Result<Option<Vec<u8>>> {
     let rows: Vec<Arc<str>> =
         sample(stock.len()).map(|at| Ok(stock.row(at as u32)?.into())).collect::<anyhow::Result<_>>()?;
     Ok(replay.count_text(&rows, stock.len() as u64))
 }
 
-/// What was counted of a batch, where something was.
+/// Combines the counts of a batch; `None` if there are none.
 pub(in crate::cli) fn statistics(words: Option<Statistics>, text: Option<Vec<u8>>) -> Option<Arc<Statistics>> {
     if words.is_none() && text.is_none() {
         return None;
@@ -180,7 +179,7 @@ pub(in crate::cli) fn statistics(words: Option<Statistics>, text: Option<Vec<u8>
     }))
 }
 
-/// Keeps a record, unless its id is taken; gives back its document.
+/// Stores a record and returns its document, or returns a refusal if its id is taken.
 fn keep(stock: &mut Stock, Checked { row, id, document }: Checked) -> anyhow::Result<Result<Document, LineRefusal>> {
     let Document { time, identity, .. } = &document;
     let kept = Kept { id: &id, row: row.json(), time: *time, petitioner: identity.as_deref() };
@@ -195,16 +194,16 @@ fn keep(stock: &mut Stock, Checked { row, id, document }: Checked) -> anyhow::Re
     }))
 }
 
-/// What comparing found.
+/// The result of the comparison.
 struct Outcome {
     pairs: Spill,
-    /// What hangs together by any pair.
+    /// Records that are connected by any pairs.
     all: Components,
-    /// What hangs together by exact duplicates.
+    /// Records that are connected by exact duplicates.
     equal: Components,
     exact: u64,
     truncated: u64,
-    /// The most pairs that are written.
+    /// Largest number of written pairs.
     most_pairs: u64,
 }
 
@@ -214,7 +213,7 @@ impl Outcome {
         Self { pairs, equal: alone.clone(), all: alone, exact: 0, truncated: 0, most_pairs: u64::MAX }
     }
 
-    /// Compares all records with those before them, `batch` of them at a time.
+    /// Compares all records with the earlier records, `batch` records at a time.
     fn compare_all(
         &mut self,
         replay: &Replay,
@@ -234,7 +233,7 @@ impl Outcome {
                     back.signed(subject.signed().too_short);
                 }
             }
-            // Placing is for one thread. The others judge what was placed before.
+            // Only one thread can place records. The other threads judge the records that were placed before.
             let (so_far, first) = (&*stock, positions.start);
             let judging = || placed.into_par_iter().map(|placed| judge(replay, so_far, placed)).collect();
             let (judged, next): (Vec<anyhow::Result<Found>>, _) =
@@ -254,7 +253,7 @@ impl Outcome {
         }
     }
 
-    /// Walks through the groups, writes what is wanted, and counts.
+    /// Visits the groups, writes the wanted files, and counts.
     fn write(
         &mut self,
         args: &Args,
@@ -309,7 +308,7 @@ impl Outcome {
     }
 }
 
-/// Signs the records at `positions`, on all threads.
+/// Signs the records at `positions` on all threads.
 fn sign_all(replay: &Replay, stock: &Stock, positions: Range<u32>) -> anyhow::Result<Vec<SignedRecord>> {
     let sign = |position| {
         let row = Row::parse(stock.row(position)?.as_bytes()).context("a row came back damaged")?;
@@ -318,7 +317,7 @@ fn sign_all(replay: &Replay, stock: &Stock, positions: Range<u32>) -> anyhow::Re
     positions.into_par_iter().map(sign).collect()
 }
 
-/// Places records that stand one behind the other, from the position `first` on.
+/// Places consecutive records, beginning at the position `first`.
 fn place_all(replay: &Replay, first: u32, signed: Vec<SignedRecord>) -> anyhow::Result<Vec<PlacedRecord>> {
     let seqs = (u64::from(first) + 1..).map(Seq);
     seqs.zip(signed).map(|(seq, subject)| Ok(replay.place(seq, subject)?)).collect()
@@ -329,7 +328,7 @@ fn judge(replay: &Replay, stock: &Stock, placed: PlacedRecord) -> anyhow::Result
     replay.judge(placed, |seq| stock.earlier((seq.0 - 1) as u32))
 }
 
-/// A pair, as written.
+/// A pair in the output.
 #[derive(Serialize)]
 struct PairLine<'a> {
     a: &'a str,
@@ -407,7 +406,7 @@ mod tests {
     use super::*;
     use doppel_core::collection::{Preset, Settings};
 
-    /// The pairs among `rows`, compared so many at a time.
+    /// Returns the pairs of `rows` when `batch` records are compared at a time.
     fn pairs(rows: &[Row], batch: u32) -> Vec<[u32; 3]> {
         let dir = tempfile::tempdir().expect("a folder");
         let replay = Replay::new(Settings::preset(Preset::Default), None, 1 << 20).expect("an index");

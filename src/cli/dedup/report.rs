@@ -1,45 +1,45 @@
-//! What the user sees at the end.
+//! The summary of the command.
 
 use serde::Serialize;
 
 use crate::cli::columns::Uses;
 use crate::cli::warnings::Warned;
 
-/// What was found.
+/// The summary.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Summary {
-    /// What the records are called.
+    /// The word for the compared items.
     pub(super) unit: &'static str,
-    /// Records compared.
+    /// Number of compared records.
     pub(super) records: u64,
-    /// Lines refused.
+    /// Number of refused lines.
     pub(super) rejected: u64,
-    /// What members of the records are used as what; of fingerprints, none.
+    /// The use of the members of records; `None` for fingerprints.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) columns: Option<Uses>,
-    /// Records compared with a warning, by code.
+    /// Number of records with a warning, by code.
     #[serde(skip_serializing_if = "Warned::is_empty")]
     pub(super) warned: Warned,
-    /// Pairs found; of fingerprints, between different ones.
+    /// Number of found pairs; for fingerprints, pairs of different fingerprints.
     pub(super) pairs: u64,
-    /// Pairs of exact duplicates; of fingerprints, those that have an equal one.
+    /// Number of pairs of exact duplicates; for fingerprints, number of fingerprints with an equal one.
     pub(super) exact: u64,
-    /// Groups of at least two.
+    /// Number of groups with at least two members.
     pub(super) groups: u64,
-    /// Records in groups.
+    /// Number of records in groups.
     pub(super) grouped: u64,
     /// Size of the largest group.
     pub(super) largest: u64,
-    /// Groups that are large and thin.
+    /// Number of large groups with few pairs.
     pub(super) chained: u64,
-    /// Records of which a limit cut the candidates short.
+    /// Number of records for which a limit reduced the candidates.
     pub(super) truncated: u64,
-    /// Records written to the survivors file.
+    /// Number of records in the survivors file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) survivors: Option<u64>,
     /// Seconds of each phase.
     pub(super) seconds: Vec<(&'static str, f64)>,
-    /// Most memory the process had at any time, where the system tells.
+    /// Largest memory of the process in bytes, if the system tells it.
     pub(super) peak_memory_bytes: Option<u64>,
 }
 
@@ -52,7 +52,7 @@ impl Summary {
         self.chained += u64::from(chained);
     }
 
-    /// For people. `listed` says where refused lines are.
+    /// Returns the summary for people. `listed` names the file with refused lines.
     pub(super) fn table(&self, listed: &str) -> String {
         let Self { unit, records, rejected, pairs, exact, groups, grouped, largest, chained, .. } = self;
         let exact = match *unit {
@@ -83,7 +83,7 @@ impl Summary {
     }
 }
 
-/// The most memory this process had at any time (Linux).
+/// Returns the largest memory of this process in bytes (Linux).
 pub(super) fn peak_memory_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -1,4 +1,4 @@
-//! Pairs, sorted: in memory as long as they fit, in sorted runs in a file without a name beyond.
+//! A sorted list of pairs. It is in memory as long as it fits; the rest is in sorted runs in an unnamed file.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,16 +7,16 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-/// Two positions and a note.
+/// Two positions and a mark.
 pub(super) type Pair = [u32; 3];
 
 const PAIR_BYTES: usize = size_of::<Pair>();
-/// Pairs read of a run at a time.
+/// Number of pairs that are read from a run at once.
 const READ_AHEAD: usize = 4096;
-/// Fewest pairs of a run, whatever the bound: else there would be more runs than can be merged.
+/// Smallest number of pairs in a run, independent of the memory limit. Smaller runs would be too many to merge.
 const LEAST: usize = 1 << 16;
 
-/// A list of pairs. 12 bytes each, in memory or on disk; merging takes 48 KB a run.
+/// A list of pairs. A pair has 12 bytes in memory and on disk; merging needs 48 KB per run.
 pub(super) struct Spill {
     dir: PathBuf,
     most: usize,
@@ -34,7 +34,7 @@ impl Spill {
         Self { dir: dir.to_owned(), most, memory: Vec::new(), sorted: true, file: None, runs: Vec::new() }
     }
 
-    /// Number of pairs.
+    /// Returns the number of pairs.
     pub(super) fn len(&self) -> u64 {
         self.memory.len() as u64 + self.runs.iter().sum::<u64>()
     }
@@ -67,7 +67,7 @@ impl Spill {
         Ok(())
     }
 
-    /// Gives all pairs to `visit`, ascending, until it fails.
+    /// Calls `visit` for all pairs in ascending order, until it fails.
     pub(super) fn each<E: From<io::Error>>(&mut self, mut visit: impl FnMut(Pair) -> Result<(), E>) -> Result<(), E> {
         if !std::mem::replace(&mut self.sorted, true) {
             self.memory.sort_unstable();
@@ -102,11 +102,11 @@ impl Spill {
     }
 }
 
-/// What is not read yet of a run.
+/// The unread part of a run.
 struct Run {
     next: u64,
     end: u64,
-    /// Read, in reverse.
+    /// Pairs that were read ahead, in reverse order.
     ahead: Vec<Pair>,
 }
 

@@ -1,4 +1,4 @@
-//! The records read: rows, and what must be known of each later.
+//! The records that were read: their rows, and the facts that later phases need.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -11,26 +11,26 @@ use doppel_core::schemes::hash::city64_bytes;
 use doppel_core::schemes::profile::Signed;
 use doppel_engine::replay::EarlierRecord;
 
-/// A time that is not there: oldest of all.
+/// The value for a missing time. It is older than all times.
 const NO_TIME: i64 = i64::MIN;
-/// Bytes that say how long the id is that stands before a row.
+/// Number of bytes for the length of the id in front of a row.
 const ID_LENGTH_BYTES: usize = 2;
 
-/// The records by position. Beside what [`Log`] keeps: 44 bytes each.
+/// The records by position. Each record needs 44 bytes in addition to the memory of [`Log`].
 pub(super) struct Stock {
-    /// Id and row.
+    /// Ids and rows.
     rows: Log,
-    /// What signing gave: as much as judging wants.
+    /// The parts of the signatures that judging needs.
     signed: Log,
-    /// Seconds.
+    /// Times in seconds.
     times: Vec<i64>,
-    /// Hashes of petitioners; 0 where there is none.
+    /// Hashes of the petitioners; 0 for a record without one.
     petitioners: Vec<u64>,
-    /// Positions by hash of the id, or the next free number after it.
+    /// Positions by the hash of the id, or by the next free number after the hash.
     ids: HashMap<u64, u32>,
 }
 
-/// A record to be kept.
+/// A record to store.
 pub(super) struct Kept<'a> {
     pub(super) id: &'a RecordId,
     pub(super) row: &'a str,
@@ -49,7 +49,7 @@ impl Stock {
         self.rows.len()
     }
 
-    /// Adds a record, unless there is one with this id; whether it did.
+    /// Adds a record and returns true, unless a record with this id exists.
     pub(super) fn add(&mut self, record: &Kept<'_>) -> anyhow::Result<bool> {
         let Kept { id, row, time, petitioner } = record;
         let mut hash = city64_bytes(id.as_str().as_bytes());
@@ -68,18 +68,18 @@ impl Stock {
         Ok(true)
     }
 
-    /// Forgets which ids there are: no more records come.
+    /// Frees the table of ids. No more records can be added.
     pub(super) fn close(&mut self) {
         self.ids = HashMap::new();
     }
 
-    /// Keeps what signing gave for the next record.
+    /// Stores the signature of the next record.
     pub(super) fn sign(&mut self, signed: &Signed, whole: bool) -> anyhow::Result<()> {
         let encoded = if whole { signed.encode() } else { Vec::new() };
         self.signed.push(&[&signed.digest.0, &encoded]).context("cannot keep a signature on disk")
     }
 
-    /// Id and row.
+    /// Returns the id and the row.
     fn entry(&self, position: u32) -> anyhow::Result<(String, String)> {
         let mut bytes = self.rows.get(position as usize).context("cannot read a row back")?;
         let length = ID_LENGTH_BYTES + usize::from(u16::from_le_bytes([bytes[0], bytes[1]]));
@@ -96,7 +96,7 @@ impl Stock {
         Ok(self.entry(position)?.1)
     }
 
-    /// A record that was signed.
+    /// Returns a signed record for comparisons.
     pub(super) fn earlier(&self, position: u32) -> anyhow::Result<EarlierRecord> {
         let (id, row) = self.entry(position)?;
         let id = RecordId::new(&id).map_err(|reason| anyhow::anyhow!("an id came back damaged: {reason}"))?;
@@ -107,19 +107,19 @@ impl Stock {
         Ok(EarlierRecord { id, row: row.into(), digest: doppel_core::schemes::profile::Digest(*digest), signatures })
     }
 
-    /// Comparable times: the later is greater, none is the least.
+    /// Returns the time as a number: a later time is greater, and a missing time is the least.
     pub(super) fn time(&self, position: u32) -> i64 {
         self.times[position as usize]
     }
 
-    /// First and last time of `members`, as far as they have one.
+    /// Returns the first and the last time of the members that have a time.
     pub(super) fn span(&self, members: &[u64]) -> (Option<String>, Option<String>) {
         let times = || members.iter().map(|&at| self.times[at as usize]).filter(|&time| time != NO_TIME);
         let text = |second: i64| jiff::Timestamp::from_second(second).ok().map(|time| time.to_string());
         (times().min().and_then(text), times().max().and_then(text))
     }
 
-    /// Number of different petitioners among `members`, those not named left out.
+    /// Returns the number of different known petitioners of the members.
     pub(super) fn petitioners(&self, members: &[u64]) -> usize {
         let mut hashes: Vec<u64> = members.iter().map(|&at| self.petitioners[at as usize]).collect();
         hashes.retain(|&hash| hash != 0);

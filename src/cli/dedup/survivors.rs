@@ -1,10 +1,10 @@
-//! Which record of a set of duplicates stays, and writing those that do.
+//! Selects the record of each set of duplicates that stays, and writes these records.
 
 use super::components::Components;
 use super::stock::Stock;
 use super::{Keep, Lines};
 
-/// Writes the rows that stay when of each set one is kept, in the order read; how many.
+/// Writes the rows that stay, one of each set, in the order of the input. Returns their number.
 pub(super) fn write(stock: &Stock, sets: &mut Components, keep: Keep, out: &mut Lines) -> anyhow::Result<u64> {
     let count = stock.len() as u32;
     let mut stays: Vec<u32> = (0..count).collect();
@@ -22,11 +22,11 @@ pub(super) fn write(stock: &Stock, sets: &mut Components, keep: Keep, out: &mut 
     Ok(written)
 }
 
-/// Which of two positions, the second not before the first, stays.
+/// Returns the position that stays. `b` is not before `a`.
 fn better(keep: Keep, (a, b): (u32, u32), time: impl Fn(u32) -> i64) -> u32 {
     let second = match keep {
         Keep::First => false,
-        // Of equal times the later row stays.
+        // If the times are equal, the later row stays.
         Keep::Newest => time(b) >= time(a),
         Keep::Oldest => time(b) <= time(a),
     };

@@ -1,8 +1,8 @@
 //! Examines a store that builds its index from filed entries at each start.
 //!
-//! Every record is signed again with the profile of each generation. The filed entries must equal the new signatures, no entry may exist without a record, and
-//! the live index must find the record by its signatures. This takes one pass over the records on all cores, with memory for one page of records
-//! on each core.
+//! Every record is signed again with the profile of each generation. The filed entries must equal the new signatures, no entry may exist
+//! without a record, and the live index must find the record by its signatures. This takes one pass over the records on all cores, with
+//! memory for one page of records on each core.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use doppel_store::{
     Candidate, CollectionState, ExaminationReport, GenerationId, Judge, Query, Seq, Store, StoredRecord, Until,
 };
 
-/// Records read at a time.
+/// Number of records that are read at a time.
 const PAGE: usize = 128;
 
 /// Examines all collections.
 ///
 /// # Errors
-/// When the store cannot be read, or a live generation was signed by other means than this program has.
+/// The store cannot be read, or a live generation was signed with a method that this program does not have.
 pub(super) async fn examine(store: &Arc<dyn Store>, progress: &Progress) -> anyhow::Result<ExaminationReport> {
     let mut report = ExaminationReport::default();
     for state in store.collections().await? {
@@ -47,7 +47,7 @@ pub(super) async fn examine(store: &Arc<dyn Store>, progress: &Progress) -> anyh
 struct Examined {
     store: Arc<dyn Store>,
     state: Arc<CollectionState>,
-    /// The live one first.
+    /// The generations, the live one first.
     generations: Vec<Generation>,
 }
 
@@ -62,7 +62,7 @@ struct Generation {
 /// Consecutive records.
 struct Page {
     records: Vec<StoredRecord>,
-    /// They are all that have a seq above the first and up to the second.
+    /// The records of the page are all records with a seq above the first and up to the second.
     bounds: (Seq, Seq),
 }
 
@@ -123,7 +123,8 @@ impl Examined {
         Ok(seen)
     }
 
-    /// Returns the records after `after` and the position after them; `None` at the end. Entries after the last record belong to an empty page at the end.
+    /// Returns the records after `after` and the position after them; `None` at the end. Entries after the last record belong to an empty
+    /// page at the end.
     async fn next(&self, after: Option<Seq>) -> anyhow::Result<Option<(Page, Option<Seq>)>> {
         let Some(after) = after else { return Ok(None) };
         let records = self.store.records(&self.state.name, after, PAGE).await?;
@@ -183,7 +184,7 @@ impl Examined {
             confirmed: Vec::new(),
         };
         let found = self.store.find(query, Arc::new(Itself(record.seq)), Until::FirstMatch).await?;
-        // A cut list need not reach a late record.
+        // A list that was cut may miss a late record.
         let lost = found.matches.is_empty() && !found.truncated;
         Ok(lost.then_some("the index does not find the record"))
     }
@@ -221,7 +222,7 @@ impl Generation {
     }
 }
 
-/// Accepts one record, when the exact stage proposes it. The others are not even read.
+/// A verifier that accepts one record if the exact stage proposes it. Other records are not even read.
 struct Itself(Seq);
 
 impl Judge for Itself {

@@ -1,7 +1,7 @@
 //! `doppel doctor`: checks that records and index entries agree, and repairs differences.
 //!
-//! For MongoDB it compares pages, signatures, keys and records. The embedded store builds its index from the filed entries at each start; [`examine`] checks these
-//! entries. Data that cannot be read is skipped and reported, and [`salvage`] writes the readable data to files.
+//! For MongoDB it compares pages, signatures, keys and records. The embedded store builds its index from the filed entries at each start;
+//! [`examine`] checks these entries. Data that cannot be read is skipped and reported, and [`salvage`] writes the readable data to files.
 
 mod examine;
 mod orphans;
@@ -21,7 +21,7 @@ use doppel_store::{ExaminationReport, Store};
 use doppel_store_embedded as embedded;
 use doppel_store_embedded::{Damages, Opening};
 
-/// Faults listed; the rest is counted.
+/// Largest number of faults that are listed; the others are counted.
 const LISTED: usize = 100;
 
 const EXIT_CODES: &str = "\
@@ -48,10 +48,10 @@ pub struct Args {
     salvage: Option<PathBuf>,
 }
 
-/// Examines the store; exits with 1 when something is wrong and was not mended.
+/// Examines the store. Exits with 1 if a fault was found and not repaired.
 ///
 /// # Errors
-/// When the store cannot be opened or read.
+/// The store cannot be opened or read.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let config = config::load(&Flags { file: args.config, data: args.data, ..Flags::default() })?.config.store;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
@@ -62,7 +62,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let report = runtime.block_on(async {
         match config.kind {
             StoreKind::Mongodb => {
-                // Migrating would mend the schema before it is examined.
+                // A migration would repair the schema before it is examined.
                 let mongodb = Arc::new(store::mongodb(&config::Store { migrate: false, ..config.clone() }).await?);
                 let mut report = mongodb.examine(args.repair, true).await?;
                 let store: Arc<dyn Store> = mongodb;
@@ -79,8 +79,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     tell(&report)
 }
 
-/// Examines a data directory, past what cannot be read. With `repair` it deletes the decisions that name no record, if nothing else is
-/// wrong: a damaged directory is not changed.
+/// Examines a data directory and skips data that cannot be read. With `repair`, deletes the decisions about missing records if there are no
+/// other faults; a damaged directory is not changed.
 async fn embedded(config: &config::Store, repair: bool, progress: &Progress) -> anyhow::Result<ExaminationReport> {
     let opening = Opening::Existing;
     let damages = Some(Damages::default());

@@ -1,17 +1,17 @@
-//! Decisions that name a record that is not there. Earlier builds left them when a record was deleted while somebody decided about it.
-//! They do harm: a later record under the same id would inherit the decision.
+//! Decisions about records that do not exist. Earlier versions left them if a record was deleted while a person decided about it. They are
+//! harmful: a later record with the same id would inherit the decision.
 
 use doppel_core::collection::CollectionName;
 use doppel_store::decisions::{RecordPair, orphaned_decisions};
 use doppel_store::{ExaminationReport, Store};
 
-/// Decisions that name no record, with their collections.
+/// Decisions about missing records, with their collections.
 pub(super) type Orphans = Vec<(CollectionName, RecordPair)>;
 
-/// Finds the decisions of all collections that name a record that is not there, and adds each to the faults.
+/// Finds the decisions of all collections about records that do not exist, and adds each to the faults.
 ///
 /// # Errors
-/// When the store cannot be read.
+/// The store cannot be read.
 pub(super) async fn find(store: &dyn Store, report: &mut ExaminationReport) -> anyhow::Result<Orphans> {
     let mut orphans = Orphans::new();
     for state in store.collections().await? {
@@ -27,10 +27,10 @@ pub(super) async fn find(store: &dyn Store, report: &mut ExaminationReport) -> a
     Ok(orphans)
 }
 
-/// Deletes these decisions, unless their records are there by now; how many.
+/// Deletes these decisions, unless their records exist by now. Returns the number of deleted decisions.
 ///
 /// # Errors
-/// When the store refuses.
+/// The store refuses the change.
 pub(super) async fn drop_all(store: &dyn Store, orphans: &Orphans) -> anyhow::Result<u64> {
     let mut dropped = 0;
     for (collection, pair) in orphans {

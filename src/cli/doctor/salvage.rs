@@ -1,4 +1,4 @@
-//! `doppel doctor --salvage FOLDER`: files from which the collections of a damaged directory can be made anew.
+//! `doppel doctor --salvage FOLDER`: writes files from which the collections of a damaged directory can be restored.
 
 use std::io::Write;
 use std::path::Path;
@@ -18,11 +18,11 @@ use doppel_store_embedded::{Damages, Opening};
 /// Largest number of lost items that are listed; the rest is only counted.
 const LISTED: usize = 100;
 
-/// Writes `COLLECTION.jsonl` for each collection of which something can be read, `collection-N.jsonl` where its name cannot. Exits with 0 when nothing was found damaged, with
-/// [`PARTLY`] otherwise.
+/// Writes `COLLECTION.jsonl` for each collection with readable data, or `collection-N.jsonl` if the name of the collection cannot be read.
+/// Exits with 0 if no damage was found, otherwise with [`PARTLY`].
 ///
 /// # Errors
-/// When the directory is no data directory or in use, when nothing of it can be read, or the folder cannot be written.
+/// The directory is no data directory or is in use, no data can be read, or the folder cannot be written.
 pub(super) fn salvage(runtime: &Runtime, config: &config::Store, folder: &Path) -> anyhow::Result<ExitCode> {
     if config.kind != StoreKind::Embedded {
         bail!("--salvage reads data directories; a MongoDB database has its own means of backup and repair");
@@ -32,10 +32,10 @@ pub(super) fn salvage(runtime: &Runtime, config: &config::Store, folder: &Path) 
     }
     let outputs = Outputs::new();
     outputs.uses(&config.data);
-    // Before anything is made: not in the directory that is read.
+    // This happens before anything is created: the folder must not be inside the directory that is read.
     outputs.check(&folder.join("collection.jsonl"))?;
     outputs.abandon_on_signal()?;
-    // Beside the files: there is room for a copy, and tables can be linked if it is the same volume.
+    // The copy is next to the files: there is space for it, and on the same volume the tables can be linked.
     let copy = outputs.scratch(folder)?;
     let mut lost = embedded::recoverable_copy(&config.data, copy.path())?;
     let damages = Some(Damages::default());

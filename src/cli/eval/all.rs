@@ -1,4 +1,4 @@
-//! `doppel eval --all`: the comparison of all schemes, printed.
+//! `doppel eval --all`: compares all schemes and prints the result.
 
 use std::iter::{once, repeat_n};
 use std::process::ExitCode;
@@ -51,7 +51,7 @@ fn report(compared: &Comparison) -> String {
     out
 }
 
-/// What a scheme does with its defaults, or why nothing.
+/// Returns the result of a scheme with its default parameters, or the reason why there is none.
 fn defaults(alone: &Alone) -> Vec<String> {
     let Alone { scheme, keys, bytes, sign_us, lookup_us, signed, truncated, inactive, quality, best: _ } = alone;
     let costs = [
@@ -70,7 +70,7 @@ fn defaults(alone: &Alone) -> Vec<String> {
     }
 }
 
-/// What a scheme does with the settings that were best for it.
+/// Returns the result of a scheme with the parameters that were best.
 fn chosen(alone: &Alone) -> Vec<String> {
     let best = &alone.best;
     let rest = [format!("{:.3}", best.held_out_default.f1), best.tried.to_string(), changed(&best.channel)];
@@ -81,7 +81,7 @@ fn shown(quality: &Quality) -> [String; 3] {
     [quality.recall, quality.precision, quality.f1].map(|share| format!("{share:.3}"))
 }
 
-/// The parameters that differ from the scheme's defaults.
+/// Returns the parameters that differ from the defaults of the scheme.
 fn changed(channel: &Channel) -> String {
     let value = |channel: &Channel| serde_json::to_value(channel).unwrap_or_default();
     let default = Channel::all_defaults().into_iter().find(|default| default.scheme() == channel.scheme());

@@ -1,4 +1,4 @@
-//! The evidence model on several sets, each measured by a model that was fitted to the other sets.
+//! Measures the evidence model on several sets. The model for each set was fitted to the other sets.
 
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ use doppel_lab::eval::evidence::fitting::{
 use doppel_lab::eval::evidence::{MeasuredSet, measure};
 use doppel_lab::eval::svg::{Line, chart};
 
-/// Fewest sets of which one can be left out.
+/// Smallest number of sets from which one can be left out.
 const MIN_SETS: usize = 2;
 
 /// The answer of the command.

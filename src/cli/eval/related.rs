@@ -1,4 +1,4 @@
-//! `doppel eval --related` and `--exported`: how well related records are ranked.
+//! `doppel eval --related` and `--exported`: measures the ranking of related records.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -16,10 +16,10 @@ use doppel_lab::eval::decided::{self, Used};
 use doppel_lab::eval::related::{Fitted, Halves, Judgements, Quality, Report, evaluate};
 use doppel_search::related::Weights;
 
-/// Measures by judgements, and prints.
+/// Measures the ranking by judgements and prints the result.
 ///
 /// # Errors
-/// Judgements or weights that cannot be read, or an index that cannot be made.
+/// Judgements or weights that cannot be read, or an index that cannot be created.
 pub(super) fn run(
     args: &Args,
     judgements: &Path,
@@ -32,17 +32,17 @@ pub(super) fn run(
     measure(args, &judgements, None, (set, settings), outputs)
 }
 
-/// Measures by what people decided in a collection, and prints.
+/// Measures the ranking by decisions of people in a collection and prints the result.
 ///
 /// # Errors
-/// A file that is no export, weights that cannot be read, too few decisions, or an index that cannot be made.
+/// A file that is no export, weights that cannot be read, too few decisions, or an index that cannot be created.
 pub(super) fn run_exported(args: &Args, exported: &Path, outputs: &Outputs) -> anyhow::Result<ExitCode> {
     let Whole { settings, set, decided } = whole(exported)?;
     let (judgements, used) = decided::judgements(&set, &settings, decided)?;
     measure(args, &judgements, Some(used), (&set, &settings), outputs)
 }
 
-/// What is printed.
+/// The result in the output.
 #[derive(Serialize)]
 struct Measured {
     #[serde(flatten)]
@@ -108,7 +108,7 @@ fn line(name: &str, quality: &Quality) -> String {
     format!("{name:28} {recall_at_5:8.3} {recall_at_10:8.3} {recall_at_20:8.3} {mrr:8.3} {ndcg_at_10:8.3}\n")
 }
 
-/// Weights as they stand in the configuration.
+/// Returns the weights as a section of the configuration.
 fn section(weights: &Weights) -> String {
     let weights = serde_json::to_value(weights).unwrap_or_default();
     let lines = weights.as_object().into_iter().flatten().map(|(name, value)| format!("{name} = {value}\n"));

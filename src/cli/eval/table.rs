@@ -1,4 +1,4 @@
-//! Reports for people: one line a set where there are several, and the details of each.
+//! Reports for people: one line per set if there are several sets, and the details of each set.
 
 use std::fmt::{Arguments, Write as _};
 
@@ -8,10 +8,10 @@ use doppel_lab::eval::evidence::fitting::BCubed;
 use doppel_lab::eval::labelled::{Labelled, SAME, TEMPLATE, Tallies};
 use doppel_lab::eval::run::{NamedPair, Report};
 
-/// Pairs of each list that the table shows; the JSON holds all.
+/// Largest number of pairs of each list in the table. The JSON contains all pairs.
 const PAIRS_SHOWN: usize = 20;
 
-/// Lines of text.
+/// The text of the report.
 struct Page(String);
 
 impl Page {
@@ -21,14 +21,14 @@ impl Page {
         self.0.push('\n');
     }
 
-    /// A table below an empty line.
+    /// Adds a table after an empty line.
     fn table(&mut self, columns: &[Column<'_>], rows: impl IntoIterator<Item = Vec<String>>) {
         self.0.push('\n');
         self.0 += &table(columns, rows);
     }
 }
 
-/// One line a set, then the details of each.
+/// Returns one line per set, and then the details of each set.
 pub(super) fn sets(measured: &[Measured]) -> String {
     let mut page = Page(String::new());
     let columns = [
@@ -53,7 +53,7 @@ pub(super) fn sets(measured: &[Measured]) -> String {
 
 fn row(Measured { name, report }: &Measured) -> Vec<String> {
     let quality = &report.quality;
-    // Without groups, which of the found pairs are true is not known.
+    // Without groups it is not known which of the found pairs are correct.
     let of_groups = |text: String| if report.b_cubed.is_some() { text } else { "-".into() };
     let of_label = |label: &str| {
         let tally = report.labelled.as_ref().and_then(|labelled| labelled.labels.get(label));
@@ -73,7 +73,7 @@ fn row(Measured { name, report }: &Measured) -> Vec<String> {
     ]
 }
 
-/// The details of one set.
+/// Returns the details of one set.
 pub(super) fn one(report: &Report) -> String {
     let mut page = Page(String::new());
     details(&mut page, report);

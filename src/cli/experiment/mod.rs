@@ -1,4 +1,4 @@
-//! `doppel experiment`: repeats the experiments of the documents, prints them, and writes them down.
+//! `doppel experiment`: repeats the experiments of the documents, and prints and stores the results.
 
 mod servers;
 
@@ -19,7 +19,7 @@ use doppel_core::collection::Preset;
 use doppel_lab::eval::dataset::{Dataset, open};
 use doppel_lab::eval::experiments::{Error, Progress, Report, Setup, cleaning, t2, t3, t4, tianwang};
 
-/// As after a signal.
+/// The exit status after a signal.
 const STOPPED: u8 = 130;
 
 const EXAMPLES: &str = "\
@@ -121,12 +121,12 @@ pub enum Experiment {
 }
 
 impl Experiment {
-    /// As on the command line.
+    /// Returns the name on the command line.
     fn name(self) -> String {
         clap::ValueEnum::to_possible_value(&self).map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 
-    /// Itself, or all.
+    /// Returns the experiment, or all experiments.
     fn each(self) -> Vec<Self> {
         match self {
             Self::All => vec![Self::T2, Self::T3, Self::T4, Self::T5, Self::Md5, Self::Tianwang],
@@ -135,10 +135,10 @@ impl Experiment {
     }
 }
 
-/// Runs, prints and writes.
+/// Runs the command.
 ///
 /// # Errors
-/// Unreadable files, records that do not serve, or a folder that cannot be written.
+/// Files that cannot be read, unsuitable records, or a folder that cannot be written.
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments")]
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.experiment.each().contains(&Experiment::T5)
@@ -216,7 +216,7 @@ fn setup(args: &Args) -> anyhow::Result<Setup> {
     Ok(Setup { set, settings, seed: args.seed, scale: args.scale })
 }
 
-/// Runs one; the outer error is that of a server that cannot be used.
+/// Runs one experiment. The outer error means that a server cannot be used.
 fn measure(
     experiment: Experiment,
     args: &Args,
@@ -233,7 +233,7 @@ fn measure(
     })
 }
 
-/// Cleans the notices, having written them down if that is wanted.
+/// Runs the experiment about the cleaning of notices, and writes the notices to a file if an option demands it.
 fn cleaning(
     notices: Option<&Path>,
     (setup, progress): (&Setup, &Progress),
@@ -254,7 +254,7 @@ fn tell(text: &str) {
     eprintln!("{text}");
 }
 
-/// `DIR/NAME.md`, and its charts beside it.
+/// Writes `DIR/NAME.md`, and its charts next to it.
 fn write_one(folder: &Path, report: &Report, outputs: &Outputs) -> anyhow::Result<()> {
     write_charts(folder, report, outputs)?;
     let file = folder.join(format!("{}.md", report.name));
@@ -268,7 +268,7 @@ fn write_charts(folder: &Path, report: &Report, outputs: &Outputs) -> anyhow::Re
     report.figures.iter().try_for_each(|figure| outputs.write(&folder.join(&figure.file), &figure.svg))
 }
 
-/// One file with all reports, charts in the folder of its name.
+/// Writes one file with all reports, and the charts in a folder with the name of the file.
 fn write_all(file: &Path, args: &Args, reports: &[Report], outputs: &Outputs) -> anyhow::Result<()> {
     let folder = file.with_extension("");
     let pictures = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -319,7 +319,7 @@ fn command(args: &Args) -> String {
     format!("doppel experiment {}{seed}{scale}{file}", args.experiment.name())
 }
 
-/// The processor's name, as far as the system tells it (Linux).
+/// Returns the name of the processor, if the system tells it (Linux).
 fn machine() -> String {
     let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));

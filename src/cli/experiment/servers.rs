@@ -1,4 +1,4 @@
-//! T5's stores, opened: the embedded one in a temporary folder, the others where the command line says.
+//! Opens the stores for T5: the embedded store in a temporary folder, and the servers of the command line.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use doppel_store::Store;
 use doppel_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use doppel_store_mongodb::MongoStore;
 
-/// Where the servers are.
+/// The addresses of the servers.
 #[derive(Clone, Debug)]
 pub(super) struct Servers {
     mysql: String,
@@ -22,10 +22,10 @@ pub(super) struct Servers {
 }
 
 impl Servers {
-    /// The servers of the command line.
+    /// Reads the servers from the command line.
     ///
     /// # Errors
-    /// When one is missing.
+    /// An address is missing.
     pub(super) fn of(args: &Args) -> anyhow::Result<Self> {
         match (&args.mysql, &args.mongo) {
             (Some(mysql), Some(mongo)) => {
@@ -38,7 +38,7 @@ impl Servers {
         }
     }
 
-    /// Runs t5 on them.
+    /// Runs T5 with these servers.
     pub(super) fn measure(&self, setup: &Setup, progress: &Progress) -> anyhow::Result<Result<Report, Error>> {
         let folder = tempfile::tempdir().context("cannot make a temporary directory")?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -46,7 +46,7 @@ impl Servers {
             let options = EmbeddedOptions { min_free_bytes: 0, reserve_percent: 0, ..EmbeddedOptions::default() };
             let embedded: Arc<dyn Store> =
                 Arc::new(EmbeddedStore::open(folder.path(), options).context("opening a store")?);
-            // Long enough for an election; a server that is not there at all is said to be so soon.
+            // This time is enough for an election. A server that does not exist is reported earlier.
             let config = config::Store { connect_timeout_ms: 15_000, ..config::Store::default() };
             let options = store::mongodb_options(&config);
             let connecting = MongoStore::connect(&self.mongo, &self.database, options);

@@ -1,4 +1,4 @@
-//! A database as what is imported: opened before anything is sent, then read row by row on a task of its own.
+//! A database as the source of an import. It is opened before anything is sent, and then read row by row in its own task.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use doppel_sources::tables::columns::Target;
 use doppel_sources::tables::plan::{Choice, Plan};
 use doppel_sources::{Item, Items};
 
-/// Rows read ahead: what one read of the network gives, some hundred kilobytes of letters.
+/// Number of rows that are read ahead: the content of one read from the network, some hundred kilobytes of letters.
 const ROWS_AHEAD: usize = 64;
 
 /// Which database, and what of it.
@@ -37,19 +37,19 @@ pub(in crate::cli) struct DatabaseArgs {
 }
 
 impl DatabaseArgs {
-    /// Whether a database is read.
+    /// True if a database is read.
     pub(in crate::cli) fn is_given(&self) -> bool {
         self.from.is_some()
     }
 
-    /// Files that are read.
+    /// Returns the files that are read.
     pub(in crate::cli) fn files(&self) -> Vec<PathBuf> {
         let location = self.from.as_deref().and_then(|from| Location::parse(from).ok());
         let database = location.map(|location| location.file()).filter(|file| !file.as_os_str().is_empty());
         database.into_iter().chain(self.password_file.clone()).collect()
     }
 
-    /// Where the database is, and what is read there.
+    /// Returns the location of the database, and the table or query to read.
     pub(in crate::cli) fn place(&self) -> anyhow::Result<Option<(Location, Origin)>> {
         let Some(from) = &self.from else { return Ok(None) };
         let location = Location::parse(from).map_err(|error| usage(format!("--from: {error}")))?;
@@ -61,7 +61,7 @@ impl DatabaseArgs {
         Ok(Some((location, origin)))
     }
 
-    /// The password, if one is given.
+    /// Returns the password, if there is one.
     pub(in crate::cli) fn password(&self) -> anyhow::Result<Option<String>> {
         match &self.password_file {
             Some(file) => read_password(file).map(Some),
@@ -69,7 +69,7 @@ impl DatabaseArgs {
         }
     }
 
-    /// Connects, if a database is to be read.
+    /// Connects to the database, if one is given.
     pub(in crate::cli) async fn open(&self) -> anyhow::Result<Option<Reader>> {
         let Some((location, origin)) = self.place()? else { return Ok(None) };
         let password = self.password()?;
@@ -82,10 +82,10 @@ impl DatabaseArgs {
     }
 }
 
-/// The password in a file.
+/// Reads the password from a file.
 ///
 /// # Errors
-/// When the file cannot be read or is empty.
+/// The file cannot be read or is empty.
 pub(in crate::cli) fn read_password(file: &Path) -> anyhow::Result<String> {
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     match text.trim_end_matches(['\r', '\n']) {
@@ -94,19 +94,19 @@ pub(in crate::cli) fn read_password(file: &Path) -> anyhow::Result<String> {
     }
 }
 
-/// A database that is open.
+/// An open database.
 pub(in crate::cli) struct Reader {
     location: Location,
     origin: Origin,
     connection: Connection,
     columns: Vec<Column>,
-    /// What becomes of the columns, and which is the id, once that is known.
+    /// The mapping of the columns and the name of the id column, after they are planned.
     mapped: Option<(RowMapping, Option<String>)>,
     runtime: Handle,
 }
 
 impl Reader {
-    /// What it reads, for people.
+    /// Returns the name of the source for people.
     pub(super) fn name(&self) -> String {
         match &self.origin {
             Origin::Table(table) => format!("{} table {table}", self.location),
@@ -114,7 +114,7 @@ impl Reader {
         }
     }
 
-    /// Decides what becomes of the columns, and says it.
+    /// Plans the mapping of the columns. Returns the plan and its description.
     pub(super) fn plan(
         &mut self,
         choice: &Choice,
@@ -152,12 +152,12 @@ impl Reader {
         Ok((plan, lines))
     }
 
-    /// What the column that became the member `name` is called in the database, where that is something else.
+    /// Returns the name of the database column for the member `name`, if the names differ.
     pub(super) fn column_of(&self, name: &str) -> Option<&str> {
         self.mapped.as_ref()?.0.column_of(name)
     }
 
-    /// Reads all rows; they are numbered from 1.
+    /// Reads all rows. Row numbers begin with 1.
     pub(super) fn start(self) -> Items {
         let Self { origin, mut connection, columns, mapped, runtime, location: _ } = self;
         let (rows, mut received) = mpsc::channel(ROWS_AHEAD);
@@ -172,7 +172,7 @@ impl Reader {
                     Ok(row) => Ok(Item { line, content: mapping.row(&row) }),
                     Err(error) => Err(std::io::Error::other(error)),
                 };
-                // Nobody reads on: then the import has ended.
+                // The receiver was dropped, because the import has ended.
                 if rows.send(Some(item)).await.is_err() {
                     return;
                 }
@@ -186,7 +186,7 @@ impl Reader {
             }
             let item = received.blocking_recv();
             ended = !matches!(item, Some(Some(Ok(_))));
-            // A task that ended without a word has not read all rows.
+            // A task that ends without the final message has not read all rows.
             item.unwrap_or_else(|| Some(Err(std::io::Error::other("reading the database ended too early"))))
         }))
     }

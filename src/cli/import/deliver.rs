@@ -1,8 +1,8 @@
-//! Sends batches until every line has its answer, or until repeating has not helped.
+//! Sends batches. A batch is repeated until every line has an answer or repeating does not help.
 //!
-//! Batches go one after the other and lines keep their order within one, so that records are committed in the order of the
-//! files. Repeating is safe, since every line has an id: what was stored already is answered `unchanged`, with the verdict
-//! it got. Only after a failure may a line be committed later than lines behind it.
+//! Batches are sent one after the other, and the lines of a batch keep their order, so that records are committed in the order of the
+//! files. Repeating is safe, because every line has an id: a stored line is answered with `unchanged` and its verdict. Only after a
+//! failure, a line may be committed later than the lines after it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,24 +14,24 @@ use super::target::{Answer, Checked, Failure, Refusal, Target};
 use crate::shutdown::{Phase, Shutdown};
 use doppel_core::collection::{CollectionName, Settings};
 
-/// Tries in a row without any line getting further: with the pauses below, about a minute and a half.
+/// Largest number of attempts in a row without progress. With the pauses below, they take about a minute and a half.
 const MAX_TRIES: u32 = 12;
-/// First pause, doubled each time.
+/// Length of the first pause. Each further pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
-/// Longest pause that the service may ask for.
+/// Longest pause that the service may demand.
 const LONGEST_ASKED: Duration = Duration::from_secs(120);
 
-/// A signal came.
+/// The reason after a signal.
 pub(in crate::cli) const STOPPED: &str = "stopped by a signal";
 
-/// How far a batch came.
+/// The end of the delivery of a batch.
 pub(in crate::cli) enum End {
-    /// Every line is answered.
+    /// Every line has an answer.
     Done,
-    /// A signal came while waiting.
+    /// A signal arrived during a pause.
     Stopped,
-    /// It cannot be done; why, and what to do.
+    /// The delivery failed: the reason and the remedy.
     Failed(String),
 }
 
@@ -40,17 +40,17 @@ pub(in crate::cli) struct Delivery<'a> {
     pub(in crate::cli) collection: &'a CollectionName,
     pub(in crate::cli) to: &'a str,
     pub(in crate::cli) stop: &'a Shutdown,
-    /// The scope that its key must have.
+    /// The scope that the key needs.
     pub(in crate::cli) scope: &'static str,
-    /// Whether anything was answered yet: if not, waiting will hardly help.
+    /// True if the service has answered before. If not, waiting hardly helps.
     pub(in crate::cli) heard: bool,
 }
 
-/// The answers to the lines of a batch; `None` for lines not sent or not answered.
+/// The answers to the lines of a batch; `None` for a line that was not sent or not answered.
 pub(in crate::cli) type Answers = Vec<Option<Answer>>;
 
 impl Delivery<'_> {
-    /// Sends what is to be sent of `batch`. `say` is told before each pause.
+    /// Sends the lines of `batch`. Calls `say` before each pause.
     pub(in crate::cli) async fn deliver(&mut self, batch: &Batch, say: impl Fn(&str)) -> (Answers, End) {
         let mut answers: Answers = vec![None; batch.lines.len()];
         let mut open: Vec<usize> = (0..answers.len()).filter(|at| batch.lines[*at].content.is_ok()).collect();
@@ -83,18 +83,18 @@ impl Delivery<'_> {
         (answers, End::Done)
     }
 
-    /// The settings of the collection, which say what columns are; `None` for whoever may not read them. `say` is told before each pause.
+    /// Returns the settings of the collection, which name the fields; `None` if the key may not read them. Calls `say` before each pause.
     pub(in crate::cli) async fn settings(&self, say: impl Fn(&str)) -> anyhow::Result<Option<Settings>> {
         self.repeat(async || self.target.settings(self.collection).await, say).await
     }
 
-    /// What a check finds for a row, which stores nothing. `say` is told before each pause.
+    /// Checks a row without storing it. Calls `say` before each pause.
     pub(in crate::cli) async fn check(&self, json: &Arc<str>, say: impl Fn(&str)) -> anyhow::Result<Checked> {
         let body = Bytes::copy_from_slice(json.as_bytes());
         self.repeat(async || self.target.check(self.collection, body.clone()).await, say).await
     }
 
-    /// Asks until there is an answer, or repeating does not help.
+    /// Repeats a request until there is an answer, or repeating does not help.
     async fn repeat<T>(&self, ask: impl AsyncFn() -> Result<T, Failure>, say: impl Fn(&str)) -> anyhow::Result<T> {
         let mut tries = 0;
         loop {
@@ -118,7 +118,7 @@ impl Delivery<'_> {
         }
     }
 
-    /// Sends the `open` lines once and notes final answers; what was in the way of the others.
+    /// Sends the `open` lines once and stores the final answers. Returns the failure that prevented the other answers.
     async fn send(&mut self, batch: &Batch, open: &[usize], answers: &mut Answers) -> Failure {
         let mut body = Vec::with_capacity(open.len() * 512);
         for json in open.iter().filter_map(|at| batch.lines[*at].content.as_ref().ok()) {
@@ -127,7 +127,7 @@ impl Delivery<'_> {
         }
         let mut passing = None;
         let each = |answer: Answer| {
-            // Lines are numbered from 1; none is blank.
+            // Line numbers begin with 1, and no line is blank.
             let at = usize::try_from(answer.line).ok().and_then(|line| open.get(line.checked_sub(1)?));
             match at {
                 Some(_) if answer.refusal.retryable || is_final(&answer.refusal) => passing = Some(answer.refusal),
@@ -142,7 +142,7 @@ impl Delivery<'_> {
         }
     }
 
-    /// Whether to try again, or the reason why not.
+    /// Returns the pause before the next attempt, or the reason why repeating does not help.
     fn judge(&self, failure: Failure) -> Result<Pause, String> {
         let to = self.to;
         let pause = |reason| Ok(Pause { reason, asked: None });
@@ -184,24 +184,24 @@ impl Delivery<'_> {
     }
 }
 
-/// Refusals of one line that hold for all others too: to go on would refuse the whole file line by line.
+/// True if the refusal of a line also applies to all other lines. To continue would refuse the whole file line by line.
 fn is_final(refusal: &Refusal) -> bool {
     matches!(refusal.code.as_str(), "unknown_collection" | "too_many_collections" | "index_full")
 }
 
-/// Trying again makes sense.
+/// The reason for a pause, and the length that the service demands.
 struct Pause {
     reason: String,
     asked: Option<Duration>,
 }
 
-/// Twice as long each time, at least as long as asked, and up to half as much again by chance, so that many clients do not
-/// come back at once.
+/// Returns the length of a pause: twice as long each time, at least as long as demanded, and up to half as much again at random, so that
+/// many clients do not repeat at the same time.
 fn pause(tries: u32, asked: Option<Duration>) -> Duration {
     let doubled = FIRST_PAUSE.saturating_mul(1 << tries.saturating_sub(1).min(16)).min(LONGEST_PAUSE);
     let base = doubled.max(asked.unwrap_or_default().min(LONGEST_ASKED));
     let mut chance = [0];
-    // Without randomness there is just no jitter.
+    // Without randomness, there is no random part.
     let _ = getrandom::fill(&mut chance);
     base + base.mul_f64(f64::from(chance[0]) / 512.0)
 }

@@ -1,4 +1,4 @@
-//! Reads as an import would, checks rows as the collection would, and sends nothing.
+//! Reads the input like an import and checks the rows like the collection, but sends nothing.
 
 use super::deliver::End;
 use super::input::Input;
@@ -8,7 +8,7 @@ use crate::shutdown::{Phase, Shutdown};
 use doppel_core::collection::Settings;
 use doppel_engine::replay::Replay;
 
-/// Counts what would be sent and what would be rejected; `settings` are those of the collection.
+/// Counts the lines that would be sent and the lines that would be rejected. `settings` are the settings of the collection.
 pub(super) async fn run(
     input: Input,
     settings: &Settings,

@@ -1,11 +1,11 @@
-//! Ids for rows that have none, the same ones each time.
+//! Makes ids for rows without one. The same rows get the same ids each time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use sha2::{Digest, Sha256};
 
-/// Bytes of the hash that an id is made of: enough that no two texts have the same.
+/// Number of bytes of the hash in an id. With so many, no two texts have the same hash.
 const HASH_BYTES: usize = 16;
 
 /// What ids are made of.
@@ -17,12 +17,12 @@ pub enum MakeIds {
     Content,
 }
 
-/// Ids made of what rows say. Some 50 bytes are kept of each row, so that repetitions are told apart.
+/// Makes ids from the content of rows. It keeps about 50 bytes per row, to number repeated rows.
 #[derive(Debug, Default)]
 pub(super) struct ContentIds(HashMap<[u8; HASH_BYTES], u32>);
 
 impl ContentIds {
-    /// The id of the next row. The order of its members does not matter.
+    /// Returns the id of the next row. The order of its members does not matter.
     pub(super) fn next(&mut self, json: &str) -> String {
         let members: BTreeMap<String, serde_json::Value> = serde_json::from_str(json).unwrap_or_default();
         let canonical = serde_json::to_string(&members).unwrap_or_else(|_| json.to_owned());
@@ -36,12 +36,12 @@ impl ContentIds {
     }
 }
 
-/// The ids of one file, so that no row takes the place of an earlier row. Some 20 bytes are kept of each row.
+/// The ids of one file, so that no row replaces an earlier row. It keeps about 20 bytes per row.
 #[derive(Debug, Default)]
 pub(super) struct GivenIds(HashMap<u64, u32>);
 
 impl GivenIds {
-    /// Notes a row; false if an earlier row had the same id and other content.
+    /// Records a row. Returns false if an earlier row has the same id and other content.
     pub(super) fn note(&mut self, id: &str, json: &str) -> bool {
         let content = short_hash(json) as u32;
         *self.0.entry(short_hash(id)).or_insert(content) == content
@@ -54,11 +54,11 @@ fn short_hash(text: &str) -> u64 {
     hasher.finish()
 }
 
-/// `json`, an object without an id, with one.
+/// Adds an id to `json`, an object without an id.
 pub(super) fn insert_id(json: &str, id: &str) -> String {
     let id = serde_json::Value::from(id);
     let fields = json.strip_prefix('{').unwrap_or(json);
-    // An id of null is no id, but the key may not stand there twice.
+    // An id of `null` counts as a missing id, but the key must not occur twice.
     let null = serde_json::from_str::<serde_json::Map<_, _>>(json).ok().filter(|row| row.contains_key("id"));
     match null {
         Some(mut row) => {

@@ -1,4 +1,4 @@
-//! The files or the database given on the command line, read on a thread of their own into batches of bounded size.
+//! Reads the files or the database of the command line on another thread, in batches of limited size.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -26,56 +26,56 @@ use doppel_sources::tables::plan::{Choice, Plan};
 use doppel_sources::tables::{AsText, Kind, SheetInfo, Stream, TableError, TableRow, Wanted};
 use doppel_sources::{Counted, Format, Item, JsonStream, MemberMapping, Unreadable};
 
-/// Most lines of a batch: some hundred milliseconds of work, after which a signal to stop is heard.
+/// Largest number of lines of a batch. They take some hundred milliseconds; a stop signal is processed after them.
 const BATCH_LINES: usize = 2000;
-/// Bytes after which a batch is full.
+/// Number of bytes after which a batch is full.
 const BATCH_BYTES: usize = 4 << 20;
-/// Batches read ahead.
+/// Number of batches that are read ahead.
 const AHEAD: usize = 2;
-/// Bytes left in an id for "-" and the line number.
+/// Number of bytes of an id that are reserved for "-" and the line number.
 const ROOM_FOR_NUMBER: usize = 24;
 
-/// How all sheets of a workbook are asked for.
+/// The argument that means all sheets of a workbook.
 const ALL_SHEETS: &str = "all";
 
-/// How to read the files.
+/// The files and the options for reading them.
 pub(in crate::cli) struct Input {
     pub(in crate::cli) files: Vec<Source>,
     pub(in crate::cli) max_line_bytes: usize,
     pub(in crate::cli) skip_lines: u64,
     pub(in crate::cli) make_ids: Option<MakeIds>,
-    /// How text is written, as far as that was said.
+    /// Encoding and separator of text files, if options set them.
     pub(in crate::cli) text: AsText,
-    /// What was said of columns.
+    /// The choices about columns.
     pub(in crate::cli) choice: Choice,
-    /// Cells of CSV that are no values.
+    /// CSV cells that mean no value.
     pub(in crate::cli) nulls: Vec<String>,
-    /// Whether the text of refused lines is wanted.
+    /// True if the text of refused lines is kept.
     pub(in crate::cli) keep_text: bool,
-    /// Whether a row without an id is refused where none are made.
+    /// True if a row without an id is refused unless an id is made.
     pub(in crate::cli) needs_ids: bool,
-    /// Whether lines are wanted as they came, for a table that is given back.
+    /// True if the original lines are kept for the resulting table.
     pub(in crate::cli) keep_rows: bool,
 }
 
-/// One file.
+/// A source: a file, a sheet of a workbook, or a database.
 pub(in crate::cli) struct Source {
-    /// `None` is standard input.
+    /// `None` for standard input.
     path: Option<PathBuf>,
-    /// As it was given.
+    /// The name on the command line.
     pub(in crate::cli) name: String,
     format: Format,
     stem: String,
     bytes: Option<u64>,
-    /// The sheet of a workbook that is read, if it is named.
+    /// The sheet of a workbook to read, if an option names it.
     sheet: Option<String>,
     /// The mapping of columns or members to the members of records.
     mapping: Option<SourceMapping>,
-    /// A file that comes through a pipe, which can be read only once.
+    /// The opened file, if it is a pipe, which can be read only once.
     begun: Option<OpenedSource>,
-    /// What reads it, where it is no file.
+    /// The reader of the database, if the source is a database.
     database: Option<Reader>,
-    /// What stands at the top of a table.
+    /// The header of a table.
     pub(in crate::cli) head: Option<Head>,
 }
 
@@ -91,58 +91,58 @@ enum OpenedSource {
     Json(JsonStream),
 }
 
-/// What stands at the top of a table.
+/// The header of a table.
 #[derive(Clone, Debug)]
 pub(in crate::cli) struct Head {
-    /// The names of its columns; those without one are empty.
+    /// The names of the columns; empty for a column without a name.
     pub(in crate::cli) names: Vec<String>,
-    /// The rows down to the one that names the columns.
+    /// The rows down to the row with the names.
     pub(in crate::cli) rows: Vec<TableRow>,
     /// The sheet of a workbook.
     pub(in crate::cli) sheet: Option<String>,
 }
 
-/// A line on its way.
+/// A line of the input.
 #[derive(Debug)]
 pub(in crate::cli) struct Line {
-    /// Index of its file.
+    /// Index of the line's file.
     pub(in crate::cli) file: usize,
     pub(in crate::cli) number: u64,
-    /// The JSON to send, or why nothing is sent.
+    /// The JSON to send, or the reason why the line is not sent.
     pub(in crate::cli) content: Result<Arc<str>, Unreadable>,
-    /// What came.
+    /// The original line.
     pub(in crate::cli) came: Came,
 }
 
-/// A line as it came, where that is [wanted](Input::keep_rows).
+/// The original line, if lines are [kept](Input::keep_rows).
 #[derive(Debug)]
 pub(in crate::cli) enum Came {
     /// A row of a table.
     Row(TableRow),
-    /// A line of JSON, before it was given an id.
+    /// A line of JSON before an id was added.
     Json(Arc<str>),
-    /// Text that cannot be read.
+    /// A text that cannot be parsed.
     Text(String),
-    /// Nothing that is wanted or may be held.
+    /// The line is not kept.
     Nothing,
 }
 
-/// The items of one file, each with the line or row of which it was made, where that is wanted.
+/// The items of a file, each with its original line if lines are kept.
 type Items = Box<dyn Iterator<Item = std::io::Result<(Item, Came)>> + Send>;
 
 /// Lines that are sent together.
 #[derive(Debug, Default)]
 pub(in crate::cli) struct Batch {
     pub(in crate::cli) lines: Vec<Line>,
-    /// Names of members of rows that no batch before it had.
+    /// Names of members that no earlier batch contains.
     pub(in crate::cli) new_columns: Vec<String>,
-    /// Bytes of all files read up to here.
+    /// Number of bytes of all files that were read so far.
     pub(in crate::cli) read_bytes: u64,
     size: usize,
 }
 
 impl Input {
-    /// The files called `names`, with what was said of them and of their columns. Every row needs an id, and nothing is kept of what came.
+    /// Prepares the files `names` with the options about files and columns. Every row needs an id, and original lines are not kept.
     ///
     /// # Errors
     /// Wrong usage.
@@ -171,8 +171,8 @@ impl Input {
         })
     }
 
-    /// Looks at every file before anything is sent: a typing error in the last must not be found after an hour. Columns and members are
-    /// guessed by their names for a collection with these settings; without settings they keep their names. What they become is said.
+    /// Opens every file before anything is sent, so that a mistake in the last file is found at once and not after an hour. The fields of
+    /// columns and members are guessed from their names and `settings`; without settings, they keep their names. The mapping is printed.
     pub(in crate::cli) fn plan(&mut self, settings: Option<&Settings>, say: impl Fn(&str)) -> anyhow::Result<()> {
         let mut named = 0;
         for at in 0..self.files.len() {
@@ -196,7 +196,7 @@ impl Input {
         tables::check_columns(&self.choice, named).map_err(usage)
     }
 
-    /// Opens a file, decides what its columns or members become, and says it.
+    /// Opens a file, plans the mapping of its columns or members, and prints the mapping.
     fn plan_file(
         &self,
         source: &Source,
@@ -223,7 +223,7 @@ impl Input {
         Ok((OpenedSource::Json(stream), SourceMapping::Json(mapping), plan))
     }
 
-    /// [`Input::plan`] on a thread of its own, so that a signal is heard while standard input says nothing.
+    /// Runs [`Input::plan`] on another thread, so that signals are processed while standard input delivers nothing.
     pub(in crate::cli) async fn planned(
         mut self,
         settings: Option<Settings>,
@@ -244,7 +244,7 @@ impl Input {
         planned.map(|()| input)
     }
 
-    /// Looks for every file, and for what was said of them that cannot be.
+    /// Checks that every file exists and that the options fit the files.
     pub(in crate::cli) fn check_names(&self) -> anyhow::Result<()> {
         let mut stems = HashMap::new();
         for source in &self.files {
@@ -277,7 +277,7 @@ impl Input {
         Ok(())
     }
 
-    /// What columns are called in the tables that are something else in records: by file the members and their columns.
+    /// Returns for each file the members whose columns have other names, with these names.
     pub(in crate::cli) fn renamed(&self, members: &[&str]) -> Vec<HashMap<String, String>> {
         let of = |source: &Source| {
             let column = |member: &&str| {
@@ -295,7 +295,7 @@ impl Input {
         self.files.iter().map(of).collect()
     }
 
-    /// Bytes of all files together, if all say how many they have.
+    /// Returns the number of bytes of all files, if it is known.
     pub(in crate::cli) fn total_bytes(&self) -> Option<u64> {
         self.files.iter().map(|source| source.bytes).sum()
     }
@@ -364,12 +364,12 @@ impl Input {
         Box::new(std::iter::from_fn(next).map(move |row| row.map(&item)))
     }
 
-    /// Starts reading. The last message is an error, if one ended the reading.
+    /// Starts reading. If reading fails, the last message is the error.
     pub(in crate::cli) fn start(mut self) -> mpsc::Receiver<anyhow::Result<Batch>> {
         let (batches, receiver) = mpsc::channel(AHEAD);
         std::thread::spawn(move || {
             if let Err(error) = self.read_all(&batches) {
-                // Nobody listens any more: then nobody misses it.
+                // If the receiver was dropped, nobody needs the error.
                 let _ = batches.blocking_send(Err(error));
             }
         });
@@ -415,7 +415,7 @@ impl Input {
         });
         batch.read_bytes = count.load(Ordering::Relaxed);
         batch.new_columns = columns.take_new();
-        // What was read before an error counts.
+        // Lines that were read before an error are also sent.
         let _ = batches.blocking_send(Ok(batch));
         result
     }
@@ -427,7 +427,7 @@ impl Input {
         Line { file, number, content, came }
     }
 
-    /// Refuses a row that would take the place of an earlier row of the file.
+    /// Refuses a row that would replace an earlier row of the file.
     fn with_own_id(&self, row: Row, given: &mut GivenIds) -> Result<Row, Unreadable> {
         let is_new = row.id().is_none_or(|id| !self.needs_ids || given.note(id.as_str(), row.json()));
         if is_new {
@@ -441,7 +441,7 @@ impl Input {
         })
     }
 
-    /// The row with an id: sending it again then does no harm.
+    /// Adds an id to a row, so that the row can be sent again without harm.
     fn with_id(&self, row: Row, (stem, number): (&str, u64), ids: &mut ContentIds) -> Result<Row, Unreadable> {
         if row.id().is_some() {
             return Ok(row);
@@ -471,7 +471,7 @@ impl Input {
     }
 }
 
-/// An item with the line of which it was made, if lines are kept.
+/// Returns the item with its original line, if lines are kept.
 fn came(keep: bool, item: Item) -> (Item, Came) {
     let came = match &item.content {
         _ if !keep => Came::Nothing,
@@ -482,7 +482,7 @@ fn came(keep: bool, item: Item) -> (Item, Came) {
 }
 
 impl Source {
-    /// The file called `name`; `-` is standard input.
+    /// Creates a source for the file `name`; `-` is standard input.
     pub(in crate::cli) fn new(name: &str, format: Option<Format>) -> anyhow::Result<Self> {
         let path = (name != "-").then(|| PathBuf::from(name));
         let known = format.or_else(|| path.as_deref().and_then(Format::of));
@@ -506,7 +506,8 @@ impl Source {
         })
     }
 
-    /// The file as one source for each sheet that is wanted: the sheet of this name, or with `all` every sheet that is shown and not empty.
+    /// Returns a source for each wanted sheet of the file: the sheet with this name, or with `all` every sheet that is neither hidden nor
+    /// empty.
     fn of_sheets(self, wanted: Option<&str>, max: usize) -> anyhow::Result<Vec<Self>> {
         let path = self.path.clone().filter(|path| self.format.is_workbook() && path.is_file());
         let (Some(wanted), Some(path)) = (wanted, path) else { return Ok(vec![self]) };
@@ -531,7 +532,7 @@ impl Source {
         Ok(shown.map(source).collect())
     }
 
-    /// What `reader` reads.
+    /// Creates a source for a database.
     pub(in crate::cli) fn of_database(reader: Reader) -> Self {
         Self {
             path: None,
@@ -551,7 +552,7 @@ impl Source {
         self.format != Format::Jsonl
     }
 
-    /// Wrong usage, said of this file.
+    /// Makes the error about wrong usage for this file.
     fn wrong(&self, detail: &str) -> anyhow::Error {
         usage(format!("{} {detail}", self.name))
     }
@@ -580,7 +581,7 @@ impl Head {
 }
 
 impl Batch {
-    /// Of lines that were read before.
+    /// Creates a batch of lines that were read before.
     pub(in crate::cli) fn of(lines: Vec<Line>) -> Self {
         Self { lines, ..Self::default() }
     }

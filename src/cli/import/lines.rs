@@ -1,4 +1,4 @@
-//! Whether a line of a file can be compared under the settings of a collection, asked where no service answers that.
+//! Checks if a line of a file can be compared with the settings of a collection, without the help of a service.
 
 use super::input::Line;
 use doppel_core::record::{RecordId, Row};
@@ -13,7 +13,7 @@ pub(in crate::cli) struct Checked {
     pub(in crate::cli) document: Document,
 }
 
-/// Why a line cannot be compared.
+/// The reason why a line cannot be compared.
 pub(in crate::cli) struct LineRefusal {
     pub(in crate::cli) code: &'static str,
     pub(in crate::cli) pointer: String,
@@ -21,7 +21,7 @@ pub(in crate::cli) struct LineRefusal {
     pub(in crate::cli) text: Option<String>,
 }
 
-/// Whether a line can be compared under the settings of `replay`.
+/// Checks that a line has an id and can be compared with the settings of `replay`.
 pub(in crate::cli) fn check(replay: &Replay, line: &Line) -> Result<Checked, LineRefusal> {
     let (row, document) = readable(replay, line)?;
     let id = row.id().cloned().ok_or_else(|| LineRefusal {
@@ -33,7 +33,7 @@ pub(in crate::cli) fn check(replay: &Replay, line: &Line) -> Result<Checked, Lin
     Ok(Checked { row, id, document })
 }
 
-/// The row of a line, and what it says under the settings of `replay`.
+/// Returns the row of a line, and its document with the settings of `replay`.
 pub(in crate::cli) fn readable(replay: &Replay, line: &Line) -> Result<(Row, Document), LineRefusal> {
     let json = line.content.as_ref().map_err(|why| {
         let (pointer, detail, text) = (why.pointer.clone(), why.detail.clone(), why.text.clone());

@@ -1,7 +1,7 @@
-//! `doppel import`: registers the records of files or of a database, at a running service or in its data directory.
+//! `doppel import`: registers the records of files or of a database in a running service or in its data directory.
 //!
-//! Constant memory, whatever the size of the files or the table. A record counts as stored when it is durable. Running the same import
-//! again changes nothing.
+//! The command needs constant memory, independent of the size of the files or the table. A record counts as stored when it is durable. A
+//! second run of the same import changes nothing.
 
 pub(in crate::cli) mod database;
 pub(in crate::cli) mod deliver;
@@ -140,7 +140,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// Whether something is said that only files have.
+    /// True if an option was given that only applies to files.
     fn is_of_files(&self) -> bool {
         let text = self.columns.text();
         self.format.is_some()
@@ -200,10 +200,10 @@ fn delimiter(text: &str) -> Result<u8, String> {
     }
 }
 
-/// Imports.
+/// Runs the command.
 ///
 /// # Errors
-/// When a file cannot be read, or the service or directory cannot be used. What was imported before stays.
+/// A file cannot be read, or the service or directory cannot be used. Records that were imported before stay.
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments by value")]
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match import(&args) {
@@ -261,12 +261,12 @@ fn import(args: &Args) -> anyhow::Result<ExitCode> {
         signals.abort();
         ended.and_then(|end| closed.map(|()| end))
     });
-    // The thread that reads may wait for standard input for ever, and nothing else is under way.
+    // The reading thread may wait for standard input for ever. No other work is in progress.
     runtime.shutdown_background();
     finish(ended, &mut report, args)
 }
 
-/// Says what columns become, then does with the rows what is asked for.
+/// Prints the mapping of the columns, and then sends or only checks the rows.
 async fn plan_and_deliver(
     args: &Args,
     input: Input,
@@ -289,7 +289,7 @@ async fn plan_and_deliver(
     }
 }
 
-/// What is read or used: the rejects file is none of it.
+/// Registers the inputs, so that the rejects file cannot overwrite an input.
 fn outputs(args: &Args, to: &To, config: Option<&Path>) -> Outputs {
     let outputs = Outputs::new();
     args.files.iter().for_each(|name| outputs.reads(name));
@@ -307,7 +307,7 @@ fn input(args: &Args, config: &Config) -> anyhow::Result<Input> {
     Ok(Input { skip_lines: args.skip_lines, keep_text: args.rejects_with_text, ..input })
 }
 
-/// Sends all batches, until the end, a failure or a signal.
+/// Sends all batches until the end, a failure or a signal.
 async fn deliver_all(input: Input, delivery: &mut Delivery<'_>, report: &mut Report) -> anyhow::Result<End> {
     let mut batches = input.start();
     loop {

@@ -1,5 +1,5 @@
-//! What the user sees: progress while it runs, refused lines, warnings, and the sum at the end. No record text, unless the rejects
-//! file was asked to hold it.
+//! The output of an import for people: progress, refused lines, warnings, and the summary. It contains no text of records, unless an option
+//! demands this for the rejects file.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -19,16 +19,16 @@ use doppel_core::verdict::VerdictKind;
 use doppel_core::violation::Violation;
 use doppel_engine::answers::Outcome;
 
-/// Refused lines shown when no file takes them.
+/// Largest number of refused lines that are printed if there is no rejects file.
 const SHOWN: u64 = 10;
 
 /// The codes of rows that are no data.
 const LEFT_OUT: [&str; 2] = ["repeated_header", "totals"];
 
-/// The code of the service's own warning about columns.
+/// The code of the service's own warning about unused columns.
 const UNUSED_MEMBER: &str = "unused_member";
 
-/// A refused line, as in the rejects file.
+/// A refused line in the rejects file.
 #[derive(Debug, Serialize)]
 struct Reject<'a> {
     file: &'a str,
@@ -40,21 +40,21 @@ struct Reject<'a> {
     text: Option<&'a str>,
 }
 
-/// Where refused lines go.
+/// The destination of refused lines.
 pub(in crate::cli) struct Rejects {
     file: Option<Output>,
-    /// Where they are, once the file has its name.
+    /// The path of the rejects file, after it is complete.
     at: Option<PathBuf>,
     with_text: bool,
     resumed: bool,
-    /// How many there were.
+    /// Number of refused lines.
     pub(in crate::cli) count: u64,
-    /// Rows that are no data, by code; they are no refused lines.
+    /// Number of rows that are no data, by code. They do not count as refused.
     pub(in crate::cli) left_out: BTreeMap<String, u64>,
 }
 
 impl Rejects {
-    /// Begins the file; when an import is resumed, with what it holds.
+    /// Creates the rejects file. If an import is resumed, the file begins with its earlier content.
     pub(in crate::cli) fn open(
         outputs: &Outputs,
         path: Option<&Path>,
@@ -68,7 +68,7 @@ impl Rejects {
         Ok(Self { file, at: None, with_text, resumed, count: 0, left_out: BTreeMap::new() })
     }
 
-    /// Writes a refused line of the file called `name`; without a rejects file the first few are said.
+    /// Writes a refused line of the file `name`. Without a rejects file, prints the first few.
     pub(in crate::cli) fn note(
         &mut self,
         (name, line): (&str, u64),
@@ -94,25 +94,26 @@ impl Rejects {
         out.put_json(&Reject { file: name, line, code, pointer, detail, text })
     }
 
-    /// Hands what was written to the system.
+    /// Passes buffered data to the system.
     pub(in crate::cli) fn flush(&mut self) -> anyhow::Result<()> {
         self.file.as_mut().map_or(Ok(()), Output::flush)
     }
 
-    /// All lines are done: the file gets its name.
+    /// Completes the rejects file, which gets its name.
     pub(in crate::cli) fn finish(&mut self) -> anyhow::Result<()> {
         let Some(file) = self.file.take() else { return Ok(()) };
         self.at = Some(file.path().to_owned());
         file.finish()
     }
 
-    /// The import was cut short. What was refused until then is whole lines, and going on adds to them, so that the file gets its
-    /// name all the same; only where that would replace the file of another import it stays beside. Where it is then.
+    /// Completes the rejects file of an import that ended early. The file contains whole lines, and a resumed import adds lines to it, so
+    /// it gets its name. If this would replace the file of another import, the file stays next to it under another name, and this path is
+    /// returned.
     fn cut_short(&mut self) -> anyhow::Result<Option<&Path>> {
         let replaces = self.file.as_ref().is_some_and(Output::replaces) && !self.resumed;
         match self.file.take_if(|_| replaces || self.count == 0) {
             None => self.finish().map(|()| None),
-            // Nothing to keep.
+            // The file is empty and can be dropped.
             Some(_) if self.count == 0 => Ok(None),
             Some(file) => {
                 self.at = Some(file.keep_apart()?);
@@ -121,7 +122,7 @@ impl Rejects {
         }
     }
 
-    /// The line of the sum about rows that are no data; empty if there were none.
+    /// Returns the line of the summary about rows that are no data; empty if there are none.
     pub(in crate::cli) fn left_out_line(&self) -> String {
         let counted: Vec<String> = self.left_out.iter().map(|(code, count)| format!("{count} {code}")).collect();
         if counted.is_empty() {
@@ -131,14 +132,14 @@ impl Rejects {
         }
     }
 
-    /// Where they can be read, for the sum at the end; empty if there is nothing to read.
+    /// Returns the note of the summary about the rejects file; empty if there are no refused lines.
     pub(in crate::cli) fn listed(&self) -> String {
         let file = self.at.as_ref().filter(|_| self.count > 0);
         file.map_or(String::new(), |path| format!(", listed in {}", path.display()))
     }
 }
 
-/// Why a line was refused.
+/// The reason for a refusal.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::cli) struct Refused<'a> {
     pub(in crate::cli) code: &'a str,
@@ -147,10 +148,10 @@ pub(in crate::cli) struct Refused<'a> {
     pub(in crate::cli) text: Option<&'a str>,
 }
 
-/// Counts, shows and writes what happens.
+/// Counts, prints and writes the events of an import.
 pub(super) struct Report {
     names: Vec<String>,
-    /// Last line done of each file.
+    /// The last finished line of each file.
     done: Vec<u64>,
     began: Instant,
     lines: u64,
@@ -158,9 +159,9 @@ pub(super) struct Report {
     outcomes: BTreeMap<&'static str, u64>,
     warned: Warned,
     columns: Columns,
-    /// What they are used for, as far as that could be told.
+    /// The uses of the columns, if they are known.
     uses: Option<Uses>,
-    /// By file, which members are columns of other names.
+    /// For each file: the members whose columns have other names.
     renamed: Vec<HashMap<String, String>>,
     rejects: Rejects,
     progress: Progress,
@@ -190,12 +191,12 @@ impl Report {
         }
     }
 
-    /// Notes which members are columns of other names, by file.
+    /// Sets the members whose columns have other names.
     pub(super) fn renamed(&mut self, renamed: Vec<HashMap<String, String>>) {
         self.renamed = renamed;
     }
 
-    /// Notes a line that would be sent, and what would be warned of.
+    /// Records a line that would be sent, with its warnings.
     pub(super) fn would_send(&mut self, at: (usize, u64), warnings: &[Violation], read_bytes: u64) {
         *self.outcomes.entry(WOULD_SEND).or_default() += 1;
         let warnings: Vec<_> = warnings.iter().map(target::Warning::from).collect();
@@ -203,7 +204,7 @@ impl Report {
         self.passed(at, read_bytes);
     }
 
-    /// Notes a line that would be rejected.
+    /// Records a line that would be rejected.
     pub(super) fn would_reject(&mut self, at: (usize, u64), why: Refused<'_>, read_bytes: u64) -> anyhow::Result<()> {
         self.reject(at, why.code, why.pointer, why.detail, why.text)?;
         self.passed(at, read_bytes);
@@ -216,7 +217,7 @@ impl Report {
         self.show(read_bytes);
     }
 
-    /// Notes columns that came up, and says which of them are not used by `fields`, if these are known.
+    /// Records new columns, and warns of columns that are not in `fields`, if the fields are known.
     pub(super) fn columns(&mut self, new: &[String], fields: Option<Vec<Field>>) {
         self.columns.note(new.iter().map(String::as_str));
         self.uses = fields.map(|fields| self.columns.uses(&fields));
@@ -225,7 +226,7 @@ impl Report {
         }
     }
 
-    /// Notes the lines of `batch` up to the first that is not done.
+    /// Records the lines of `batch` up to the first line without an answer.
     pub(super) fn note(&mut self, batch: &Batch, answers: &Answers) -> anyhow::Result<()> {
         for (line, answer) in batch.lines.iter().zip(answers) {
             match (&line.content, answer) {
@@ -260,10 +261,10 @@ impl Report {
     }
 
     fn warn(&mut self, (file, line): (usize, u64), warnings: &[target::Warning]) {
-        // Said of all columns at once, where the fields are known.
+        // If the fields are known, one warning about all columns was printed before.
         let told = self.uses.is_some();
         let warnings = warnings.iter().filter(|warning| !(told && warning.code == UNUSED_MEMBER));
-        // In words of the file where its column is called otherwise.
+        // The warning names the column of the file if its name differs.
         let columns = self.renamed.get(file);
         let column = |pointer: &str| columns?.get(pointer.strip_prefix('/')?);
         let named: Vec<_> = warnings
@@ -298,22 +299,22 @@ impl Report {
         stored as f64 / self.began.elapsed().as_secs_f64().max(0.001)
     }
 
-    /// Says something on standard error, beside the bar if there is one.
+    /// Prints a message on standard error without disturbing the progress bar.
     pub(super) fn say(&self, text: &str) {
         self.progress.say(text);
     }
 
-    /// Whether any line was done.
+    /// True if a line was finished.
     pub(super) fn any_done(&self) -> bool {
         self.lines > 0
     }
 
-    /// Whether any line was refused.
+    /// True if a line was refused.
     pub(super) fn any_rejected(&self) -> bool {
         self.rejects.count > 0
     }
 
-    /// Gives the rejects file its name; the end of an import that was cut short also keeps what it has, and says where.
+    /// Completes the rejects file. If the import ended early, keeps the lines so far and prints their path.
     pub(super) fn close_rejects(&mut self, done: bool) -> anyhow::Result<()> {
         if done {
             return self.rejects.finish();
@@ -327,7 +328,7 @@ impl Report {
         Ok(())
     }
 
-    /// What was done, in lines for standard output; of a dry run what would be.
+    /// Returns the summary for people. `dry` is true for a dry run.
     pub(super) fn sum(&self, dry: bool) -> String {
         self.progress.finish();
         let verdicts = VERDICTS.map(verdict_name);
@@ -354,7 +355,7 @@ impl Report {
         )
     }
 
-    /// The same as one object of JSON.
+    /// Returns the summary as a JSON object.
     pub(super) fn json(&self, dry: bool) -> String {
         self.progress.finish();
         let summary = JsonSummary {
@@ -373,7 +374,7 @@ impl Report {
         serde_json::to_string_pretty(&summary).unwrap_or_default() + "\n"
     }
 
-    /// How far each file came and how to go on from there; for an import that ended early.
+    /// Returns the progress of each file and the options for resuming an import that ended early.
     pub(super) fn resume(&self) -> String {
         let last = self.done.iter().rposition(|line| *line > 0);
         let mut text = String::new();
@@ -392,10 +393,10 @@ impl Report {
     }
 }
 
-/// Under which lines are counted that would be sent.
+/// The key for the count of lines that would be sent.
 const WOULD_SEND: &str = "to_send";
 
-/// The closing figures, for programs.
+/// The summary for programs.
 #[derive(Serialize)]
 struct JsonSummary<'a> {
     dry_run: bool,
@@ -414,13 +415,13 @@ struct JsonSummary<'a> {
     rejects: Option<&'a Path>,
 }
 
-/// The counts of all these names for people, 0 where there is none.
+/// Formats the counts of all these names; 0 for a missing count.
 pub(in crate::cli) fn counted(names: &[&'static str], counts: &BTreeMap<&'static str, u64>) -> String {
     let said = names.iter().map(|name| format!("{} {name}", counts.get(name).unwrap_or(&0)));
     said.collect::<Vec<_>>().join(", ")
 }
 
-/// The counts of all these names, 0 where there is none.
+/// Returns the counts of all these names; 0 for a missing count.
 pub(in crate::cli) fn all(names: &[&'static str], counts: &BTreeMap<&'static str, u64>) -> BTreeMap<&'static str, u64> {
     names.iter().map(|name| (*name, counts.get(name).copied().unwrap_or(0))).collect()
 }
@@ -445,7 +446,7 @@ pub(in crate::cli) fn outcome_name(outcome: Outcome) -> &'static str {
         Outcome::Replaced => "replaced",
         Outcome::Updated => "updated",
         Outcome::Unchanged => "unchanged",
-        // Never asked for here.
+        // An import never demands this outcome.
         Outcome::Skipped => "skipped",
     }
 }

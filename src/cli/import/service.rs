@@ -1,4 +1,4 @@
-//! A running service, over http or https, on connections that are kept: one for each request that is under way at the same time.
+//! A running service, called over http or https. Connections are kept, one for each request in progress.
 
 use axum::body::Body;
 use bytes::Bytes;
@@ -15,25 +15,25 @@ use crate::http::local::LocalBody;
 pub(in crate::cli) struct Service {
     base: String,
     client: Client,
-    /// How lines are compressed on their way.
+    /// The coding that compresses lines; `None` for none.
     pub(in crate::cli) coding: Option<Coding>,
 }
 
 impl Service {
-    /// Makes ready to send, but does not connect yet.
+    /// Prepares requests, but does not connect yet.
     pub(in crate::cli) fn open(url: &Url, how: &How<'_>) -> anyhow::Result<Self> {
         let How { key, trust, coding } = *how;
         let client = client::client(url, key, trust, Identification::Required)?;
         Ok(Self { base: url.as_str().trim_end_matches('/').to_owned(), client, coding })
     }
 
-    /// The URL without a slash at its end.
+    /// Returns the URL without a slash at its end.
     pub(in crate::cli) fn base(&self) -> &str {
         &self.base
     }
 
-    /// Sends a request over the open connection or a new one. The connection's own task writes the body while the answer is
-    /// read: the service stops reading when nobody takes its answers.
+    /// Sends a request over an open connection or a new one. The task of the connection writes the body while the response is read: the
+    /// service stops reading if its answers are not read.
     pub(in crate::cli) async fn exchange(&self, request: Request<Bytes>) -> Result<Response<LocalBody>, Failure> {
         let request = request.try_into().map_err(|error| failure(&error))?;
         let sent = tokio::time::timeout(SILENCE, self.client.execute(request)).await.map_err(|_| silent())?;

@@ -1,4 +1,4 @@
-//! What the commands say and ask of the columns of tables; what becomes of these, `doppel_sources::tables::plan` decides.
+//! Messages and checks about the columns of tables. `doppel_sources::tables::plan` maps the columns.
 
 use crate::cli::usage;
 use doppel_core::collection::{Role, Settings};
@@ -6,7 +6,7 @@ use doppel_sources::tables::mapping::Mapping;
 use doppel_sources::tables::plan::{Choice, Plan};
 use doppel_sources::tables::{Kind, Layout, SheetInfo, Stream, TableError, Workbook};
 
-/// Whether every column that something was said of is in one of the tables, of which `named` says which were found.
+/// Checks that every column of an option is in one of the tables. `named` has a bit for each found column.
 pub(super) fn check_columns(choice: &Choice, named: u64) -> Result<(), String> {
     match (0..).zip(&choice.map).find(|(at, _)| named & (1 << at) == 0) {
         None => Ok(()),
@@ -16,7 +16,7 @@ pub(super) fn check_columns(choice: &Choice, named: u64) -> Result<(), String> {
     }
 }
 
-/// Reads a value of `--map`.
+/// Parses a value of `--map`.
 pub(in crate::cli) fn pair(text: &str) -> Result<(String, String), String> {
     let (column, field) = text.split_once('=').ok_or("give COLUMN=FIELD, or COLUMN= to leave a column out")?;
     if column.trim().is_empty() {
@@ -25,10 +25,10 @@ pub(in crate::cli) fn pair(text: &str) -> Result<(String, String), String> {
     Ok((column.trim().to_owned(), field.trim().to_owned()))
 }
 
-/// What becomes of the columns of a table.
+/// Plans the mapping of the columns of a table.
 ///
 /// # Errors
-/// What is wrong with its columns or what was said of them, and what to do.
+/// The mistake in the columns or options, with its remedy.
 pub(super) fn plan(
     table: &Stream,
     choice: &Choice,
@@ -40,7 +40,7 @@ pub(super) fn plan(
     with_id(&plan, &table.header, makes_ids).map(|()| plan)
 }
 
-/// Whether rows get ids.
+/// Checks that rows have ids.
 pub(super) fn with_id(plan: &Plan, header: &[String], makes_ids: bool) -> Result<(), String> {
     if makes_ids || plan.id(header).is_some() {
         return Ok(());
@@ -53,7 +53,7 @@ pub(super) fn mapping(plan: &Plan, table: &Stream, nulls: &[String], max: usize)
     Mapping::new((&table.header, &plan.targets), &table.kind, &times.collect::<Vec<_>>(), nulls, max)
 }
 
-/// How a table is read and what its columns become, for people.
+/// Describes the format of a table and the mapping of its columns.
 pub(super) fn lines(plan: &Plan, table: &Stream) -> Vec<String> {
     let mut how = match &table.kind {
         Kind::Text(Layout::Csv { encoding, separator }) => {
@@ -90,7 +90,7 @@ fn describe_sheet(sheet: &SheetInfo) -> String {
     }
 }
 
-/// The sheets that are not read, for people.
+/// Describes the sheets that are not read.
 fn sheet_line(table: &Stream) -> Option<String> {
     let others: Vec<String> = table.sheets.others().map(describe_sheet).collect();
     let hint = "give --sheet NAME for another one, or --sheet all for all that are not hidden";
@@ -98,13 +98,13 @@ fn sheet_line(table: &Stream) -> Option<String> {
 }
 
 fn check_names(header: &[String], kind: &Kind) -> Result<(), String> {
-    // In a workbook there often is a column of remarks, or of nothing.
+    // Workbooks often have a column of remarks or an empty column.
     let unnamed = header.iter().position(String::is_empty).filter(|_| matches!(kind, Kind::Text(_)));
     unnamed
         .map_or(Ok(()), |at| Err(format!("has no name for column {} in its header; name or remove the column", at + 1)))
 }
 
-/// Says of a file why it cannot be read.
+/// Turns an error of opening a file into a message for people.
 pub(super) fn open_table(name: &str, opened: Result<Stream, TableError>) -> anyhow::Result<Stream> {
     opened.map_err(|error| match error {
         TableError::Io(error) => anyhow::Error::new(error).context(format!("cannot read {name}")),

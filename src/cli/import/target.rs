@@ -1,4 +1,4 @@
-//! Where records go: a running service, or a data directory opened in this process. Both answer the same request.
+//! The destinations of records: a running service, or a data directory that this process opens. Both answer the same requests.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,12 +32,12 @@ use doppel_engine::{Engine, Options};
 use doppel_sources::lines::Lines;
 use doppel_store_embedded::EmbeddedStore;
 
-/// Longest silence of the service: twice what it allows itself for one request.
+/// Longest time without data from the service: twice the time limit of the service for a request.
 pub(in crate::cli) const SILENCE: Duration = Duration::from_secs(60);
-/// Longest answer to one line or refusal of a request: ten matches of some hundred bytes each, many times over.
+/// Largest size of an answer to a line, or of the refusal of a request. It has room for many times ten matches of some hundred bytes.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
 
-/// Where `--to` points.
+/// The destination of `--to`.
 #[derive(Clone, Debug)]
 pub(in crate::cli) enum To {
     Service(Url),
@@ -45,7 +45,7 @@ pub(in crate::cli) enum To {
 }
 
 impl To {
-    /// Reads `--to`.
+    /// Parses `--to`.
     pub(in crate::cli) fn parse(text: &str) -> Result<Self, String> {
         if text.starts_with("http://") || text.starts_with("https://") {
             return parse_url(text).map(Self::Service);
@@ -66,7 +66,7 @@ impl To {
 }
 
 impl To {
-    /// Whether it is a directory that is not there yet.
+    /// True if the destination is a directory that does not exist.
     pub(in crate::cli) fn is_new_directory(&self) -> bool {
         matches!(self, Self::Directory(folder) if !folder.exists())
     }
@@ -97,14 +97,14 @@ pub(in crate::cli) enum Checked {
     Refused(Refusal),
 }
 
-/// The answer to a check, as it comes.
+/// The body of the response to a check.
 #[derive(Debug, Deserialize)]
 struct CheckAnswer {
     #[serde(rename = "match")]
     found: Option<Match>,
 }
 
-/// What was left unread of a line that was taken.
+/// A warning about a value of an accepted line that cannot be read.
 #[derive(Clone, Debug, Deserialize)]
 pub(in crate::cli) struct Warning {
     pub(in crate::cli) pointer: String,
@@ -118,7 +118,7 @@ impl From<&Violation> for Warning {
     }
 }
 
-/// Why a line or a request was refused; empty when it was not.
+/// The reason why a line or a request was refused; empty if it was accepted.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(in crate::cli) struct Refusal {
@@ -134,45 +134,45 @@ pub(in crate::cli) struct At {
     pub(in crate::cli) pointer: String,
 }
 
-/// What is wanted of a collection's description.
+/// The used part of the description of a collection.
 #[derive(Debug, Deserialize)]
 struct Described {
     settings: Settings,
 }
 
-/// Why a request was not answered to its end.
+/// The reason why a request has no complete response.
 #[derive(Debug)]
 pub(in crate::cli) enum Failure {
-    /// No connection.
+    /// The connection could not be opened.
     Unreached(String),
-    /// The certificate of the other side is none that is trusted here; why, and what helps.
+    /// The certificate of the other side is not trusted: the reason and the remedy.
     Untrusted(String, &'static str),
-    /// The connection broke, or the other side fell silent.
+    /// The connection broke, or the other side sent nothing for too long.
     Broken(String),
-    /// Refused as a whole.
+    /// The whole request was refused.
     Refused { status: u16, refusal: Refusal, retry_after: Option<Duration> },
-    /// What answers is not this service.
+    /// The responses are not those of doppel.
     Foreign,
 }
 
-/// How a service is spoken to.
+/// The options for calling a service.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::cli) struct How<'a> {
     pub(in crate::cli) key: Option<&'a str>,
-    /// Whom to trust, and who one is oneself, over https.
+    /// The certificates for https.
     pub(in crate::cli) trust: &'a Trust,
-    /// How lines are compressed on their way.
+    /// The coding that compresses lines; `None` for none.
     pub(in crate::cli) coding: Option<Coding>,
 }
 
-/// Something that takes lines.
+/// A destination for lines.
 pub(in crate::cli) enum Target {
     Service(Service),
     Directory(Local),
 }
 
 impl Target {
-    /// Makes ready to send; opens a directory, but does not connect yet.
+    /// Prepares requests. Opens a directory, but does not connect to a service yet.
     pub(in crate::cli) fn open(to: &To, how: &How<'_>, config: &Config) -> anyhow::Result<Self> {
         match to {
             To::Service(url) => Service::open(url, how).map(Self::Service),
@@ -184,7 +184,7 @@ impl Target {
         }
     }
 
-    /// Sends `lines` (JSON, each with its line end) and hands out their answers in order as they come.
+    /// Sends `lines` (JSON with line ends), and calls `each` for their answers in order.
     pub(in crate::cli) async fn send(
         &self,
         collection: &CollectionName,
@@ -205,7 +205,7 @@ impl Target {
         read_answers(self.answer(request).await?, each).await
     }
 
-    /// What a check finds for a row (JSON), which stores nothing.
+    /// Checks a row (JSON) without storing it.
     pub(in crate::cli) async fn check(&self, collection: &CollectionName, row: Bytes) -> Result<Checked, Failure> {
         let request = Request::post(format!("{}/{collection}/check", self.collections()));
         let request = request.header("content-type", "application/json").body(row);
@@ -219,7 +219,7 @@ impl Target {
             }
             status => {
                 let refusal = serde_json::from_slice::<Refusal>(&text).unwrap_or_default();
-                // What is wrong with the row is its own; what is wrong with the request holds for all.
+                // An error of the row is a result; an error of the request applies to all rows.
                 match status {
                     400 | 413 | 422 if !refusal.code.is_empty() => Ok(Checked::Refused(refusal)),
                     _ => Err(Failure::Refused { status, refusal, retry_after: retry_after(&head.headers) }),
@@ -228,8 +228,8 @@ impl Target {
         }
     }
 
-    /// An empty index that compares rows among themselves as a collection in a directory does now; `None` for a service, which does not
-    /// give out what it counted.
+    /// Returns an empty index that compares rows with each other by the current settings and counts of a collection in a directory; `None`
+    /// for a service, which does not give out its counts.
     pub(in crate::cli) async fn replay(
         &self,
         collection: &CollectionName,
@@ -241,13 +241,12 @@ impl Target {
         }
     }
 
-    /// The fields of a collection's settings: those of preset `default` where it is not there yet. `None` when that cannot be
-    /// told now.
+    /// Returns the fields of a collection; for a missing collection, those of the preset `default`. `None` if they cannot be read now.
     pub(in crate::cli) async fn fields(&self, collection: &CollectionName) -> Option<Vec<Field>> {
         self.settings(collection).await.ok().flatten().map(|settings| settings.fields)
     }
 
-    /// The settings of a collection: those of preset `default` where it is not there yet. `None` for whoever may not read them.
+    /// Returns the settings of a collection; for a missing collection, those of the preset `default`. `None` if the key may not read them.
     pub(in crate::cli) async fn settings(&self, collection: &CollectionName) -> Result<Option<Settings>, Failure> {
         let request = Request::get(format!("{}/{collection}", self.collections())).body(Bytes::new());
         let request = request.map_err(|error| Failure::Broken(error.to_string()))?;
@@ -259,7 +258,7 @@ impl Target {
                 Ok(Some(described.settings))
             }
             404 => Ok(Some(Settings::default())),
-            // Whoever may do nothing at all hears so when something is sent.
+            // A key without any rights is reported when something is sent.
             401 | 403 => Ok(None),
             status => {
                 let refusal = serde_json::from_slice::<Refusal>(&text).unwrap_or_default();
@@ -268,7 +267,7 @@ impl Target {
         }
     }
 
-    /// How lines are compressed on their way.
+    /// Returns the coding that compresses lines.
     fn coding(&self) -> Option<Coding> {
         match self {
             Self::Service(service) => service.coding,
@@ -276,7 +275,7 @@ impl Target {
         }
     }
 
-    /// The URI of all collections.
+    /// Returns the URI of all collections.
     fn collections(&self) -> String {
         match self {
             Self::Service(service) => format!("{}/v1/collections", service.base()),
@@ -291,7 +290,7 @@ impl Target {
         }
     }
 
-    /// Lets go of it: a directory is closed in order.
+    /// Closes the destination. A directory is closed in order.
     pub(in crate::cli) async fn close(self) -> anyhow::Result<()> {
         match self {
             Self::Service(_) => Ok(()),
@@ -305,7 +304,7 @@ fn open_directory(dir: &Path, config: &Config) -> anyhow::Result<Local> {
     let options = Options {
         auto_create: config.collections.auto_create,
         max_auto_created: config.collections.max_auto_created,
-        // The tasks of a process that serves.
+        // These are tasks of a service.
         automatic_reindex: false,
         sketch_bytes: config.limits.max_sketch_bytes,
         now: crate::clock::now,
@@ -314,19 +313,19 @@ fn open_directory(dir: &Path, config: &Config) -> anyhow::Result<Local> {
         random: crate::clock::random,
     };
     let engine = Engine::new(Arc::new(store), options);
-    // Whoever may open the directory needs no key; nobody else can call.
+    // A process that can open the directory needs no key, and no other process can call.
     let mut config = Config { auth: Auth::default(), ..config.clone() };
     config.log.requests = false;
     let app = App::new(engine, Parts::default(), &config, Shutdown::default(), observe::start_metrics()?);
     Ok(Local::new(app))
 }
 
-/// The other side says nothing any more.
+/// Makes the failure that the other side sends nothing any more.
 pub(in crate::cli) fn silent() -> Failure {
     Failure::Broken(format!("no answer for {} s", SILENCE.as_secs()))
 }
 
-/// Reads an answer to its end: one line of JSON per line sent, or a problem.
+/// Reads a response to its end: one line of JSON per sent line, or a problem.
 async fn read_answers(response: Response<LocalBody>, mut each: impl FnMut(Answer)) -> Result<(), Failure> {
     let (head, mut body) = response.into_parts();
     if head.status != 200 {
@@ -346,7 +345,7 @@ async fn read_answers(response: Response<LocalBody>, mut each: impl FnMut(Answer
     Ok(())
 }
 
-/// How long the other side asks to wait.
+/// Returns the time that the other side demands to wait.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
     text.parse().ok().map(Duration::from_secs)
@@ -361,7 +360,7 @@ async fn next_piece(body: &mut LocalBody) -> Result<Option<Bytes>, Failure> {
     }
 }
 
-/// All of a body, which is no longer than an answer may be.
+/// Reads a whole body, which may have at most the largest size of an answer.
 async fn whole_text(body: &mut LocalBody) -> Result<Vec<u8>, Failure> {
     let mut text = Vec::new();
     while let Some(piece) = next_piece(body).await? {
@@ -373,7 +372,7 @@ async fn whole_text(body: &mut LocalBody) -> Result<Vec<u8>, Failure> {
     Ok(text)
 }
 
-/// The body of a refusal or description, cut where it becomes absurd.
+/// Reads the body of a refusal or description, and cuts it at the largest size of an answer.
 async fn problem_text(body: &mut LocalBody) -> Vec<u8> {
     let mut text = Vec::new();
     while let Ok(Some(piece)) = next_piece(body).await {

@@ -137,7 +137,7 @@ fn taken(taken: &TakenSnapshot) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Has `work` write a file, which gets its name when that has succeeded; or standard output.
+/// Creates a file, which gets its name after `work` has written it; or writes to standard output.
 fn with_file<T>(out: &Path, work: impl FnOnce(&mut dyn Write) -> anyhow::Result<T>) -> anyhow::Result<T> {
     if out.as_os_str() == "-" {
         return work(&mut std::io::stdout().lock());

@@ -1,4 +1,4 @@
-//! `doppel snapshot list`, `verify` and `prune`: what there is, whether it is whole, and no more of it than wanted.
+//! `doppel snapshot list`, `verify` and `prune`: list, verify and remove snapshots.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -114,8 +114,8 @@ pub(super) fn verify(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     Ok(if damaged == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Checks that a store can be made of a snapshot whose chunks are whole, without reading all of them again: only the keyspace that says
-/// the format of the store.
+/// Checks that a store can be made of a snapshot whose chunks are complete. It does not read all chunks again, only the keyspace with the
+/// format of the store.
 fn check_structure(repository: &Repository, id: &SnapshotId) -> doppel_snapshot::Result<()> {
     let manifest = repository.manifest(id)?;
     let mut check = RestoreCheck::new(&manifest.store)?;
@@ -127,7 +127,7 @@ fn check_structure(repository: &Repository, id: &SnapshotId) -> doppel_snapshot:
         check.piece(&piece)?;
     }
     let others = manifest.spaces.iter().map(|space| space.name.as_str());
-    // A keyspace that comes twice has its keys in two orders.
+    // A keyspace that occurs twice would have its keys in two orders.
     let mut names = std::collections::BTreeSet::new();
     for name in others {
         if !names.insert(name) {

@@ -23,9 +23,9 @@ use crate::shutdown;
 use doppel_snapshot::{Repository, Snapshot, SnapshotId, StreamReader};
 use doppel_store::snapshot::{Moment, Piece};
 
-/// Bytes of a file read at a time.
+/// Number of bytes of a file that are read at a time.
 const READ_AT_ONCE: usize = 1 << 20;
-/// Stopped by a signal before it was done.
+/// Exit code of a command that a signal stopped early.
 const STOPPED: u8 = 130;
 
 const EXAMPLES: &str = "\
@@ -71,7 +71,7 @@ enum Action {
 /// Runs the command.
 ///
 /// # Errors
-/// When it cannot be done, with what to do.
+/// The command cannot be done. The error contains the remedy.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let done = match args.action {
         Action::Create(args) => create::run(&args),
@@ -101,7 +101,7 @@ fn named(given: Option<&Path>, config: Option<&Path>) -> anyhow::Result<PathBuf>
     Ok(dir)
 }
 
-/// Opens a snapshot that is to be read: the one called `id` of a directory, its latest, or a file (`-`: standard input).
+/// Opens a snapshot for reading: the snapshot `id` of a directory, its latest one, or a file (`-`: standard input).
 fn open(
     named: &Path,
     id: Option<&SnapshotId>,
@@ -127,11 +127,11 @@ fn open(
     Ok(Box::new(StreamReader::new(BufReader::with_capacity(READ_AT_ONCE, input), name)?))
 }
 
-/// Ends a snapshot that is read when the command is told to stop.
+/// A snapshot reader that ends when the command is stopped.
 struct UntilStopped {
     snapshot: Box<dyn Snapshot<Item = doppel_snapshot::Result<Piece>>>,
     stopped: Arc<AtomicBool>,
-    /// Called with each piece.
+    /// Called for each piece.
     told: Box<dyn FnMut(&Piece)>,
 }
 
@@ -169,14 +169,14 @@ impl Snapshot for UntilStopped {
     }
 }
 
-/// Set by the first signal.
+/// Returns a flag that the first signal sets.
 fn on_signal() -> anyhow::Result<Arc<AtomicBool>> {
     let stopped = Arc::new(AtomicBool::new(false));
     shutdown::stop_on_signal(Arc::clone(&stopped)).context("waiting for signals")?;
     Ok(stopped)
 }
 
-/// Bytes as people read them.
+/// Formats a number of bytes for people.
 fn size(bytes: u64) -> String {
     match bytes {
         0..10_000 => format!("{bytes} B"),

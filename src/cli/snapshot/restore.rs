@@ -72,7 +72,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Refuses a target inside a data directory or a repository, because the restored files would count as damage of it and be lost with it.
+/// Refuses a target inside a data directory or a repository. The restored files would count as damage there and be lost with it.
 fn refuse_within_another(data: &Path) -> anyhow::Result<()> {
     let real = real(data);
     let refused = |what: &str, around: &Path| {
@@ -83,14 +83,14 @@ fn refuse_within_another(data: &Path) -> anyhow::Result<()> {
     if let Some(around) = real.ancestors().find(|around| Repository::is_in(around)) {
         return refused("the directory of snapshots", around);
     }
-    // The directory itself is not empty then, which is said elsewhere.
+    // In this case the directory itself is not empty, which is reported elsewhere.
     match real.ancestors().skip(1).find(|around| embedded::is_data_directory(around)) {
         Some(around) => refused("the data directory", around),
         None => Ok(()),
     }
 }
 
-/// A key that was revoked since opens the service again.
+/// Warns that keys that were revoked after the snapshot are valid again.
 fn say_keys(ring: &KeyRing, are_left_out: bool) {
     let names: Vec<&str> = ring.keys.iter().map(|key| &*key.name).collect();
     let count = names.len();

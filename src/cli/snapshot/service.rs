@@ -1,4 +1,4 @@
-//! A running service that is asked for a snapshot.
+//! Takes a snapshot of a running service.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -20,21 +20,21 @@ use doppel_store_embedded::RestoreCheck;
 const SILENCE: Duration = Duration::from_secs(60);
 /// Interval at which the progress is read.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Pieces of a stream that wait to be verified.
+/// Number of pieces of a stream that may wait for their verification.
 const AHEAD: usize = 8;
 
-/// Asks a service for a snapshot.
+/// The calls to a service about a snapshot.
 pub(super) struct Asking {
     service: Service,
 }
 
 impl Asking {
-    /// Makes ready to call.
+    /// Prepares the calls.
     pub(super) fn open(url: &Url, key_file: Option<&Path>, trust: &Trust) -> anyhow::Result<Self> {
         Ok(Self { service: Service::at(url, key_file, trust)? })
     }
 
-    /// Has the service take a snapshot into its own directory, and waits for its end.
+    /// Makes the service take a snapshot into its own directory, and waits for its end.
     pub(super) fn take(&self, progress: &Progress) -> anyhow::Result<()> {
         let begun = self.service.post("/v1/admin/snapshots", &json!({}))?;
         loop {
@@ -64,7 +64,7 @@ impl Asking {
         }
     }
 
-    /// Has the service send a snapshot, which is written to `out` and verified at the same time.
+    /// Makes the service send a snapshot, which is written to `out` and verified at the same time.
     pub(super) fn stream(&self, out: &mut dyn Write, progress: &Progress) -> anyhow::Result<VerifiedTotals> {
         let (sender, receiver) = sync_channel(AHEAD);
         let verifying = std::thread::Builder::new().name("verify".into()).spawn(move || {
@@ -104,7 +104,7 @@ impl Asking {
             out.write_all(&piece).context("cannot write it")?;
             bytes += piece.len() as u64;
             progress.told(bytes, "received".into());
-            // It has found something wrong, which is told at the end.
+            // The verifier has found a fault, which is reported at the end.
             if verify.send(piece.to_vec()).is_err() {
                 return Ok(());
             }
@@ -119,7 +119,7 @@ fn joined(verifying: JoinHandle<doppel_snapshot::Result<VerifiedTotals>>) -> any
     }
 }
 
-/// Reads the pieces of a stream that are received.
+/// Reads the received pieces of a stream.
 struct Receiving {
     receiver: Receiver<Vec<u8>>,
     piece: Vec<u8>,

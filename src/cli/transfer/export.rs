@@ -1,4 +1,4 @@
-//! `doppel export`: writes a collection to a file. Constant memory.
+//! `doppel export`: writes a collection to a file with constant memory.
 
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use doppel_core::collection::CollectionName;
 use doppel_store::{Seq, Store, StoredRecord};
 use doppel_store_embedded::Opening;
 
-/// Records and decisions read at a time.
+/// Number of records and decisions that are read at a time.
 const PAGE: usize = 100;
 
 const EXAMPLES: &str = "\
@@ -52,10 +52,10 @@ pub struct Args {
     file: PathBuf,
 }
 
-/// Exports.
+/// Runs the command.
 ///
 /// # Errors
-/// When the store cannot be opened, has no such collection, or the file cannot be written.
+/// The store cannot be opened or does not contain the collection, or the file cannot be written.
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments by value")]
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let loaded = config::load(&Flags { file: args.config.clone(), ..Flags::default() })?;
@@ -82,7 +82,7 @@ fn say(text: &str) {
     eprintln!("{text}");
 }
 
-/// The file to write, apart from the directory that is read; none for standard output.
+/// Creates the output file, which must not be in the directory that is read; `None` for standard output.
 fn output(args: &Args, config: Option<&Path>) -> anyhow::Result<Option<Output>> {
     let outputs = Outputs::new();
     config.into_iter().for_each(|file| outputs.reads(file));
@@ -93,10 +93,10 @@ fn output(args: &Args, config: Option<&Path>) -> anyhow::Result<Option<Output>> 
     (args.file.as_os_str() != "-").then(|| outputs.create(&args.file)).transpose()
 }
 
-/// Writes a whole collection to a file, which then is complete.
+/// Writes a whole collection to a file and completes the file.
 ///
 /// # Errors
-/// When the store cannot be read or the file not be written.
+/// The store cannot be read, or the file cannot be written.
 pub(in crate::cli) async fn to_file(
     store: &Arc<dyn Store>,
     name: &CollectionName,

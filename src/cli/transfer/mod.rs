@@ -1,4 +1,4 @@
-//! Carrying a collection between stores: `doppel export` writes one file, `doppel import --exported` reads it.
+//! Copies a collection between stores: `doppel export` writes a file, and `doppel import --exported` reads it.
 //!
 //! ```text
 //! {"doppel_export": {"version": 1, "collection": "letters", "settings": {…}, "records": 2, "exported_at": "…"}}
@@ -6,12 +6,12 @@
 //! {"record": {"id": "…", "row": {…}, "seq": 17, "stored_at": "…", "verdict": {…}}}
 //! {"end": {"records": 2, "decisions": 1}}
 //! ```
-//! One JSON object a line: the header, decisions in order of pairs, records in seq order, the end. Rows are written byte for
-//! byte. A file without its end was cut short.
+//! The file has one JSON object per line: the header, the decisions in the order of their pairs, the records in seq order, and the end.
+//! Rows are written byte by byte. A file without the end is incomplete.
 //!
-//! An import registers the records anew, in this order and after the decisions, so that similar records, groups and checks
-//! are those of before. Drawn anew are what belongs to a store: `seq`, `stored_at` and the verdict, which is the one that the
-//! record would have got had all others stood as they do now. In the file they are for the reader.
+//! An import registers the records again in this order, after the decisions, so that similar records, groups and checks are the same as
+//! before. The values of a store are new: `seq`, `stored_at` and the verdict. The new verdict is the one that the record would have got
+//! among the current records. In the file, these values are only information for people.
 
 mod export;
 mod restore;
@@ -40,14 +40,14 @@ pub use self::export::{Args, run};
 pub(super) use self::restore::{Restore, restore};
 pub(super) use self::whole::{Whole, whole};
 
-/// Version of the file. Raised when an older program could misread it.
+/// Version of the file format. It is increased if an older program could misread the file.
 const VERSION: u32 = 1;
 /// The word that means the configured database in the place of a directory.
 const MONGODB: &str = "mongodb";
-/// Longest line read: a row, its verdict, and room.
+/// Largest size of a line: a row, its verdict, and some space.
 const MAX_LINE_BYTES: u64 = 64 << 20;
 
-/// One line of the file.
+/// A line of the file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Line {
@@ -63,7 +63,7 @@ struct Header {
     version: u32,
     collection: CollectionName,
     settings: Settings,
-    /// Records when it was begun: for showing progress.
+    /// Number of records at the start of the export, for the progress.
     records: u64,
     exported_at: String,
 }
@@ -76,7 +76,7 @@ struct DecisionLine {
     rulings: Vec<Ruling>,
 }
 
-/// A record. Only id and row are read.
+/// A line with a record. Only the id and the row are read.
 #[derive(Debug, Serialize, Deserialize)]
 struct RecordLine {
     id: RecordId,
@@ -96,10 +96,10 @@ pub(super) struct End {
     pub(super) decisions: u64,
 }
 
-/// A store named on the command line: the directory of an embedded one, or `mongodb` for the database of the configuration.
+/// Opens a store that the command line names: the directory of an embedded store, or `mongodb` for the database of the configuration.
 ///
 /// # Errors
-/// When it cannot be opened, with the remedy.
+/// The store cannot be opened. The error contains the remedy.
 async fn open(named: &str, opening: Opening, config: config::Store) -> anyhow::Result<Arc<dyn Store>> {
     if named == MONGODB {
         let config = config::Store { kind: StoreKind::Mongodb, ..config };

@@ -1,4 +1,4 @@
-//! `doppel import --exported`: registers what `doppel export` wrote. Constant memory; doing it again changes nothing.
+//! `doppel import --exported`: registers the content of a file of `doppel export`, with constant memory. A second run changes nothing.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -23,11 +23,11 @@ use doppel_store::decisions::{Decision, RecordPair, orphaned_decisions};
 use doppel_store::{Store, StoreError};
 use doppel_store_embedded::Opening;
 
-/// Registrations under way at once; they commit in the order of the file.
+/// Number of registrations in progress. They are committed in the order of the file.
 const AT_ONCE: usize = 128;
-/// Refused records told about; the rest is counted.
+/// Largest number of refused records that are printed; the others are counted.
 const SHOWN: u64 = 10;
-/// Tries of one record while the store cannot be used, half a second apart.
+/// Number of attempts for a record while the store is not available. They are half a second apart.
 const TRIES: u32 = 120;
 
 /// The file to import, and its destination.
@@ -44,7 +44,7 @@ struct Sum {
     unchanged: u64,
     rejected: u64,
     decisions: u64,
-    /// Decisions about which people have said something else since.
+    /// Number of decisions about pairs that people have judged again since.
     kept: u64,
     /// Decisions that were left out because one of their records was not imported.
     orphaned: u64,
@@ -108,7 +108,7 @@ async fn all(store: &Arc<dyn Store>, name: &CollectionName, input: &mut Input, s
     for (pair, _) in orphaned_decisions(store.as_ref(), name).await? {
         sum.orphaned += u64::from(store.drop_orphaned_decision(name, &pair).await?);
     }
-    // So that the answers are those of where the records came from.
+    // The counts must be up to date, so that answers are the same as in the original store.
     engine.refresh_frequencies(name).await?;
     match end {
         Some(end) if end == read => Ok(()),
@@ -116,7 +116,7 @@ async fn all(store: &Arc<dyn Store>, name: &CollectionName, input: &mut Input, s
     }
 }
 
-/// The collection is there, with the settings of the file.
+/// Creates the collection with the settings of the file, or checks the settings of the existing collection.
 async fn prepare(
     store: &Arc<dyn Store>,
     engine: &Engine,
@@ -133,7 +133,7 @@ async fn prepare(
     }
 }
 
-/// Puts a decision, unless people have ruled on where it goes.
+/// Stores a decision, unless people have made other rulings about the pair.
 async fn put_decision(
     store: &Arc<dyn Store>,
     name: &CollectionName,
@@ -152,7 +152,7 @@ async fn put_decision(
     Ok(())
 }
 
-/// Registrations under way, in the order of the file.
+/// The registrations in progress, in the order of the file.
 struct Window<'a> {
     engine: Engine,
     name: &'a CollectionName,
@@ -173,7 +173,8 @@ impl Window<'_> {
                 return Ok(());
             }
         };
-        // The first alone: while a collection is empty, registrations conflict, and one that is repeated comes later.
+        // The first registration runs alone: in an empty collection, registrations conflict, and a repeated registration would be committed
+        // later.
         let at_once = if self.settled { AT_ONCE } else { 1 };
         while self.open.len() >= at_once {
             self.settle().await?;
@@ -185,7 +186,7 @@ impl Window<'_> {
         Ok(())
     }
 
-    /// Waits for the oldest.
+    /// Waits for the oldest registration.
     async fn settle(&mut self) -> anyhow::Result<()> {
         let Some((line, oldest)) = self.open.pop_front() else { return Ok(()) };
         self.settled = true;
@@ -216,7 +217,8 @@ impl Window<'_> {
     }
 }
 
-/// Registers one record, again while the store cannot be used. Only then may it come after those behind it.
+/// Registers a record, and repeats it while the store is not available. Only after a repetition, the record may be committed later than the
+/// records after it.
 async fn register(
     engine: Engine,
     name: CollectionName,
@@ -236,7 +238,7 @@ async fn register(
     engine.register(&name, Some(id), row, IfDuplicate::Keep).await.map(|registered| registered.outcome)
 }
 
-/// Lines of an exported file.
+/// The lines of an exported file.
 pub(super) struct Input {
     name: String,
     reader: BufReader<Box<dyn Read + Send>>,
@@ -253,7 +255,7 @@ impl Input {
         Ok(Self { name: name.to_owned(), reader: BufReader::with_capacity(1 << 20, reader), line: 0 })
     }
 
-    /// The header, which comes first.
+    /// Reads the header, which is the first line.
     pub(super) fn header(&mut self) -> anyhow::Result<Header> {
         let Some(Line::DoppelExport(header)) = self.next()? else {
             bail!("{} is not what doppel export writes: its first line is another", self.name);

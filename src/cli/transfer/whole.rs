@@ -1,4 +1,4 @@
-//! An exported collection in memory: for measuring.
+//! An exported collection in memory, for measurements.
 
 use std::path::Path;
 
@@ -14,18 +14,18 @@ use doppel_store::decisions::Judgement;
 
 /// The content of a file of `doppel export`.
 pub(in crate::cli) struct Whole {
-    /// The collection's settings.
+    /// The settings of the collection.
     pub(in crate::cli) settings: Settings,
-    /// Its records in their order.
+    /// The records in their order.
     pub(in crate::cli) set: Dataset,
-    /// The decisions about pairs of records that are in force.
+    /// The decisions about pairs of records that hold.
     pub(in crate::cli) decided: Vec<Decided>,
 }
 
-/// Reads a file that `doppel export` wrote.
+/// Reads a file of `doppel export`.
 ///
 /// # Errors
-/// When it is none, or ends early.
+/// The file is no export or is incomplete.
 pub(in crate::cli) fn whole(file: &Path) -> anyhow::Result<Whole> {
     let name = file.display().to_string();
     let mut input = Input::open(&name)?;

@@ -1,4 +1,4 @@
-//! Where files are while they are worked on.
+//! The folder that holds files while the desk works on them.
 
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -9,18 +9,20 @@ use tempfile::{NamedTempFile, TempDir};
 use crate::config::{Store, StoreKind};
 use crate::http::problem::Problem;
 
-/// Below the data of the embedded store.
+/// Name of the folder inside the data folder of the embedded store.
 const NAME: &str = "desk-files";
 
-/// A folder for nobody else (0700). What is in it when the service starts was left behind by one that was killed.
+/// A folder that only the user of the service can read (mode 0700). Files that are in it at the start of the service are the remains of a
+/// killed process; they are removed.
 pub struct Folder {
     path: Option<PathBuf>,
-    /// Removed with it, where it is a temporary one.
+    /// The temporary folder, if the folder is temporary: dropping this value removes it.
     _temporary: Option<TempDir>,
 }
 
 impl Folder {
-    /// Beside the records of the embedded store, else a temporary one; where it cannot be made no file is taken.
+    /// Creates the folder: in the data folder of the embedded store, or a temporary folder for MongoDB. If the creation fails, the desk
+    /// logs a warning and accepts no files.
     pub fn open(store: &Store) -> Self {
         let made = match store.kind {
             StoreKind::Embedded => emptied(store.data.join(NAME)).map(|path| (path, None)),
@@ -38,18 +40,18 @@ impl Folder {
         }
     }
 
-    /// Where it is.
+    /// Returns the path of the folder.
     ///
     /// # Errors
-    /// 500 where there is none.
+    /// 500 if there is no folder.
     pub fn path(&self) -> Result<&Path, Problem> {
         self.path.as_deref().ok_or_else(|| Problem::internal("there is no folder for files of the desk"))
     }
 
-    /// A new file in it, which vanishes with what is returned.
+    /// Creates a file in the folder. Dropping the returned value removes the file.
     ///
     /// # Errors
-    /// 500, or 507 where the disk is full.
+    /// 500; 507 if the disk is full.
     pub fn file(&self) -> Result<NamedTempFile, Problem> {
         tempfile::Builder::new().prefix("file.").tempfile_in(self.path()?).map_err(failed)
     }
@@ -64,7 +66,7 @@ fn emptied(path: PathBuf) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// What a file cannot be written for.
+/// Returns the problem for a file that cannot be written.
 #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 pub(super) fn failed(error: io::Error) -> Problem {
     if error.kind() == io::ErrorKind::StorageFull {

@@ -1,10 +1,11 @@
-//! Files of letters: a clerk gives one, says which column is what, and gets it back with what was found for each row.
+//! Files of letters. A clerk uploads a file, chooses the field for each column, and downloads the file with the findings for each row.
 //!
-//! [`upload`] streams a file into a folder of the desk's own ([`Folder`]) and finds out how it is written; [`plan`] makes rows of
-//! records of rows of the table; [`run`] takes them through the collection and, where they are only checked, through one another;
-//! [`crate::findings`] writes the table that is given back. The file is read from disk each time, never held.
+//! [`upload`] streams a file into the desk's own folder ([`Folder`]) and detects its format. [`plan`] turns rows of the table into rows of
+//! records. [`run`] checks or registers these rows in the collection; rows that are only checked are also compared with each other.
+//! [`crate::findings`] writes the resulting table. Each step reads the file from disk and never holds the whole file in memory.
 //!
-//! What is kept is in memory and in the folder, belongs to whoever gave it, and is gone after a day or a restart.
+//! The files and their states are kept in memory and in the folder. A file belongs to the person who uploaded it, and is removed after a
+//! day or a restart.
 
 mod folder;
 pub mod plan;
@@ -32,26 +33,26 @@ pub use folder::Folder;
 pub use plan::Plan;
 pub use run::start;
 
-/// The route that takes files.
+/// The route for uploads.
 pub const ROUTE: &str = "/console/{collection}/files";
-/// Time for a file to come and be looked at: the largest one over a line of 1 Mbit/s.
+/// Time for the upload and the inspection of a file: enough for the largest file over a line of 1 Mbit/s.
 pub const UPLOAD_TIME: Duration = Duration::from_secs(10 * 60);
-/// Largest file, in bytes: some 60,000 letters of usual length as CSV; what an office has in more is imported.
+/// Largest size of a file in bytes: about 60,000 letters of usual length as CSV. An office imports larger files with the command line.
 pub const MOST_BYTES: u64 = 64 << 20;
-/// Files that come at once: each takes its size of the disk before it is known to be any use.
+/// Largest number of uploads at the same time. Each upload takes disk space before the service knows whether the file is usable.
 pub const MOST_COMING: usize = 4;
-/// Files worked on at once, so that others are served beside them; the next waits.
+/// Largest number of files that are processed at the same time, so that other requests are still served. Further files wait.
 pub const MOST_RUNNING: usize = 2;
-/// Files kept. Each takes at most some three times [`MOST_BYTES`] of the disk.
+/// Largest number of files that are kept. Each takes at most about three times [`MOST_BYTES`] of disk space.
 pub const MOST_KEPT: usize = 20;
-/// So long a file is kept: until the next working day.
+/// Time for which a file is kept: until the next working day.
 pub const KEPT_FOR: Duration = Duration::from_secs(24 * 60 * 60);
-/// So many rows that were not taken are named on the page; all of them are in the file.
+/// Largest number of refused rows that the page lists. The resulting file contains all of them.
 pub const MOST_NAMED: usize = 100;
-/// So many rows show what is in a column.
+/// Number of rows that the page shows as examples of the content of each column.
 pub const SAMPLES: usize = 3;
 
-/// Whether a request sends a file to [`ROUTE`].
+/// True if a request uploads a file to [`ROUTE`].
 pub fn is_upload(request: &Request) -> bool {
     let media = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let is_multipart = media.is_some_and(|media| media.to_ascii_lowercase().starts_with("multipart/form-data"));
@@ -60,102 +61,102 @@ pub fn is_upload(request: &Request) -> bool {
     *request.method() == Method::POST && is_multipart && takes_files
 }
 
-/// A file that somebody gave.
+/// A file that somebody uploaded, with the state of the work on it.
 pub struct Job {
-    /// Names it.
+    /// Random id of the file.
     pub id: String,
-    /// The name of the key of who gave it.
+    /// Name of the key of the person who uploaded the file.
     owner: String,
-    /// Which collection it is for.
+    /// The collection that the file is compared with.
     pub collection: CollectionName,
-    /// What it was called.
+    /// Name of the file at its upload.
     pub name: String,
-    /// How it is written.
+    /// Format and header of the table.
     pub table: Table,
-    /// How many rows it has below its header.
+    /// Number of rows below the header.
     pub rows: u64,
-    /// How many cells its longest row has.
+    /// Number of cells of the longest row.
     width: usize,
-    /// The first rows.
+    /// The first rows below the header, as examples.
     pub samples: Vec<TableRow>,
-    /// The hash of its bytes.
+    /// Hash of the bytes of the file.
     hash: String,
     made: Instant,
-    /// Where it is, until it was worked on.
+    /// Path of the uploaded file; `None` after the work has ended.
     input: Mutex<Option<Arc<TempPath>>>,
     state: Mutex<State>,
     progress: Mutex<Progress>,
     stop: CancellationToken,
 }
 
-/// How far a file is.
+/// The stage of the work on a file.
 #[derive(Clone)]
 pub enum State {
-    /// Nobody said yet which column is what.
+    /// The clerk has not yet chosen the fields of the columns.
     New,
-    /// Waits for others.
+    /// The file waits until the work on other files has ended.
     Waiting,
-    /// Is worked on.
+    /// The work is running.
     Running,
-    /// There is something to take home.
+    /// The work has ended.
     Ended(Ended),
 }
 
-/// What became of a file.
+/// The result of the work on a file.
 #[derive(Clone)]
 pub struct Ended {
-    /// How.
+    /// The reason of the end.
     pub how: End,
-    /// The file that is given back.
+    /// The resulting file, if there is one.
     pub result: Option<Arc<TempPath>>,
 }
 
-/// How it ended.
+/// The reason why the work on a file ended.
 #[derive(Clone, Debug)]
 pub enum End {
-    /// All rows.
+    /// All rows were processed.
     Whole,
-    /// Somebody stopped it, or the service did.
+    /// A person or the shutdown of the service stopped the work.
     Stopped,
-    /// It could not go on.
+    /// An error stopped the work.
     Failed(Problem),
 }
 
-/// What was done so far.
+/// Counts of the rows that were processed so far.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
-    /// Whether rows are registered.
+    /// True if the rows are registered.
     pub registers: bool,
-    /// Rows done.
+    /// Number of rows processed.
     pub done: u64,
-    /// Of these, those with the same text as an earlier one.
+    /// Number of rows with the same text as an earlier row or record.
     pub exact: u64,
-    /// Those like an earlier one.
+    /// Number of rows similar to an earlier row or record.
     pub near: u64,
-    /// Those like none.
+    /// Number of rows that are similar to no earlier row or record.
     pub original: u64,
-    /// Those too short to be compared.
+    /// Number of rows that are too short for a comparison.
     pub too_short: u64,
-    /// Those that are new records.
+    /// Number of rows that became new records.
     pub created: u64,
-    /// Those that were not taken.
+    /// Number of rows that were refused.
     pub refused: u64,
-    /// The first of these, by their numbers.
+    /// The first refused rows, each with its row number. At most [`MOST_NAMED`].
     pub refusals: Vec<(u64, Refusal)>,
 }
 
 impl Job {
-    /// How far it is.
+    /// Returns the stage of the work.
     pub fn state(&self) -> State {
         self.state.lock().clone()
     }
 
-    /// What was done so far.
+    /// Returns the counts so far.
     pub fn progress(&self) -> Progress {
         self.progress.lock().clone()
     }
 
-    /// Ends it after the rows that are under way.
+    /// Stops the work after the rows that are being processed.
     pub fn stop(&self) {
         self.stop.cancel();
     }
@@ -165,7 +166,7 @@ impl Job {
     }
 }
 
-/// The files that are kept.
+/// The uploaded files.
 pub struct Files {
     folder: Folder,
     kept: Mutex<VecDeque<Arc<Job>>>,
@@ -174,16 +175,16 @@ pub struct Files {
 }
 
 impl Files {
-    /// None yet; in this folder.
+    /// Creates an empty list of files that are stored in `folder`.
     pub fn new(folder: Folder) -> Self {
         let (coming, turns) = (Semaphore::new(MOST_COMING), Semaphore::new(MOST_RUNNING));
         Self { folder, kept: Mutex::default(), coming: Arc::new(coming), turns: Arc::new(turns) }
     }
 
-    /// Keeps a file, instead of the oldest that nobody works on where there are too many.
+    /// Adds a file. If the list is full, the oldest file that is not being processed is dropped.
     ///
     /// # Errors
-    /// 503 where all are worked on.
+    /// 503 if the list is full and all its files are waiting or being processed.
     fn keep(&self, job: Job) -> Result<Arc<Job>, Problem> {
         self.forget_old();
         let mut kept = self.kept.lock();
@@ -197,15 +198,15 @@ impl Files {
         Ok(job)
     }
 
-    /// Forgets what was kept for long enough.
+    /// Drops files that are older than [`KEPT_FOR`] and not being processed.
     pub fn forget_old(&self) {
         self.kept.lock().retain(|job| job.is_busy() || job.made.elapsed() < KEPT_FOR);
     }
 
-    /// The file `id` of `owner`.
+    /// Returns the file `id` of `owner` in a collection.
     ///
     /// # Errors
-    /// 404 where they have none such.
+    /// 404 if `owner` has no such file in this collection.
     pub fn get(&self, id: &str, owner: &str, collection: &CollectionName) -> Result<Arc<Job>, Problem> {
         let found = self.of(owner, collection).into_iter().find(|job| job.id == id);
         found.ok_or_else(|| {
@@ -214,7 +215,7 @@ impl Files {
         })
     }
 
-    /// The files of `owner`, the latest first.
+    /// Returns the files of `owner` in a collection, the latest first.
     pub fn of(&self, owner: &str, collection: &CollectionName) -> Vec<Arc<Job>> {
         self.forget_old();
         let kept = self.kept.lock();
@@ -222,7 +223,7 @@ impl Files {
         own.cloned().collect()
     }
 
-    /// Forgets a file; one that is worked on is stopped first and forgotten when it has ended.
+    /// Drops a file. If the file is being processed, the work is stopped, and the file is deleted when the work has ended.
     pub fn remove(&self, job: &Arc<Job>) {
         job.stop();
         self.kept.lock().retain(|kept| !Arc::ptr_eq(kept, job));

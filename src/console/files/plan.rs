@@ -1,4 +1,4 @@
-//! What a row of a table is to a collection.
+//! The plan for a file: the field for each column of the table.
 
 use std::collections::HashSet;
 
@@ -11,29 +11,29 @@ use doppel_sources::tables::{Kind, Table, TableRow};
 
 use crate::findings::Refusal;
 
-/// Which column is what, and what is to be done.
+/// The field for each column, and the choice between checking and registering.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// For each column of the header.
+    /// The target of each column of the header.
     pub targets: Vec<Target>,
-    /// Whether rows are registered, not only checked.
+    /// True if the rows are registered, false if they are only checked.
     pub registers: bool,
-    /// The names of the columns.
+    /// Names of the columns.
     header: Vec<String>,
     mapping: Mapping,
 }
 
-/// Why columns cannot be taken so.
+/// The reason why a plan is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WrongPlan {
-    /// Two columns are to be the same field.
+    /// Two columns have the same field as their target.
     Twice(String),
-    /// None is to be a text.
+    /// No column has a text field as its target.
     NoText,
 }
 
 impl Plan {
-    /// A plan for the columns of `table` as records of a collection with these settings.
+    /// Creates a plan for the columns of `table`. `settings` are the settings of the collection.
     pub fn new(table: &Table, targets: Vec<Target>, registers: bool, settings: &Settings) -> Self {
         let times = settings.fields.iter().filter(|field| field.role == Role::Time).map(|field| field.name.as_str());
         let times: Vec<&str> = times.collect();
@@ -43,10 +43,10 @@ impl Plan {
         Self { targets, registers, header: table.header.clone(), mapping }
     }
 
-    /// Whether the columns can be taken so for a collection with these settings.
+    /// Checks if the plan fits a collection with these settings.
     ///
     /// # Errors
-    /// What to change.
+    /// The reason why the plan is refused.
     pub fn check(&self, settings: &Settings) -> Result<(), WrongPlan> {
         let mut seen = HashSet::new();
         for (target, header) in self.targets.iter().zip(&self.header) {
@@ -58,10 +58,10 @@ impl Plan {
         check_columns(&self.header, &self.targets, settings).map_err(|_| WrongPlan::NoText)
     }
 
-    /// The row of a record that a row of the table gives.
+    /// Returns the row of a record for a row of the table.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why the row is refused.
     pub fn row(&self, row: &TableRow) -> Result<Row, Refusal> {
         self.mapping.row(row).map_err(|why| Refusal::of_unreadable(&why, row.fault.as_ref()))
     }

@@ -1,5 +1,5 @@
-//! A file is worked on: a thread reads its rows, tasks take several of them through the collection at once, a thread finishes them in
-//! their order and writes. Between them stand some tens of rows, however many there are.
+//! The work on a file. One thread reads the rows, tasks check or register several rows at once, and another thread finishes the rows in
+//! their order and writes them. A few dozen rows are in memory at a time, independent of the size of the file.
 
 use std::collections::HashMap;
 use std::io::{self, BufWriter, IntoInnerError};
@@ -36,20 +36,22 @@ use doppel_engine::{Error, IfDuplicate, Position, Series};
 use doppel_sources::tables::{RowFault, TableError, TableRow};
 use doppel_store::StoreError;
 
-/// Rows under way at once: enough to share the store's syncs, few beside those of people who wait.
+/// Largest number of rows in process at once: enough to share the syncs of the store, and few compared with the requests of people who
+/// wait.
 const MOST_UNDER_WAY: usize = 16;
-/// Rows that are read and not begun, and rows that are done and not written.
+/// Capacity of the two queues: rows that are read and not begun, and rows that are processed and not written.
 const MOST_WAITING: usize = 16;
-/// What is remembered of texts while a file is compared with itself: the rows of the largest file, as a rule.
+/// Bytes of memory for the sketches of texts while a file is compared with itself. This is enough for all rows of the largest file in most
+/// cases.
 const SKETCH_BYTES: usize = 16 << 20;
-/// What names the registrations of files, among those that callers name by keys of their own.
+/// The caller of registrations from files. It separates their idempotency keys from the keys of API callers.
 const CALLER: &str = "a file of the desk";
 
-/// What became of a row.
+/// The result of one row.
 enum Outcomes {
-    /// It is no data: it stands above the data, or has the names of the columns once more, or totals.
+    /// The row is no data: it is above the header, repeats the header, or contains totals.
     Above,
-    /// It names the columns.
+    /// The row is the header.
     Header,
     Refused(Refusal),
     Checked {
@@ -62,7 +64,8 @@ enum Outcomes {
 
 type Done = Result<(TableRow, Outcomes), Problem>;
 
-/// Begins to work on a file as soon as it is its turn. `words` are those of the language of the file that is given back.
+/// Starts the work on a file, which begins when fewer than [`MOST_RUNNING`](super::MOST_RUNNING) files are being processed. `words` are the
+/// texts in the language of the resulting file.
 pub fn start(app: &App, desk: Arc<Desk>, job: &Arc<Job>, (plan, words): (Plan, &'static Words)) {
     {
         let mut state = job.state.lock();
@@ -133,7 +136,7 @@ async fn work(
     Ok(Ended { how, result })
 }
 
-/// Reads the rows, until nobody wants more.
+/// Starts the thread that reads the rows. It ends at the end of the table or when the receiver is dropped.
 fn read(
     job: &Arc<Job>,
     give: mpsc::Sender<TableRow>,
@@ -148,7 +151,7 @@ fn read(
     }))
 }
 
-/// Takes rows through the collection.
+/// Checks or registers the rows of a file.
 struct Pump {
     app: App,
     job: Arc<Job>,
@@ -156,7 +159,7 @@ struct Pump {
     replay: Option<Arc<Replay>>,
     key: IdempotencyKey,
     series: Series,
-    /// Of rows that are registered under ids of their own: which row has which.
+    /// For each id of a row that is registered: the number of the first row with this id.
     ids: HashMap<[u8; 16], u64>,
 }
 
@@ -167,7 +170,7 @@ impl Pump {
         Self { app: app.clone(), job: Arc::clone(job), plan: Arc::new(plan), replay, key, series, ids }
     }
 
-    /// Until all rows are done, or somebody stops it; whether they did.
+    /// Processes all rows, or stops early. Returns true if a person or the shutdown stopped the work.
     async fn run(&mut self, mut rows: mpsc::Receiver<TableRow>, done: mpsc::Sender<Done>) -> bool {
         let (stop, app) = (self.job.stop.clone(), self.app.clone());
         let mut under_way: FuturesOrdered<BoxFuture<'static, Done>> = FuturesOrdered::new();
@@ -226,7 +229,7 @@ impl Pump {
         async { task.await.unwrap_or_else(|error| Err(Problem::internal(format!("a row: {error}")))) }.boxed()
     }
 
-    /// The record, unless it would be registered under the id of an earlier row: that would be gone.
+    /// Returns the record, or a refusal if an earlier row of the file has the same id: registering it would replace the earlier record.
     fn once(&mut self, record: Row, number: u64) -> Result<Row, Refusal> {
         let Some(id) = record.id().filter(|_| self.plan.registers) else { return Ok(record) };
         match *self.ids.entry(short(id)).or_insert(number) {
@@ -240,7 +243,7 @@ fn ready(done: Done) -> BoxFuture<'static, Done> {
     std::future::ready(done).boxed()
 }
 
-/// What is wrong with one row is said of it; what is wrong with the service ends the work.
+/// Turns an error of a single row into a refusal of this row. An error of the service is returned and ends the work.
 fn settled(row: TableRow, outcome: Result<Outcomes, Error>) -> Done {
     match outcome {
         Ok(outcome) => Ok((row, outcome)),
@@ -281,12 +284,12 @@ async fn register(app: &App, job: &Job, row: Row, key: IdempotencyKey, position:
     registered.map(|registration| Outcomes::Registered(Box::new(registration)))
 }
 
-/// All of a table is in its file.
+/// Finishes a table and returns its file after all bytes were written.
 fn whole(output: Output<BufWriter<NamedTempFile>>) -> io::Result<NamedTempFile> {
     output.finish()?.into_inner().map_err(IntoInnerError::into_error)
 }
 
-/// Finishes rows in their order, and writes them.
+/// Finishes rows in their order and writes them to the resulting file.
 struct Finisher {
     job: Arc<Job>,
     words: &'static Words,
@@ -295,7 +298,7 @@ struct Finisher {
 }
 
 impl Finisher {
-    /// All rows that come; what ended them before their time, and the file with those that were done.
+    /// Writes all rows of `done`. Returns the problem that ended the work early, if any, and the file with the finished rows.
     fn finish(
         self,
         mut done: mpsc::Receiver<Done>,
@@ -360,7 +363,7 @@ impl Finisher {
     }
 }
 
-/// What registering found. `numbers` are the rows of the file by their ids.
+/// Returns the finding for a registered row. `numbers` maps the ids of the file's records to their row numbers.
 fn registered(registration: Registration, number: u64, numbers: &mut HashMap<[u8; 16], u64>) -> Finding {
     let Registration { verdict, outcome, id, .. } = registration;
     let is_new = matches!(outcome, Outcome::Created | Outcome::Replaced);

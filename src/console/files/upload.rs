@@ -1,4 +1,4 @@
-//! A file comes: streamed to disk within its bounds, then looked at.
+//! Uploads: the service streams a file to disk within the limits, and then inspects it.
 
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -24,12 +24,12 @@ use crate::http::state::App;
 use doppel_core::collection::CollectionName;
 use doppel_sources::tables::{Table, TableError, TableRow};
 
-/// What a form says around a file.
+/// Largest number of bytes of a form in addition to its file.
 const FORM_BYTES: u64 = 64 << 10;
-/// Longest name of a file that is shown, in characters.
+/// Largest length of a shown file name, in characters.
 const NAME_CHARS: usize = 120;
 
-/// Refuses what says that it is too large before it comes.
+/// Refuses a request whose `Content-Length` is too large, before its body is read.
 ///
 /// # Errors
 /// 413.
@@ -48,10 +48,11 @@ fn too_large() -> Problem {
     Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "file_too_large", detail)
 }
 
-/// Takes the file in a form, and keeps it.
+/// Receives the file of a form and adds it to the files.
 ///
 /// # Errors
-/// 400, 408, 413; 422 with a code that says what is wrong with it; 503 where too many come or are worked on, 507.
+/// 400, 408 and 413; 422 with a code for the fault of the file; 503 if too many files are being received or processed; 507 if the disk is
+/// full.
 pub async fn take(
     app: &App,
     files: &Files,
@@ -77,7 +78,7 @@ pub async fn take(
     Err(wrong("file_missing", "no file was chosen"))
 }
 
-/// Reads another sheet of the workbook of `job`, on which nobody works yet: the new job takes its place.
+/// Reads another sheet of the workbook of `job` before the work on it begins. The returned job replaces `job`.
 ///
 /// # Errors
 /// 409 if the work on the file has begun; 422 if the workbook has no sheet of this name or the sheet has no rows; 503.
@@ -99,7 +100,7 @@ fn has_begun() -> Problem {
     Problem::new(StatusCode::CONFLICT, "file_begun", "the work on this file has begun; give it again")
 }
 
-/// A file that has come.
+/// A file that was received completely.
 struct GivenFile {
     owner: String,
     collection: CollectionName,
@@ -128,7 +129,7 @@ fn new_job(given: GivenFile, seen: Seen) -> Result<Job, Problem> {
     })
 }
 
-/// Looks at a file on a thread of its own; `place` is free again afterwards, also if the caller goes away.
+/// Inspects a file on another thread. `place` is free again afterwards, also if the caller stops waiting.
 async fn inspected(
     file: &Arc<TempPath>,
     sheet: Option<String>,
@@ -144,7 +145,7 @@ async fn inspected(
     looked.map_err(|error| Problem::internal(format!("looking at a file: {error}")))?
 }
 
-/// The next part of a form, which must go on coming.
+/// Returns the next part of a form, or an error if no bytes arrive within the time limit for bodies.
 async fn next<T>(
     part: impl Future<Output = Result<Option<T>, axum::extract::multipart::MultipartError>>,
     app: &App,
@@ -169,10 +170,10 @@ fn too_slow(app: &App) -> Problem {
     Problem::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", detail)
 }
 
-/// Writes a file to disk as it comes; its hash.
+/// Writes an uploaded file to disk while it arrives. Returns the file and its hash.
 async fn receive(mut field: Field<'_>, file: NamedTempFile, app: &App) -> Result<(NamedTempFile, String), Problem> {
     let (mut file, mut hash, mut bytes) = (file, Sha256::new(), 0_u64);
-    // The request as a whole has its time.
+    // The whole request has the same time limit, so that only the pace matters here.
     let mut pace = Pace::begin(tokio::time::Instant::now(), UPLOAD_TIME);
     loop {
         let due = pace.due(app.limits().least_pace());
@@ -184,7 +185,7 @@ async fn receive(mut field: Field<'_>, file: NamedTempFile, app: &App) -> Result
             return Err(too_large());
         }
         hash.update(&piece);
-        // Pieces are some kilobytes, and go to the system's cache.
+        // A write may block here: pieces have some kilobytes and go to the page cache of the system.
         file.write_all(&piece).map_err(failed)?;
     }
     if bytes == 0 {
@@ -195,7 +196,7 @@ async fn receive(mut field: Field<'_>, file: NamedTempFile, app: &App) -> Result
     Ok((file, crate::config::auth::encode(&hash)))
 }
 
-/// What is seen of a file.
+/// The result of the inspection of a file.
 struct Seen {
     table: Table,
     rows: u64,
@@ -227,7 +228,7 @@ fn wrong(code: &'static str, detail: impl Into<String>) -> Problem {
     Problem::new(StatusCode::UNPROCESSABLE_ENTITY, code, detail)
 }
 
-/// What is told of a table that cannot be read.
+/// Returns the problem for a table that cannot be read.
 #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 pub(super) fn unreadable(error: TableError) -> Problem {
     let code = match &error {

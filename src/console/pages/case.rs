@@ -1,6 +1,8 @@
-//! One record: beside each one that repeats it or that it repeats, those of the same petitioner, and related ones.
+//! The page of one record. It compares the record with a record that repeats it or that it repeats, with another record of the same
+//! petitioner, or with a related record.
 //!
-//! Its address is for ever that of the record, the tab and the one beside it are in the query: a link shows what its sender saw.
+//! The path of the URL contains the record for ever. The query contains the tab and the compared record, so a link shows what its sender
+//! saw.
 
 use askama::Template;
 use axum::extract::State;
@@ -29,13 +31,13 @@ use doppel_engine::{MatchFilter, SimilarSelection};
 use doppel_search::query::Order;
 use doppel_store::decisions::Judgement;
 
-/// Most records of a tab: as many as somebody compares.
+/// Largest number of records of a tab: as many as a person compares.
 const MOST: usize = 50;
 
-/// What stands beside the record.
+/// The list of records to compare with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Tab {
-    /// What it repeats, and what repeats it.
+    /// Records that the record repeats, and records that repeat it.
     #[default]
     Duplicates,
     /// Records of the same petitioner.
@@ -47,7 +49,7 @@ enum Tab {
 impl Tab {
     const ALL: [Self; 3] = [Self::Duplicates, Self::Petitioner, Self::Related];
 
-    /// As in a query.
+    /// Returns the name of the tab in a query.
     fn value(self) -> &'static str {
         match self {
             Self::Duplicates => "duplicates",
@@ -74,19 +76,19 @@ struct Page {
     card: Card,
     badge: Badge,
     stored_at: String,
-    /// Why its text is not shown.
+    /// The reason why the text is not shown, if it is not shown.
     note: Option<&'static str>,
     others: Vec<(String, String)>,
     tabs: Vec<(String, &'static str, bool)>,
     lines: Vec<Line>,
     has_more: bool,
-    /// Why there are none.
+    /// The sentence that replaces an empty list.
     none: &'static str,
     pair: Option<PairView>,
     alone: Vec<(String, String)>,
 }
 
-/// A record beside it.
+/// A record of the list.
 struct Line {
     href: String,
     card: Card,
@@ -94,7 +96,7 @@ struct Line {
     is_current: bool,
 }
 
-/// A record that may stand beside, before it is known which one does.
+/// A candidate for the list, before the compared record is chosen.
 struct Other {
     id: RecordId,
     facts: Facts,
@@ -102,12 +104,12 @@ struct Other {
     relation: Option<Relation>,
 }
 
-/// What a tab holds.
+/// The content of a tab.
 #[derive(Default)]
 struct Held {
     others: Vec<Other>,
     has_more: bool,
-    /// Why there are none, where that is not for want of any.
+    /// The reason why the list is empty although matches may exist.
     none: Option<&'static str>,
 }
 
@@ -144,17 +146,18 @@ pub async fn show(
     page::html(StatusCode::OK, &case.page((tab, held), current.as_ref(), pair, badge))
 }
 
-/// A record, and what is needed to find those beside it.
+/// A record, and the context for the lists of a tab.
 struct Case<'a> {
     context: PageContext<'a>,
     words: &'static Words,
     record: &'a RecordView,
-    /// `None` where no text is kept.
+    /// `None` if the collection keeps no text.
     row: Option<&'a Row>,
 }
 
 impl Case<'_> {
-    /// Another record beside it, whether the tab has it or not: what a link names is shown. `None` for itself.
+    /// Compares the record with `other`, also if the tab does not contain `other`: a link may name any record. Returns `None` if `other` is
+    /// the record itself.
     async fn beside(&self, held: &Held, other: &RecordId) -> Result<Option<PairView>, Problem> {
         if *other == self.record.id {
             return Ok(None);
@@ -204,7 +207,7 @@ impl Case<'_> {
                 self.note_decided(&mut held.others).await?;
                 Ok(held)
             }
-            // The index of words may be turned off, or not there yet: said in the tab's own place.
+            // If the search index is off or still being opened, the tab shows this instead of a list.
             Err(problem) if matches!(problem.code(), "search_disabled" | "search_opening" | "text_not_kept") => {
                 Ok(Held { none: Some(page::in_words(&problem, &self.words.problem)), ..Held::default() })
             }
@@ -212,7 +215,7 @@ impl Case<'_> {
         }
     }
 
-    /// What matches it by the settings of today, then what a person said is not the same.
+    /// Lists the matches by the current settings, and then the records that a person judged to be different.
     async fn duplicates(&self) -> Result<Held, Problem> {
         let (engine, collection, id) = (&self.context.app.engine, self.context.collection, &self.record.id);
         let wanted = SimilarSelection { limit: MOST, templates: true, filter: MatchFilter::default() };
@@ -221,7 +224,8 @@ impl Case<'_> {
                 let found = engine.similar_to(collection, id, wanted).await?;
                 (found.similar, found.truncated)
             }
-            // What it was found to match when it came: without its text it cannot be asked again.
+            // Without its text the record cannot be compared again, so the page lists the matches that were found when the record was
+            // stored.
             None => {
                 let mut similar = self.record.verdict.similar.clone();
                 let ids = similar.iter().map(|found| found.id.clone()).collect();
@@ -256,7 +260,7 @@ impl Case<'_> {
         Other { id: found.id, facts, notes, relation: found.relation }
     }
 
-    /// Notes the decisions that hold of those that are listed; the other records that such a decision is about, and what it says.
+    /// Adds the notes about decisions to the listed records. Returns the other records with a decision, and the notes for them.
     async fn note_decided(&self, others: &mut [Other]) -> Result<Vec<(RecordId, &'static str)>, Problem> {
         let decisions = self.context.app.engine.decisions_about(self.context.collection, &self.record.id).await?;
         let mut unlisted = Vec::new();

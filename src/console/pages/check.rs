@@ -1,4 +1,5 @@
-//! Check: a letter that somebody pastes or types, and what stands stored like it. Nothing is stored unless they register it.
+//! The page for checking a letter that a person pastes or types. It shows the stored records that are similar to the letter. The service
+//! stores the letter only if the person registers it.
 
 use askama::Template;
 use axum::extract::State;
@@ -28,11 +29,11 @@ use doppel_engine::answers::SimilarList;
 use doppel_engine::idempotency::{IdempotencyKey, RegistrationId};
 use doppel_engine::{IfDuplicate, MatchFilter, SimilarSelection, arrivals};
 
-/// Records like the letter: the best beside it, and some more to look at.
+/// Largest number of similar records: the best for the comparison, and some more to look at.
 const MOST_SIMILAR: usize = 10;
-/// Related cases below them.
+/// Largest number of related cases below the similar records.
 const MOST_RELATED: usize = 10;
-/// So many of the latest records show which fields are in use.
+/// Number of the latest records that are read to find the fields in use.
 const LATEST: usize = 8;
 
 #[derive(Template)]
@@ -49,7 +50,7 @@ struct Page {
 }
 
 impl Page {
-    /// Whether a field of its own was filled in.
+    /// True if a field other than the paste field is filled in.
     fn has_values(&self) -> bool {
         !self.id.is_empty() || self.fields.iter().any(|field| !field.value.is_empty())
     }
@@ -59,16 +60,16 @@ impl Page {
     }
 }
 
-/// What was found.
+/// The findings about the letter.
 struct Answer {
     verdict: VerdictKind,
     pair: Option<PairView>,
     similar: Vec<(Card, Vec<String>)>,
     related: Vec<(Card, String)>,
-    /// Why there are no related cases, where that is not for want of any.
+    /// The reason why the list of related cases is empty although there may be some.
     no_related: Option<&'static str>,
     warns_of_time: bool,
-    /// The row as it would be registered: names and values of hidden fields. `None` where the visitor may not.
+    /// Names and values of the hidden fields with the row to register. `None` if the visitor may not register.
     register: Option<Vec<(String, String)>>,
 }
 
@@ -87,10 +88,10 @@ pub async fn show(
     page::html(StatusCode::OK, &page(&context, &Form::default(), None, None).await?)
 }
 
-/// Answers for the letter in the form.
+/// Shows the findings about the letter in the form.
 ///
 /// # Errors
-/// 403; 404 for an unknown collection. What is wrong with the letter is told on the page.
+/// 403; 404 for an unknown collection. The page shows errors in the letter.
 pub async fn check(
     visitor: Reading,
     State(app): State<App>,
@@ -139,7 +140,7 @@ async fn page(
     })
 }
 
-/// The fields of the form: those that the latest records have.
+/// Returns the fields of the form: the fields that the latest records contain.
 async fn fields(context: &PageContext<'_>) -> Result<Vec<FormField>, Problem> {
     let latest =
         context.app.engine.arrivals(context.collection, &arrivals::ArrivalFilter::default(), None, LATEST).await?;
@@ -147,7 +148,7 @@ async fn fields(context: &PageContext<'_>) -> Result<Vec<FormField>, Problem> {
     Ok(context.reader.form_fields(&rows.collect::<Vec<_>>()))
 }
 
-/// The row that a form gives; `None` where nothing was written. What was pasted is the main text, where that has none of its own.
+/// Returns the row of the form; `None` if the form is empty. The pasted text becomes the main text if the field of the main text is empty.
 fn row(form: &Form, fields: &[FormField]) -> Result<Option<Row>, Problem> {
     let given = form.below("row.").filter(|(name, value)| !name.is_empty() && !value.trim().is_empty());
     let mut row: Map<String, Value> = given.map(|(name, value)| (name.to_owned(), value.into())).collect();
@@ -170,7 +171,7 @@ async fn answer(context: &PageContext<'_>, settings: &Settings, row: Row) -> Res
     let mut found = engine.similar(context.collection, row.clone(), wanted).await?;
     let verdict = verdict(&found, settings);
     let is_repeat = matches!(verdict, VerdictKind::ExactDuplicate | VerdictKind::NearDuplicate);
-    // Without a text to stand beside the letter, the best one is listed with the others.
+    // If no text is kept, the best match cannot be compared with the letter, so it is listed with the others.
     let stands_beside = is_repeat && settings.keeps_text() && !found.similar.is_empty();
     let best = stands_beside.then(|| found.similar.remove(0));
     let pair = match best {
@@ -194,7 +195,7 @@ async fn answer(context: &PageContext<'_>, settings: &Settings, row: Row) -> Res
     })
 }
 
-/// The verdict that the letter would be given, but for what comes in meanwhile.
+/// Returns the verdict that the letter would get if it were registered before any other record arrives.
 fn verdict(found: &SimilarList, settings: &Settings) -> VerdictKind {
     let matches = || found.similar.iter().filter(|found| !found.template);
     match matches().next() {
@@ -216,7 +217,7 @@ fn similar(context: &PageContext<'_>, facts: Facts, found: &Match) -> (Card, Vec
 
 type Cases = Vec<(Card, String)>;
 
-/// Related cases that are not shown already.
+/// Returns the related cases that the page does not show elsewhere.
 async fn related_cases(
     context: &PageContext<'_>,
     row: &Row,
@@ -241,18 +242,18 @@ async fn related_cases(
     Ok((found.map(case).collect(), None))
 }
 
-/// The row as hidden fields, and what keeps it from being registered twice.
+/// Returns the hidden fields: the row, and a token that prevents a second registration.
 fn hidden(row: &Row) -> Result<Vec<(String, String)>, Problem> {
     Ok(vec![("row".into(), row.json().to_string()), ("once".into(), Token::random()?.text())])
 }
 
-/// The problem that says that other content is stored under an id.
+/// The code of the problem that other content is stored under an id.
 const ID_TAKEN: &str = "idempotency_key_reused";
 
-/// Registers the letter that was checked, as a new record.
+/// Registers the checked letter as a new record.
 ///
 /// # Errors
-/// 403, 404, 422; 409 where another record has its id; what the store says.
+/// 403, 404, 422; 409 if another record has this id; errors of the store.
 pub async fn register(
     visitor: Writing,
     State(app): State<App>,
@@ -261,7 +262,7 @@ pub async fn register(
 ) -> Result<Response, Problem> {
     let row = extract::row(form.raw("row").unwrap_or_default().as_bytes())?;
     let has_id = row.id().is_some();
-    // Nobody replaces a letter here: an id that another has is a slip.
+    // This page never replaces a record: an id that another record has is a mistake.
     let under = match (row.id(), form.text("once")) {
         (Some(id), _) => RegistrationId::Unused(id.clone()),
         (None, Some(once)) => RegistrationId::Key(IdempotencyKey::new(visitor.caller(), once)),

@@ -1,4 +1,4 @@
-//! The first page: the collections, and the way into each.
+//! The start page: the list of collections with links to their sections.
 
 use askama::Template;
 use axum::extract::State;
@@ -14,7 +14,7 @@ use crate::http::problem::Problem;
 use crate::http::state::App;
 use doppel_engine::answers::Collection;
 
-/// Most collections on the page: who has more finds them by their address.
+/// Largest number of collections on the page. Further collections are reachable by their URLs.
 const MOST: usize = 200;
 
 #[derive(Template)]
@@ -26,7 +26,7 @@ struct Page {
     has_more: bool,
 }
 
-/// A collection.
+/// A collection of the list.
 struct Line {
     name: String,
     records: String,
@@ -37,7 +37,7 @@ struct Line {
 /// Lists the collections.
 ///
 /// # Errors
-/// 403, and what the engine says.
+/// 403; errors of the engine.
 pub async fn list(visitor: Reading, State(app): State<App>) -> Result<Response, Problem> {
     let (collections, next) = app.engine.collections(None, MOST, |name| visitor.reach.includes(name)).await?;
     let words = &visitor.words().collections;

@@ -1,4 +1,4 @@
-//! A generation compared with the one that answers: which pairs would come and go with it.
+//! The page that compares a generation with the live generation: the pairs that would appear and disappear if it were activated.
 
 use askama::Template;
 use axum::extract::State;
@@ -15,7 +15,7 @@ use crate::http::state::App;
 use doppel_core::collection::CollectionName;
 use doppel_engine::answers::PairView;
 
-/// Examples of pairs gained and of pairs lost.
+/// Number of examples of gained pairs, and of lost pairs.
 const EXAMPLES: usize = 20;
 
 #[derive(Template)]
@@ -29,7 +29,7 @@ struct Page {
     parts: Vec<Part>,
 }
 
-/// Pairs that only one of the two finds.
+/// Pairs that only one of the two generations finds.
 struct Part {
     heading: &'static str,
     count: String,
@@ -40,7 +40,7 @@ struct Part {
 /// Shows the comparison. Reads the pairs of both generations and all decisions.
 ///
 /// # Errors
-/// 403, 404; 409 for the generation that answers and for one that is not complete.
+/// 403, 404; 409 if the generation is live or not complete.
 pub async fn show(
     visitor: Reading,
     State(app): State<App>,
@@ -69,7 +69,7 @@ pub async fn show(
     page::html(StatusCode::OK, &page)
 }
 
-/// The later record beside the earlier one.
+/// Returns the link to the comparison of the two records of a pair, and its text.
 fn link(collection: &CollectionName, pair: &PairView) -> (String, String) {
     let href = with_query(&page::case(collection, &pair.later), &[("with", pair.earlier.as_str())]);
     (href, format!("{} · {}", pair.later, pair.earlier))

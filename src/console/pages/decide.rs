@@ -1,4 +1,4 @@
-//! A decision about two records, from whatever page it is made.
+//! The action that stores a decision about two records. Several pages send its form.
 
 use askama::Template;
 use axum::extract::State;
@@ -23,10 +23,10 @@ use doppel_core::violation::Violation;
 use doppel_engine::decisions::{DecisionOutcome, DecisionView, Opinion};
 use doppel_store::decisions::Judgement;
 
-/// How long the name of who decides is remembered where there are no keys: a month, in seconds.
+/// Lifetime of the cookie with the name of the deciding person, in seconds: a month. The cookie is used only if no keys are configured.
 pub const NAME_SECONDS: u32 = 30 * 24 * 60 * 60;
 
-/// What was decided, by the form.
+/// The content of a decision form.
 struct Decision {
     a: RecordId,
     b: RecordId,
@@ -49,7 +49,7 @@ impl Decision {
     }
 }
 
-/// A judgement, as forms have it.
+/// Returns the name of a judgement in forms.
 pub fn value(judgement: Judgement) -> &'static str {
     match judgement {
         Judgement::Same => "same",
@@ -58,10 +58,10 @@ pub fn value(judgement: Judgement) -> &'static str {
     }
 }
 
-/// Stores a decision, unless somebody else decided since the page was made.
+/// Stores a decision, unless another person has decided about the pair since the page was made.
 ///
 /// # Errors
-/// 403, 404, 422. What was decided meanwhile is a page (409).
+/// 403, 404, 422. A decision of another person in the meantime is shown on a page with status 409.
 pub async fn decide(
     visitor: Writing,
     State(app): State<App>,

@@ -1,4 +1,4 @@
-//! Check a file: it is given, its columns are named, it is worked on, it is taken home.
+//! The pages for checking a file: upload, choice of the fields, progress, and download.
 
 use std::sync::Arc;
 
@@ -30,15 +30,15 @@ use doppel_engine::arrivals;
 use doppel_sources::tables::Layout;
 use doppel_sources::tables::columns::{Target, guess};
 
-/// Longest piece of a cell that is shown as a sample, in characters.
+/// Largest length of a shown example of a cell, in characters.
 const SAMPLE_CHARS: usize = 60;
-/// So many of the latest records show which fields are in use.
+/// Number of the latest records that are read to find the fields in use.
 const LATEST: usize = 8;
 
-/// Its routes.
+/// Returns the routes of these pages.
 pub fn routes() -> Router<App> {
     Router::new()
-        // Of its own bound: the file is never held.
+        // The upload has its own limit: it is streamed, never held in memory.
         .route(ROUTE, get(list).post(take).layer(DefaultBodyLimit::disable()))
         .route("/console/{collection}/files/{file}", get(show))
         .route("/console/{collection}/files/{file}/sheet", post(choose_sheet))
@@ -57,7 +57,7 @@ struct ListPage {
     jobs: Vec<Line>,
 }
 
-/// A file in the list.
+/// A file of the list.
 struct Line {
     href: String,
     name: String,
@@ -73,13 +73,13 @@ struct FilePage {
     path: String,
     name: String,
     read_as: String,
-    /// The sheets that can be read instead.
+    /// The other sheets of the workbook, which the visitor can choose.
     other_sheets: Vec<String>,
     columns: Option<ColumnsView>,
     work: Option<WorkView>,
 }
 
-/// Which column is what.
+/// The form for the fields of the columns.
 struct ColumnsView {
     columns: Vec<ColumnView>,
     options: Vec<(String, String)>,
@@ -94,11 +94,11 @@ struct ColumnView {
     chosen: String,
 }
 
-/// How far the work is.
+/// The progress of the work.
 struct WorkView {
     how_far: &'static str,
     is_busy: bool,
-    /// What it could not go on for.
+    /// The error that ended the work, if there is one.
     problem: Option<&'static str>,
     done: u64,
     rows: u64,
@@ -106,7 +106,7 @@ struct WorkView {
     numbers: Vec<(&'static str, String)>,
     refusals: Vec<(u64, String)>,
     refused_more: Option<String>,
-    /// What the link to the result says.
+    /// The text of the link to the resulting file.
     result: Option<String>,
 }
 
@@ -114,7 +114,7 @@ fn path(job: &Job) -> String {
     page::below(&job.collection, &format!("files/{}", job.id))
 }
 
-/// The file that a path names, if it is of the visitor.
+/// Returns the visitor's file `id`.
 fn own(desk: &Desk, visitor: &Visitor, collection: &CollectionName, id: &str) -> Result<Arc<Job>, Problem> {
     desk.files.get(id, visitor.caller(), collection)
 }
@@ -130,7 +130,7 @@ fn how_far(job: &Job, words: &FilesWords) -> &'static str {
     }
 }
 
-/// Shows the form, and the visitor's files.
+/// Shows the upload form and the list of the visitor's files.
 ///
 /// # Errors
 /// 403; 404 for an unknown collection.
@@ -158,10 +158,10 @@ pub async fn list(
     page::html(StatusCode::OK, &page)
 }
 
-/// Takes a file.
+/// Receives a file.
 ///
 /// # Errors
-/// 403, 404; 409 where the collection keeps no text; those of [`upload::take`].
+/// 403, 404; 409 if the collection keeps no text; the errors of [`upload::take`].
 pub async fn take(
     visitor: Reading,
     State(app): State<App>,
@@ -185,7 +185,7 @@ pub async fn take(
     Ok(SeeOther::to(path(&job)).into_response())
 }
 
-/// Shows which column is what, or how far the work is.
+/// Shows the form for the columns, or the progress of the work.
 ///
 /// # Errors
 /// 403, 404.
@@ -232,7 +232,7 @@ fn file_page(visitor: &Visitor, job: &Job, columns: Option<ColumnsView>) -> File
     }
 }
 
-/// The fields that a column may be: those that are in use, and those that are called like a column.
+/// Returns the possible fields of a column: the fields in use, and the fields that have the name of a column.
 async fn fields(
     app: &App,
     collection: &CollectionName,
@@ -244,7 +244,7 @@ async fn fields(
     let used = RowReader::of(settings).form_fields(&rows.collect::<Vec<_>>());
     let mut fields: Vec<(String, Role)> = used.iter().map(|field| (field.name.clone(), field.role)).collect();
     let mut kinds: Vec<(Role, bool)> = used.iter().map(|field| (field.role, field.is_long)).collect();
-    // Of what the latest letters lack, what is called like a column, else the first of its kind.
+    // For each kind of field that the latest records lack: the fields with the name of a column, else the first field of the kind.
     let (titles, in_use) = (settings.titles(), kinds.clone());
     for (field, is_title) in settings.fields.iter().zip(titles).filter(|(field, _)| field.role != Role::Ignore) {
         let kind = (field.role, field.role == Role::Text && !is_title);
@@ -268,7 +268,7 @@ fn written(target: &Target) -> String {
     }
 }
 
-/// What a form says of a column.
+/// Parses the target of a column from a form.
 fn target(text: &str, settings: &Settings) -> Target {
     match (text, text.strip_prefix("field:")) {
         ("id", _) => Target::Id,
@@ -355,10 +355,10 @@ fn work(visitor: &Visitor, job: &Job) -> WorkView {
     }
 }
 
-/// Reads another sheet of a workbook, before anything is done with it.
+/// Reads another sheet of a workbook, before the work on it begins.
 ///
 /// # Errors
-/// 403, 404; those of [`upload::choose_sheet`].
+/// 403, 404; the errors of [`upload::choose_sheet`].
 pub async fn choose_sheet(
     visitor: Reading,
     State(app): State<App>,
@@ -373,10 +373,10 @@ pub async fn choose_sheet(
     Ok(SeeOther::to(path(&chosen)).into_response())
 }
 
-/// Begins to work on a file.
+/// Starts the work on a file.
 ///
 /// # Errors
-/// 403, also where it is to be registered and the key may not; 404. What is wrong with the columns is told on the page.
+/// 403, also if the rows are to be registered and the key does not allow it; 404. The page shows errors in the choice of fields.
 pub async fn start(
     visitor: Reading,
     State(app): State<App>,
@@ -405,7 +405,7 @@ pub async fn start(
     Ok(SeeOther::to(path(&job)).into_response())
 }
 
-/// Stops the work after the rows that are under way.
+/// Stops the work after the rows that are being processed.
 ///
 /// # Errors
 /// 403, 404.
@@ -421,7 +421,7 @@ pub async fn stop(
     Ok(SeeOther::to(path(&job)).into_response())
 }
 
-/// Forgets a file.
+/// Removes a file.
 ///
 /// # Errors
 /// 403, 404.
@@ -437,10 +437,10 @@ pub async fn remove(
     Ok(SeeOther::to(page::below(&collection, Section::Files.path())).into_response())
 }
 
-/// Gives the file back.
+/// Sends the resulting file.
 ///
 /// # Errors
-/// 403, 404; 409 where there is nothing yet.
+/// 403, 404; 409 if there is no result yet.
 pub async fn result(
     visitor: Reading,
     Extension(desk): Extension<Arc<Desk>>,

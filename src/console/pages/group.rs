@@ -1,7 +1,7 @@
-//! One group: its members by time, who they are of, and how it hangs together.
+//! The page of one group: its members by time, their petitioners, and the pairs that connect them.
 //!
-//! However large it is: some hundred members are drawn and the rest counted, the list has pages, and pairs are compared up to a
-//! number. Its address is that of any of its members.
+//! The page works for groups of any size. It draws a limited number of members and counts the others, divides the list into pages, and
+//! compares a limited number of pairs. The URL of the page can name any member.
 
 use std::collections::HashSet;
 
@@ -32,30 +32,30 @@ use doppel_engine::Error;
 use doppel_engine::answers::{PairView, RecordView};
 use doppel_engine::groups::{GroupShape, PairSimilarity, PetitionerShape};
 
-/// Members of a page of the list.
+/// Members on a page of the list.
 const PER_PAGE: usize = 100;
-/// Members that the graph draws: among more one sees nothing.
+/// Largest number of members in the graph. A graph of more members is not readable.
 const MOST_DRAWN: usize = 80;
-/// From so many pairs on their lines cover each other.
+/// Number of pairs above which the lines are drawn faintly, because they cover each other.
 const MANY_PAIRS: usize = 500;
-/// Most dots that have their ids beside them: of more they would cover one another.
+/// Largest number of dots for which the graph shows ids. The ids of more dots would cover each other.
 const MOST_NAMED: usize = 12;
-/// Longest id that is written there, in characters.
+/// Largest length of an id that the graph shows, in characters.
 const LONGEST_NAME: usize = 16;
-/// Room for one, in units of the picture.
+/// Width of the space for an id, in units of the picture.
 const LABEL_WIDTH: u32 = 130;
 const LABEL_HEIGHT: u32 = 22;
-/// Petitioners that are listed.
+/// Largest number of listed petitioners.
 const MOST_PETITIONERS: usize = 20;
-/// Single links and rejected pairs that are listed, of each kind.
+/// Largest number of listed pairs of each kind.
 const MOST_LINKS: usize = 20;
-/// Pairs that are compared to find the least alike: some tens of milliseconds.
+/// Largest number of pairs that are compared to find the least similar pairs. This takes a few dozen milliseconds.
 const MOST_COMPARED: usize = 200;
-/// Pairs that are listed because they are the least alike.
+/// Largest number of pairs that are listed as the least similar.
 const MOST_LEAST: usize = 5;
-/// Members that are called one matter at once: 435 decisions, each on disk before the next.
+/// Largest number of members that one action can declare one matter: 435 decisions, of which each is on disk before the next is made.
 pub const MOST_JOINED: usize = 30;
-/// Members of a file whose rows are in memory at once.
+/// Members of an export whose rows are in memory at once.
 const READ_AT_ONCE: usize = 100;
 
 #[derive(Template)]
@@ -87,28 +87,28 @@ struct Page {
     next: Option<String>,
 }
 
-/// The picture of pairs.
+/// The picture of the pairs.
 struct Graph {
-    /// All that are no weak links, as one path.
+    /// The lines of all pairs that are not weak links, as one path.
     path: String,
-    /// So many that they are drawn faintly.
+    /// True if there are so many lines that they are drawn faintly.
     is_dense: bool,
     nodes: Vec<Node>,
     weak: Vec<WeakLine>,
 }
 
-/// A record in it.
+/// A record in the picture.
 struct Node {
     x: u32,
     y: u32,
     href: String,
     id: String,
     is_first: bool,
-    /// Where its id is written, and how it stands there.
+    /// The place and the alignment of the id, if the picture shows the id.
     label: Option<Label>,
 }
 
-/// Where an id is written in the picture.
+/// The place of an id in the picture.
 struct Label {
     x: u32,
     y: u32,
@@ -116,7 +116,7 @@ struct Label {
 }
 
 impl Label {
-    /// Beside a dot, within the picture.
+    /// Returns a place near a dot and within the picture.
     fn beside(x: u32, y: u32) -> Self {
         let (width, height) = (graph::WIDTH as u32, graph::HEIGHT as u32);
         let anchor = match x {
@@ -129,7 +129,7 @@ impl Label {
     }
 }
 
-/// A weak link in it, with its number in the table.
+/// The line of a weak link, with the number of the link in the table.
 struct WeakLine {
     from: (u32, u32),
     to: (u32, u32),
@@ -138,7 +138,7 @@ struct WeakLine {
     is_rejected: bool,
 }
 
-/// Why a pair is in the table.
+/// The reason why a pair is in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Weak {
     Bridge,
@@ -165,10 +165,10 @@ struct Line {
     repeats: Option<(String, String)>,
 }
 
-/// Shows the group that a record is in.
+/// Shows the group of a record.
 ///
 /// # Errors
-/// 403; 404 for an unknown collection or record. A record that is in no group is led to its own page.
+/// 403; 404 for an unknown collection or record. If the record is in no group, the response redirects to the page of the record.
 pub async fn show(
     visitor: Reading,
     State(app): State<App>,
@@ -178,7 +178,7 @@ pub async fn show(
     let form = Form::parse(uri.query().unwrap_or_default().as_bytes())?;
     let number = form.text("page").and_then(|page| page.parse().ok()).unwrap_or(1).max(1);
     let shape = match app.engine.group_shape(&collection, &id, MOST_DRAWN).await {
-        // Cut apart, or its other records are gone: a link to it still leads somewhere.
+        // The group was cut, or its other records were deleted. The redirect keeps old links useful.
         Err(Error::Ungrouped(_)) => return Ok(SeeOther::to(page::case(&collection, &id)).into_response()),
         shape => shape?,
     };
@@ -188,10 +188,10 @@ pub async fn show(
     page::html(StatusCode::OK, &group.page(number).await?)
 }
 
-/// The members as a file.
+/// Sends the members as a CSV file.
 ///
 /// # Errors
-/// 403; 404 for an unknown collection or record, and where the record is in no group.
+/// 403; 404 for an unknown collection or record, or if the record is in no group.
 pub async fn export(
     visitor: Reading,
     State(app): State<App>,
@@ -204,7 +204,7 @@ pub async fn export(
     Ok(group.file().await?.download(&format!("{collection}-group")))
 }
 
-/// A group, and what is needed to show it.
+/// A group, and the context to show it.
 struct Group<'a> {
     context: PageContext<'a>,
     shape: GroupShape,
@@ -267,7 +267,7 @@ impl Group<'_> {
         line.dots.iter().map(dot).collect()
     }
 
-    /// Name, where to find all of theirs, number of records, and from when to when.
+    /// Returns for each petitioner: the name, the link to the search for all their records, the number of records, and the period.
     async fn petitioners(&self) -> Result<Vec<(String, String, String, String)>, Problem> {
         let Self { context: PageContext { collection, reader, .. }, shape, words } = self;
         let mut found = Vec::new();
@@ -285,7 +285,7 @@ impl Group<'_> {
         Ok(found)
     }
 
-    /// The pairs to look at, with how alike they are: single links, those least alike, then what was rejected.
+    /// Returns the pairs that need attention, with their similarities: single links, the least similar pairs, and rejected pairs.
     async fn weak(&self) -> Result<Vec<(Weak, PairView, Option<PairSimilarity>)>, Problem> {
         let shape = &self.shape;
         let listed =
@@ -375,7 +375,7 @@ impl Group<'_> {
         Ok(links)
     }
 
-    /// The id and the title of a record.
+    /// Returns the id and the title of a record.
     async fn named(&self, id: &RecordId) -> Result<(String, String), Problem> {
         let title = self.context.card(id).await?.map(|card| card.facts.title).unwrap_or_default();
         Ok((id.to_string(), title))
@@ -385,7 +385,7 @@ impl Group<'_> {
         let ids: Vec<RecordId> =
             self.shape.members.iter().skip(skip).take(limit).map(|member| member.id.clone()).collect();
         let (mut records, mut begin) = (Vec::with_capacity(ids.len()), 0);
-        // Long letters come in several pieces.
+        // If the records are long, the engine returns them in several pieces.
         loop {
             let found = self.context.app.engine.records_of(self.context.collection, ids[begin..].to_vec()).await?;
             records.extend(found.items.into_iter().flatten());
@@ -409,7 +409,8 @@ impl Group<'_> {
         Ok(lines)
     }
 
-    /// What a member is in its group: the original, or a repeat of the original. A repeat keeps the verdict that says how it repeats.
+    /// Returns the role of a member in its group: the original, or a repeat of the original. A repeat keeps its own verdict if this verdict
+    /// says how it repeats.
     fn kind(&self, member: &RecordView) -> VerdictKind {
         match member.verdict.kind {
             _ if member.id == self.shape.group.original => VerdictKind::Original,

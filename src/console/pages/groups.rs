@@ -1,4 +1,4 @@
-//! Hot issues and repeat petitioners: lists of groups, for a window of days that ends today.
+//! The lists of groups: hot issues and repeat petitioners, for a number of days that ends today.
 
 use askama::Template;
 use axum::extract::State;
@@ -23,29 +23,29 @@ use crate::http::state::App;
 use doppel_core::collection::CollectionName;
 use doppel_engine::groups::{HotIssue, MostNamed, RankingPart, RepeatPetitioner};
 
-/// Lines of a page: each takes some reads, for its title and its place.
+/// Lines of a page. Each line needs several reads for its title and its place.
 const PER_PAGE: usize = 20;
-/// Most lines of a file.
+/// Largest number of lines of an export.
 const MOST_EXPORTED: usize = 1000;
-/// The windows that are offered, in days, and of how many days each part of a trend is.
+/// The offered numbers of days, each with the number of days per column of the trend.
 const WINDOWS: [(u32, u32); 4] = [(7, 1), (30, 1), (90, 7), (365, 7)];
-/// The one that is shown first.
+/// The default number of days.
 const FIRST_WINDOW: (u32, u32) = WINDOWS[1];
 
-/// Which list.
+/// The kind of list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Tab {
-    /// Matters of many people.
+    /// Matters about which many people wrote.
     #[default]
     Hot,
-    /// People who write again.
+    /// People who wrote repeatedly.
     Repeat,
 }
 
 impl Tab {
     const ALL: [Self; 2] = [Self::Hot, Self::Repeat];
 
-    /// As in a query.
+    /// Returns the name of the list in a query.
     fn value(self) -> &'static str {
         match self {
             Self::Hot => "hot",
@@ -68,7 +68,7 @@ impl Tab {
     }
 }
 
-/// What is asked for.
+/// The parameters of a request.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     tab: Tab,
@@ -141,7 +141,7 @@ struct RepeatLine {
     last: String,
 }
 
-/// What is needed to show a list.
+/// The context for showing a list.
 struct Lists<'a> {
     context: PageContext<'a>,
     asked: Asked,
@@ -183,10 +183,10 @@ pub async fn show(
     page::html(StatusCode::OK, &lists.page(hot, repeat, total))
 }
 
-/// The list as a file.
+/// Sends the list as a CSV file.
 ///
 /// # Errors
-/// As for [`show`].
+/// The same as for [`show`].
 pub async fn export(
     visitor: Reading,
     State(app): State<App>,
@@ -265,7 +265,7 @@ impl<'a> Lists<'a> {
         })
     }
 
-    /// `None` where the record that says who they are is gone since.
+    /// Returns `None` if the record that contains the petitioner's name was deleted.
     async fn repeat_line(&self, petitioner: RepeatPetitioner) -> Result<Option<RepeatLine>, Problem> {
         let Self { context, .. } = self;
         let words = &context.visitor.words().groups;

@@ -1,6 +1,7 @@
-//! The inbox: what came in, newest first, with the one that is looked at beside what it seems to repeat.
+//! The inbox: the arrived records, newest first. The page shows one of them next to the record that it seems to repeat.
 //!
-//! A queue that several clerks can share: whoever decides names what they have seen, and is told where somebody was faster.
+//! Several clerks can share the queue. A decision contains the number of rulings that the clerk saw, so the clerk learns if another clerk
+//! decided first.
 
 use askama::Template;
 use axum::extract::State;
@@ -27,25 +28,25 @@ use doppel_engine::answers::RecordView;
 use doppel_engine::arrivals::{Arrival, ArrivalFilter, Arrivals};
 use doppel_store::Seq;
 
-/// Arrivals on a page: what a clerk looks through before a pause.
+/// Records on a page: as many as a clerk reads without a break.
 const ON_A_PAGE: usize = 30;
 
-/// What is shown.
+/// The filter of the queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Show {
-    /// Repeats about which nobody decided yet.
+    /// Repeats without a decision.
     #[default]
     Undecided,
     /// All repeats.
     Repeats,
-    /// All.
+    /// All records.
     All,
 }
 
 impl Show {
     const ALL: [Self; 3] = [Self::Undecided, Self::Repeats, Self::All];
 
-    /// As in a query.
+    /// Returns the name of the filter in a query.
     fn value(self) -> &'static str {
         match self {
             Self::Undecided => "undecided",
@@ -75,9 +76,9 @@ impl Show {
 struct Place {
     show: Show,
     since: String,
-    /// Where this page of the queue begins.
+    /// The start of this page of the queue; `None` for the first page.
     before: Option<Seq>,
-    /// The one that is looked at.
+    /// The id of the selected record.
     at: Option<String>,
 }
 
@@ -124,7 +125,7 @@ struct Page {
     first_page: Option<String>,
 }
 
-/// One that came in.
+/// A record of the queue.
 struct Line {
     href: String,
     card: Card,
@@ -133,13 +134,13 @@ struct Line {
     is_current: bool,
 }
 
-/// The one that is looked at.
+/// The selected record.
 struct Current {
     card: Card,
     badge: Badge,
     position: String,
     pair: Option<PairView>,
-    /// Why there is no other record beside it.
+    /// The reason why the record is not compared with another record.
     alone: &'static str,
     text: String,
     previous: Option<String>,
@@ -230,7 +231,7 @@ async fn current(
     let next =
         beside(Some(at + 1)).or_else(|| found.next.map(|next| place.before(Some(next)).href(context.collection)));
     let pair = pair(context, arrival).await?.map(|mut pair| {
-        // After a decision comes the next one; behind the last of all the page again.
+        // After a decision, the page shows the next record; after the last record of all, it shows this page again.
         let back = next.clone().unwrap_or_else(|| Place { at: None, ..place.clone() }.href(context.collection));
         pair.decide = pair.decide.map(|decide| decide.then(back));
         pair
@@ -257,13 +258,13 @@ async fn pair(context: &PageContext<'_>, arrival: &Arrival) -> Result<Option<Pai
     let Some(original) = &verdict.duplicate_of else { return Ok(None) };
     let relation = verdict.similar.iter().find(|found| found.id == *original).and_then(|found| found.relation);
     match context.stored(&arrival.record.id, original, relation).await {
-        // Deleted since the list was made.
+        // The record was deleted after the list was made.
         Err(problem) if problem.code() == "unknown_record" => Ok(None),
         pair => pair,
     }
 }
 
-/// A collection's first page is its inbox.
+/// Redirects from the start page of a collection to its inbox.
 pub async fn first(_: Visitor, InCollection(collection): InCollection) -> page::SeeOther {
     page::SeeOther::to(page::below(&collection, Section::Inbox.path()))
 }

@@ -1,4 +1,4 @@
-//! The pages, a file for each.
+//! The pages of the desk, one file per page.
 
 pub mod case;
 pub mod check;
@@ -25,7 +25,7 @@ use axum::routing::{get, post};
 
 use crate::http::state::App;
 
-/// Every page and every action. What is none of them is told by the fallback of all routes.
+/// Returns the routes of all pages and actions. The fallback of the whole router answers requests for other paths.
 pub fn routes() -> Router<App> {
     Router::new()
         .route("/console", get(collections::list))
@@ -52,7 +52,7 @@ pub fn routes() -> Router<App> {
         .merge(work())
 }
 
-/// Tasks and generations.
+/// Returns the routes of tasks and generations.
 fn work() -> Router<App> {
     Router::new()
         .route("/console/{collection}/work", get(work::show))

@@ -1,4 +1,4 @@
-//! What pages load to set two records beside each other.
+//! Loads the data that pages need to compare two records.
 
 use std::collections::BTreeMap;
 
@@ -15,24 +15,24 @@ use doppel_engine::answers::RecordView;
 use doppel_engine::decisions::DecisionView;
 use doppel_engine::{Error, Side};
 
-/// What a page that shows records reads and shows them by.
+/// The context of a page that shows records.
 #[derive(Clone, Copy)]
 pub struct PageContext<'a> {
     /// The service.
     pub app: &'a App,
-    /// Who looks.
+    /// The visitor.
     pub visitor: &'a Visitor,
-    /// Where.
+    /// The collection.
     pub collection: &'a CollectionName,
-    /// Reads its rows.
+    /// The reader for rows of the collection.
     pub reader: &'a RowReader,
 }
 
 impl PageContext<'_> {
-    /// Two stored records. `None` where the other one is gone, or no text is kept.
+    /// Compares two stored records. Returns `None` if `other` does not exist any more, or if no text is kept.
     ///
     /// # Errors
-    /// 404 where the first is gone.
+    /// 404 if the record `id` does not exist any more.
     pub async fn stored(
         &self,
         id: &RecordId,
@@ -44,10 +44,11 @@ impl PageContext<'_> {
         self.pair(Side::Stored(id.clone()), other, relation, Some(decide)).await
     }
 
-    /// A row that is not stored beside a record that is. `None` where that is gone, or its text is not kept.
+    /// Compares a row that is not stored with a stored record. Returns `None` if the record does not exist any more, or if its text is not
+    /// kept.
     ///
     /// # Errors
-    /// 422 where the row cannot be read.
+    /// 422 if the row is invalid.
     pub async fn given(
         &self,
         row: Row,
@@ -84,19 +85,19 @@ impl PageContext<'_> {
         }
     }
 
-    /// What is said of a stored record.
+    /// Returns the badge of a stored record: its verdict and the decision about it.
     ///
     /// # Errors
-    /// 404 where the collection is gone.
+    /// 404 if the collection does not exist any more.
     pub async fn badge(&self, record: &RecordView) -> Result<Badge, Problem> {
         let judged = self.app.engine.judged(self.collection, record).await?;
         Ok(Badge::new(&self.visitor.words().record, record.verdict.kind, judged))
     }
 
-    /// What the rows of those of `ids` say that are stored.
+    /// Returns the facts from the rows of those records of `ids` that are stored.
     ///
     /// # Errors
-    /// 404 where the collection is gone.
+    /// 404 if the collection does not exist any more.
     pub async fn facts(
         &self,
         ids: impl IntoIterator<Item = &RecordId> + Send,
@@ -104,10 +105,10 @@ impl PageContext<'_> {
         Ok(self.app.engine.read_rows(self.collection, ids, |row| self.reader.facts(row)).await?)
     }
 
-    /// A stored record in few words; `None` where it is gone.
+    /// Returns the summary of a stored record; `None` if the record does not exist any more.
     ///
     /// # Errors
-    /// 404 where the collection is gone.
+    /// 404 if the collection does not exist any more.
     pub async fn card(&self, id: &RecordId) -> Result<Option<Card>, Problem> {
         match self.app.engine.stored_row(self.collection, id).await {
             Err(Error::UnknownRecord(..)) => Ok(None),

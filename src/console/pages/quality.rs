@@ -1,4 +1,5 @@
-//! Quality: what people decided against what was found, and what another threshold would do. The engine counts, this draws.
+//! The page about quality: it compares decisions of people with the findings, and shows the effect of another threshold. The engine
+//! computes all counts.
 
 use askama::Template;
 use axum::extract::State;
@@ -44,12 +45,12 @@ struct Page {
     may_admin: bool,
 }
 
-/// A picture of the bands.
+/// A chart of the bands of probability.
 struct Chart {
     stacks: Vec<Vec<Part>>,
     title: String,
     most: String,
-    /// Where the lower edge of each band is written.
+    /// For the lower edge of each band: its position and its text.
     edges: Vec<(usize, String)>,
 }
 
@@ -62,13 +63,13 @@ struct Line {
     interval: String,
 }
 
-/// What another threshold would do.
+/// The effect of another threshold.
 struct Tried {
     sentences: Vec<String>,
     lists: Vec<(&'static str, Vec<Pair>)>,
 }
 
-/// A pair to look at.
+/// An example pair.
 struct Pair {
     href: String,
     name: String,
@@ -76,7 +77,7 @@ struct Pair {
     said: Option<&'static str>,
 }
 
-/// Shows all of it.
+/// Shows the page.
 ///
 /// # Errors
 /// 403; 404 for an unknown collection.
@@ -118,10 +119,10 @@ pub async fn show(
     page::html(StatusCode::OK, &page)
 }
 
-/// Builds a generation with another threshold, beside the one that answers.
+/// Builds a generation with another threshold. The live generation stays live.
 ///
 /// # Errors
-/// 403; 404 for an unknown collection; 422 where the threshold is none, or the collection does not verify.
+/// 403; 404 for an unknown collection; 422 if the threshold is invalid, or if the collection does not verify.
 pub async fn try_out(
     _: Administering,
     State(app): State<App>,
@@ -138,13 +139,13 @@ pub async fn try_out(
     work_actions::begin(&app, &collection, work, WorkDone::Trying).await
 }
 
-/// The threshold of a form; `None` where it is missing or outside 0 to 1.
+/// Returns the threshold of a form; `None` if it is missing or not between 0 and 1.
 fn threshold(form: &Form) -> Option<DuplicateThreshold> {
     let duplicate: f64 = form.text("duplicate")?.parse().ok()?;
     (0.0..=1.0).contains(&duplicate).then_some(DuplicateThreshold(duplicate))
 }
 
-/// The lower edge of a band, in per cent.
+/// Returns the lower edge of a band in per cent.
 fn edge(at: usize) -> usize {
     at * 100 / BANDS
 }
@@ -186,7 +187,7 @@ fn chart(title: String, columns: &[Vec<(&'static str, u64)>]) -> Option<Chart> {
     Some(Chart { stacks: stacks(columns), title, most: count(most), edges: (0..BANDS).map(edge).collect() })
 }
 
-/// `None` where nobody decided anything.
+/// Returns `None` if there are no decisions.
 fn decided_chart(found: &CollectionQuality, words: &QualityWords) -> Option<Chart> {
     let columns: Vec<_> =
         found.counts.bands.iter().map(|said| vec![("first", said.same), ("near", said.not_same)]).collect();
@@ -195,7 +196,7 @@ fn decided_chart(found: &CollectionQuality, words: &QualityWords) -> Option<Char
     chart(format!("{}: {said}", words.by_similarity), &columns)
 }
 
-/// `None` where nothing was found.
+/// Returns `None` if there are no findings.
 fn recorded_chart(bands: &[u64], words: &QualityWords) -> Option<Chart> {
     let columns: Vec<_> = bands.iter().map(|pairs| vec![("first", *pairs)]).collect();
     chart(format!("{}: {}", words.recorded, count(bands.iter().sum())), &columns)

@@ -1,8 +1,8 @@
-//! Deciding about a group: cutting it at a pair, or calling all of it one matter.
+//! Decisions about a whole group: cutting the group at a pair, and declaring all its records one matter.
 //!
-//! Both first show what would be decided and what the group would become; nothing is changed by that. What is then sent names the
-//! state that was shown: where the group or a decision changed since, nothing is done and the new state is shown. What was done
-//! is taken back in one step.
+//! Each action has a preview, which shows the decisions and the resulting groups and changes nothing. The form of the action names the
+//! state that the preview showed. If the group or a decision has changed since, the action does nothing and shows the new state. One step
+//! takes all decisions of an action back.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ use doppel_core::record::RecordId;
 use doppel_engine::decisions::{DecisionOutcome, Opinion};
 use doppel_engine::{Engine, Error};
 
-/// Records of a group that a preview lists; of more the rest are counted.
+/// Largest number of records that a preview lists. The others are counted.
 const MOST_LISTED: usize = 100;
 #[derive(Template)]
 #[template(path = "regroup.html")]
@@ -59,14 +59,14 @@ struct Page {
     back: String,
 }
 
-/// A group as it would be.
+/// A group after the action.
 struct After {
     heading: String,
     cards: Vec<Card>,
     more: Option<String>,
 }
 
-/// Shows what cutting the group at a pair would do.
+/// Shows the effect of cutting the group at a pair.
 ///
 /// # Errors
 /// 403, 404, 422.
@@ -81,10 +81,10 @@ pub async fn preview_cut(
     preview(&app, &visitor, &collection, plan, StatusCode::OK).await
 }
 
-/// Shows what calling all of a group one matter would do.
+/// Shows the effect of declaring all records of a group one matter.
 ///
 /// # Errors
-/// 403, 404; 409 where the group is too large.
+/// 403, 404; 409 if the group is too large.
 pub async fn preview_join(
     visitor: Writing,
     State(app): State<App>,
@@ -94,10 +94,10 @@ pub async fn preview_join(
     preview(&app, &visitor, &collection, plan, StatusCode::OK).await
 }
 
-/// Cuts the group at a pair, if that would still do what was shown.
+/// Cuts the group at a pair, if the effect is still the one that the preview showed.
 ///
 /// # Errors
-/// 403, 404, 422. What has changed since is a page (409).
+/// 403, 404, 422. A changed state is shown on a page with status 409.
 pub async fn cut(
     visitor: Writing,
     State(app): State<App>,
@@ -109,10 +109,10 @@ pub async fn cut(
     carry_out((&app, desk), &visitor, collection, plan, &form).await
 }
 
-/// Calls all of a group one matter, if that would still do what was shown.
+/// Declares all records of a group one matter, if the effect is still the one that the preview showed.
 ///
 /// # Errors
-/// 403, 404; 409 where the group is too large. What has changed since is a page (409).
+/// 403, 404; 409 if the group is too large. A changed state is shown on a page with status 409.
 pub async fn join(
     visitor: Writing,
     State(app): State<App>,
@@ -167,7 +167,7 @@ async fn preview(
     page::html(status, &page)
 }
 
-/// The records that decisions would be made about.
+/// Returns the records that the decisions would be about.
 async fn touched(context: &PageContext<'_>, plan: &Plan) -> Result<Vec<Card>, Problem> {
     let mut ids: Vec<&RecordId> = plan.decisions.iter().flat_map(|planned| [&planned.one, &planned.other]).collect();
     ids.sort_unstable();
@@ -212,7 +212,7 @@ async fn carry_out(
     let (engine, name) = (app.engine.clone(), collection.clone());
     let id = clock::unique_id();
     let kept = id.clone();
-    // With what it keeps to be taken back: whoever asked may have gone before it is done.
+    // The task also stores the data for undoing the action, since the client may disconnect before the task ends.
     let deciding = async move {
         let made = decide_all(&engine, &name, plan.decisions, opinion).await?;
         let done = made.len();
@@ -228,8 +228,8 @@ async fn carry_out(
     })
 }
 
-/// Makes the decisions, one after the other; those that were made. One about which somebody decided meanwhile is left. Where one
-/// fails, those before it stand and are told, so that they can be taken back.
+/// Makes the decisions one after the other, and returns the decisions that were made. Skips a pair about which another person has decided
+/// in the meantime. If a decision fails after the first, the earlier decisions stay and are returned, so that they can be taken back.
 async fn decide_all(
     engine: &Engine,
     collection: &CollectionName,
@@ -251,11 +251,10 @@ async fn decide_all(
     Ok(made)
 }
 
-/// Takes back what was decided about a group in one go: what held before holds again. What somebody decided about a pair since is
-/// left as it is.
+/// Takes all decisions of an action back: the earlier judgements hold again. Skips a pair about which a person has decided since.
 ///
 /// # Errors
-/// 403; 409 where the action is not known any more.
+/// 403; 409 if the action is not known any more.
 pub async fn undo(
     visitor: Writing,
     State(app): State<App>,
@@ -283,7 +282,8 @@ pub async fn undo(
     Ok(SeeOther::to(back).telling(&Flash::Undone { done, of }).into_response())
 }
 
-/// Takes decisions back, as far as nobody decided since: how many, and which are left where the store fails.
+/// Takes decisions back, and skips pairs about which a person has decided since. Returns the number of decisions taken back, and the
+/// decisions that are left if the store fails.
 async fn undo_all(
     engine: &Engine,
     collection: &CollectionName,
@@ -296,7 +296,7 @@ async fn undo_all(
         let opinion = Opinion { judgement: *before, by: Some(by.clone()), note: None };
         match engine.decide_having_seen(collection, (one, other), opinion, *seen).await {
             Ok(DecisionOutcome::Stored(_)) => done += 1,
-            // A record may be gone since: there is nothing to take back.
+            // If a record was deleted since, there is nothing to take back.
             Ok(DecisionOutcome::Meanwhile(_)) | Err(Error::UnknownRecord(..) | Error::UnknownDecision(_)) => {}
             Err(error) => {
                 made.reverse();

@@ -1,4 +1,4 @@
-//! What deciding about a group would do: which decisions would be made, what stands against them, and what the group would become.
+//! The plan of an action on a group: the decisions, the rejected pairs that forbid the action, and the resulting groups.
 
 use std::collections::BTreeMap;
 
@@ -15,17 +15,17 @@ use doppel_engine::Engine;
 use doppel_engine::groups::{MemberShape, SupposedDecision};
 use doppel_store::decisions::Judgement;
 
-/// What is to be done.
+/// An action on a group.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// These two are not the same matter.
+    /// Declare these two records different matters.
     Cut(RecordId, RecordId),
-    /// All are one matter.
+    /// Declare all records of the group one matter.
     Join,
 }
 
 impl Action {
-    /// What would be decided about each pair.
+    /// Returns the judgement about each pair.
     pub fn judgement(&self) -> Judgement {
         match self {
             Self::Cut(..) => Judgement::NotSame,
@@ -33,10 +33,10 @@ impl Action {
         }
     }
 
-    /// The pair that a link or a form names.
+    /// Reads the pair of a cut from a link or a form.
     ///
     /// # Errors
-    /// 422 where it names none.
+    /// 422 if the form contains no valid pair.
     pub fn cut(form: &Form) -> Result<Self, Problem> {
         let id = |field: &str| {
             let invalid = |reason| Problem::invalid(vec![Violation::new(format!("/{field}"), "invalid_value", reason)]);
@@ -51,40 +51,40 @@ impl Action {
     }
 }
 
-/// A decision to be made.
+/// A planned decision.
 #[derive(Clone, Debug)]
 pub struct Planned {
-    /// About this record ...
+    /// One record of the pair.
     pub one: RecordId,
-    /// ... and this one.
+    /// The other record of the pair.
     pub other: RecordId,
-    /// How many rulings there are about the two.
+    /// Number of rulings about the pair.
     pub seen: usize,
-    /// What holds.
+    /// The judgement that holds now.
     pub before: Judgement,
 }
 
-/// What would be done.
+/// The plan of an action.
 pub struct Plan {
-    /// What is to be done.
+    /// The action.
     pub action: Action,
-    /// The name of the group.
+    /// The id of the group.
     pub group: RecordId,
-    /// Each decision that is to be made.
+    /// The decisions to make.
     pub decisions: Vec<Planned>,
-    /// Pairs that a person rejected, where all are to be one matter.
+    /// Pairs of the group that a person rejected. They forbid declaring the group one matter.
     pub against: Vec<(RecordId, RecordId)>,
-    /// What the group would become.
+    /// The groups after the action.
     pub after: Vec<Vec<RecordId>>,
-    /// A hash of all this.
+    /// Hash of the decisions and the resulting groups.
     pub state: String,
 }
 
 impl Plan {
-    /// What `action` would do to the group of the record `id`.
+    /// Plans `action` for the group of the record `id`.
     ///
     /// # Errors
-    /// 404 where the record is gone or in no group, 409 where the group is too large.
+    /// 404 if the record does not exist any more or is in no group; 409 if the group is too large.
     pub async fn of(
         engine: &Engine,
         collection: &CollectionName,
@@ -116,7 +116,7 @@ impl Plan {
         Ok(Self { action, group: shape.group.id, decisions, against, after, state })
     }
 
-    /// What the form that carries it out names: the state that is shown, and the pair of a cut.
+    /// Returns the hidden fields of the form: the state that the preview shows, and the pair of a cut.
     pub fn fields(&self) -> Vec<(&'static str, String)> {
         let mut fields = vec![("state", self.state.clone())];
         if let Action::Cut(one, other) = &self.action {
@@ -125,19 +125,19 @@ impl Plan {
         fields
     }
 
-    /// Whether the two records of a cut stay in one group all the same.
+    /// True if the two records of a cut stay in one group all the same.
     pub fn is_held_together(&self) -> bool {
         let Action::Cut(one, other) = &self.action else { return false };
         self.after.iter().any(|group| group.contains(one) && group.contains(other))
     }
 
-    /// Whether there is something to do, and nothing against it.
+    /// True if there are decisions to make and no rejected pairs forbid them.
     pub fn can_be_done(&self) -> bool {
         self.against.is_empty() && !self.decisions.is_empty()
     }
 }
 
-/// Every two of them.
+/// Returns all pairs of members.
 fn every_two(members: &[MemberShape]) -> Vec<(RecordId, RecordId)> {
     let behind = |(at, one): (usize, &MemberShape)| {
         let one = one.id.clone();
@@ -146,7 +146,7 @@ fn every_two(members: &[MemberShape]) -> Vec<(RecordId, RecordId)> {
     members.iter().enumerate().flat_map(behind).collect()
 }
 
-/// The decisions about these pairs, with what is known of them.
+/// Returns the planned decisions about these pairs, with the existing rulings.
 async fn planned(
     engine: &Engine,
     collection: &CollectionName,

@@ -1,4 +1,4 @@
-//! Related cases, as pages list them.
+//! The list of related cases on several pages.
 
 use crate::console::pages::pair::PageContext;
 use crate::console::view::row::Facts;
@@ -10,20 +10,21 @@ use doppel_search::service::SearchError;
 /// A related case.
 #[derive(Clone, Debug)]
 pub struct RelatedCase {
-    /// Its id.
+    /// The id of the record.
     pub id: RecordId,
-    /// What its row says.
+    /// The facts from the record's row.
     pub facts: Facts,
-    /// What both have.
+    /// Terms that both rows contain.
     pub terms: Vec<String>,
-    /// Who submitted the two.
+    /// The relation between the petitioners of the two.
     pub relation: Option<Relation>,
 }
 
-/// The cases that are most probably about the same matter as `row`, best first: at most `most`, those that are still stored.
+/// Returns the cases that are most probably about the same matter as `row`, best first. The list contains at most `most` cases, without
+/// records that are not stored any more.
 ///
 /// # Errors
-/// 409 where search is turned off, 503 while its index is being opened.
+/// 409 if search is off; 503 while the search index is being opened.
 pub async fn related(
     context: &PageContext<'_>,
     row: Row,

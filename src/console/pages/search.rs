@@ -1,4 +1,4 @@
-//! Search: records by their words, with filters; what was searched for is marked where it stands.
+//! The search page: it finds records by words and filters, and marks the words in the texts.
 
 use askama::Template;
 use axum::extract::State;
@@ -24,7 +24,7 @@ use doppel_core::collection::{CollectionName, Role};
 use doppel_core::verdict::VerdictKind;
 use doppel_engine::Error;
 
-/// The verdicts that can be asked for, as in a query.
+/// The verdicts of the filter, and their names in a query.
 const VERDICTS: [(VerdictKind, &str); 4] = [
     (VerdictKind::Original, "original"),
     (VerdictKind::ExactDuplicate, "exact_duplicate"),
@@ -48,7 +48,7 @@ struct Page {
     found: Option<Found>,
 }
 
-/// The form as it was filled in.
+/// The content of the search form.
 struct Filled {
     q: String,
     from: String,
@@ -80,7 +80,7 @@ impl Filled {
         })
     }
 
-    /// The same question, from `cursor` on.
+    /// Returns the URL of the same search from `cursor` on.
     fn href(&self, collection: &CollectionName, cursor: &str) -> String {
         let Self { q, from, to, identity, category, status, unit, verdict, order, cursor: _ } = self;
         let parameters = [
@@ -100,7 +100,7 @@ impl Filled {
     }
 }
 
-/// What was found.
+/// The result of a search.
 struct Found {
     total: String,
     behind: Option<String>,
@@ -110,7 +110,7 @@ struct Found {
     first: Option<String>,
 }
 
-/// A record that was found.
+/// A record of the result.
 struct Line {
     href: String,
     id: String,
@@ -120,17 +120,17 @@ struct Line {
     fragments: Vec<Fragment>,
 }
 
-/// A piece of a text, with what was searched for marked.
+/// A piece of a text with marked words.
 struct Fragment {
     field: String,
     is_cut: bool,
     pieces: Vec<Piece>,
 }
 
-/// Finds records.
+/// Shows the records that a search finds.
 ///
 /// # Errors
-/// 403; 404 for an unknown collection. What is wrong with the question is told on the page.
+/// 403; 404 for an unknown collection. The page shows errors in the search.
 pub async fn show(
     visitor: Reading,
     State(app): State<App>,
@@ -168,7 +168,7 @@ pub async fn show(
     page::html(status, &page)
 }
 
-/// What is wrong with a question, and with which part of it.
+/// Returns the message for an error in a search, with the names of the wrong fields.
 fn told(visitor: &Visitor, problem: &Problem) -> String {
     let words = visitor.words();
     let search = &words.search;
@@ -203,11 +203,11 @@ async fn found(context: &PageContext<'_>, asked: &Filled, list: FoundList) -> Re
     })
 }
 
-/// What a record says, and what is said of it.
+/// Returns the facts and the badge of a record.
 async fn shown(context: &PageContext<'_>, found: &FoundRecord) -> Result<(Facts, Badge), Problem> {
     match context.app.engine.record(context.collection, &found.id).await {
         Ok(record) => Ok((context.reader.facts_of(&record), context.badge(&record).await?)),
-        // Deleted since the list was made.
+        // The record was deleted after the search.
         Err(Error::UnknownRecord(..)) => {
             Ok((Facts::default(), Badge::new(&context.visitor.words().record, found.verdict, None)))
         }

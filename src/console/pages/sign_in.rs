@@ -1,4 +1,4 @@
-//! Signing in and out.
+//! The pages for signing in and out.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -39,10 +39,10 @@ impl Parameters for Next {
     }
 }
 
-/// The form; who needs none goes on.
+/// Shows the sign-in form. Redirects a visitor who needs no sign-in.
 ///
 /// # Errors
-/// 422 for parameters that it does not know.
+/// 422 for unknown parameters.
 pub async fn show(visitor: Visitor, uri: axum::http::Uri) -> Result<Response, Problem> {
     let Next(next) = read_filled(uri.query().unwrap_or_default())?;
     let was_sent_here = next.is_some();
@@ -55,7 +55,7 @@ pub async fn show(visitor: Visitor, uri: axum::http::Uri) -> Result<Response, Pr
     page::html(StatusCode::OK, &Page { frame, words, next, is_wrong: false, was_sent_here })
 }
 
-/// Takes the key. The browser's token is another one from here on, whatever it had before.
+/// Checks the key and starts a session. The browser always gets a new token.
 ///
 /// # Errors
 /// 429 after too many attempts.
@@ -79,7 +79,7 @@ pub async fn sign_in(
 /// Ends the session.
 ///
 /// # Errors
-/// None of its own.
+/// None.
 pub async fn sign_out(
     visitor: Visitor,
     Extension(desk): Extension<Arc<Desk>>,

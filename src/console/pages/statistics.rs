@@ -1,4 +1,4 @@
-//! Statistics: how much came in each day, by verdict, and the share of repeats.
+//! The statistics page: the number of records that arrived each day, by verdict, and the share of repeats.
 
 use askama::Template;
 use axum::extract::State;
@@ -19,12 +19,12 @@ use crate::http::state::App;
 use doppel_core::verdict::VerdictKind;
 use doppel_engine::intake::{ByVerdict, Intake, MOST_COUNTED};
 
-/// The windows that are offered, in days.
+/// The offered numbers of days.
 const WINDOWS: [u32; 3] = [7, 30, 90];
-/// The one that is shown first.
+/// The default number of days.
 const FIRST_WINDOW: u32 = 30;
 
-/// The verdicts in the order in which they stand on each other, and the class by which each is coloured.
+/// The verdicts from the bottom to the top of a column, each with its CSS class.
 const KINDS: [(VerdictKind, &str); 4] = [
     (VerdictKind::Original, "first"),
     (VerdictKind::NearDuplicate, "near"),
@@ -47,17 +47,17 @@ struct Page {
     own: Vec<(&'static str, String)>,
 }
 
-/// The picture.
+/// The chart.
 struct Chart {
     stacks: Vec<Vec<Part>>,
-    /// What it shows, in text.
+    /// A description of the chart in text.
     title: String,
     most: String,
     first: String,
     last: String,
 }
 
-/// A day.
+/// A day of the table.
 struct Line {
     day: String,
     numbers: Vec<String>,
@@ -138,7 +138,7 @@ fn line(day: String, part: &ByVerdict) -> Line {
     }
 }
 
-/// `None` where nothing came in.
+/// Returns `None` if no records arrived.
 fn chart(intake: &Intake, dates: &[String], words: &StatisticsWords, record: &RecordWords) -> Option<Chart> {
     let most = intake.parts.iter().map(ByVerdict::total).max().filter(|most| *most > 0)?;
     let columns: Vec<Vec<(&'static str, u64)>> =

@@ -1,7 +1,8 @@
-//! Tasks of a collection, the generations of its index, and how the service is: looked at here, changed in [`work_actions`].
+//! The page of tasks: the tasks of a collection, the generations of its index, and the state of the service. The actions are in
+//! [`work_actions`].
 //!
-//! While something runs, the part that tells of it is asked for again every two seconds ([`now`]); when it has ended, the page is
-//! loaded anew, once.
+//! While a task runs, the browser requests the part about the task every two seconds ([`now`]). When the task has ended, the browser loads
+//! the whole page once.
 //!
 //! [`work_actions`]: crate::console::pages::work_actions
 
@@ -24,13 +25,13 @@ use doppel_engine::generations::{Generation, Standing};
 use doppel_engine::tasks::Task;
 use doppel_store::tasks::TaskStatus;
 
-/// Tasks that have ended which are listed: the work of some months. The API lists a thousand.
+/// Largest number of finished tasks on the page: some months of work. The API lists a thousand.
 const MOST_ENDED: usize = 20;
-/// Longest reason of a failure that is shown, in characters.
+/// Largest length of the reason of a failure, in characters.
 const MOST_REASON: usize = 1_000;
-/// Members of results that are shown as numbers.
+/// Members of task results that the page shows as numbers.
 const FIGURES: [&str; 5] = ["generation", "records", "pairs", "unreadable", "deleted"];
-/// What loads the page anew.
+/// The response header that makes htmx reload the page.
 const HX_REFRESH: HeaderName = HeaderName::from_static("hx-refresh");
 
 #[derive(Template)]
@@ -53,7 +54,7 @@ struct Page {
     has_search: bool,
 }
 
-/// What is asked for again and again.
+/// The part of the page that the browser requests repeatedly.
 #[derive(Template)]
 #[template(path = "work_now.html")]
 struct Part {
@@ -70,7 +71,7 @@ struct TaskLine {
     status: &'static str,
     class: &'static str,
     phase: Option<&'static str>,
-    /// So many of so many, where that is known.
+    /// Done and total, if they are known.
     share: Option<(u64, u64)>,
     progress: Option<String>,
     pace: Option<String>,
@@ -87,13 +88,13 @@ struct GenerationLine {
     number: String,
     stands: &'static str,
     created: String,
-    /// Where it is activated, and what the button says.
+    /// The URL for the activation, and the text of the button.
     activate: Option<(String, &'static str)>,
     discard: Option<String>,
     compare: Option<String>,
 }
 
-/// Shows all of it.
+/// Shows the page.
 ///
 /// # Errors
 /// 403; 404 for an unknown collection.
@@ -133,8 +134,8 @@ pub async fn show(
     page::html(StatusCode::OK, &page)
 }
 
-/// The part that tells of the task that runs. Where none does any more, whoever follows loads the page anew. Reads no task that has
-/// ended.
+/// Shows the part about the running task. If no task is running, the response makes the browser reload the page. This reads no finished
+/// tasks.
 ///
 /// # Errors
 /// 403; 404 for an unknown collection.
@@ -161,7 +162,7 @@ async fn unfinished(app: &App, collection: &CollectionName) -> Result<Option<Tas
     Ok(tasks.into_iter().find(|task| task.collection == *collection).map(Task::from))
 }
 
-/// By what a state is coloured; it is always written, too.
+/// Returns the CSS class for the colour of a status. The page always shows the status in text, too.
 fn class(status: TaskStatus) -> &'static str {
     match status {
         TaskStatus::Enqueued | TaskStatus::Canceled => "short",
@@ -210,7 +211,7 @@ impl TaskLine {
     }
 }
 
-/// The generations, newest first. `is_busy`: a task of the collection has not ended, so that nothing can be activated.
+/// Returns the generations, newest first. `is_busy` is true if a task of the collection has not ended; then no generation can be activated.
 fn generation_lines(
     generations: &[Generation],
     live: u32,
@@ -235,7 +236,7 @@ fn generation_lines(
     generations.iter().rev().map(line).collect()
 }
 
-/// The numbers of the collection.
+/// Returns the numbers of the collection.
 async fn own_numbers(app: &App, found: &Collection, words: &WorkWords) -> Result<Vec<(&'static str, String)>, Problem> {
     let text = app.engine.text_statistics(&found.name).await?;
     Ok(vec![
@@ -244,7 +245,7 @@ async fn own_numbers(app: &App, found: &Collection, words: &WorkWords) -> Result
     ])
 }
 
-/// The numbers of the service. One that cannot be told is left out: a page that says how the service is does not fail with it.
+/// Returns the numbers of the service. A number that cannot be read is left out, so that the page still shows the others.
 async fn all_numbers(app: &App, words: &WorkWords) -> Result<Vec<(&'static str, String)>, Problem> {
     let mut numbers = Vec::new();
     if let Ok(usage) = app.engine.usage().await {

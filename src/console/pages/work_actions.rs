@@ -1,7 +1,7 @@
-//! What is asked for on the page of tasks: rebuilding, cancelling, making another generation answer, discarding one.
+//! The actions of the page of tasks: rebuilding the index, cancelling a task, activating a generation, and discarding a generation.
 //!
-//! Each needs the scope `admin`, as in the API, and leads back to the page, which says what came of it; also where it is refused because
-//! of how things stand.
+//! Each action needs the scope `admin`, as in the API, and redirects to the page. The page shows the outcome, also if the current state
+//! forbids the action.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -18,7 +18,7 @@ use doppel_core::collection::CollectionName;
 use doppel_engine::tasks::{Activate, Reindex, Task, Work};
 use doppel_store::tasks::TaskStatus;
 
-/// Rebuilds the index with the settings of today.
+/// Rebuilds the index with the current settings.
 ///
 /// # Errors
 /// 403; 404 for an unknown collection.
@@ -32,7 +32,7 @@ pub async fn rebuild(
     begin(&app, &collection, work, WorkDone::Rebuilding).await
 }
 
-/// Makes a generation the one that answers.
+/// Activates a generation.
 ///
 /// # Errors
 /// 403; 404 for an unknown collection.
@@ -45,7 +45,7 @@ pub async fn activate(
     begin(&app, &collection, Work::Activate(Activate { generation }), WorkDone::Activating).await
 }
 
-/// Removes a generation beside the one that answers.
+/// Removes a generation that is not live.
 ///
 /// # Errors
 /// 403; 404 for an unknown collection.
@@ -60,7 +60,7 @@ pub async fn discard(
     told(&collection, dropped.map(|()| WorkDone::Dropped(generation.0)))
 }
 
-/// Tells a task of the collection to stop.
+/// Cancels a task of the collection.
 ///
 /// # Errors
 /// 403; 404 for an unknown collection.
@@ -92,7 +92,7 @@ fn stopped(task: &Task) -> WorkDone {
     }
 }
 
-/// Asks for work and leads back to the page.
+/// Starts a task and redirects to the page.
 pub(super) async fn begin(
     app: &App,
     collection: &CollectionName,
@@ -110,7 +110,7 @@ fn told(collection: &CollectionName, done: Result<WorkDone, Problem>) -> Result<
     Ok(SeeOther::to(place).telling(&Flash::Work(done)).into_response())
 }
 
-/// What a refusal means that is no mistake in the form.
+/// Returns the outcome for a refusal that is caused by the current state and not by the form.
 fn refused(code: &str) -> Option<WorkDone> {
     match code {
         "task_running" => Some(WorkDone::Busy),

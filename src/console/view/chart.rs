@@ -1,18 +1,18 @@
-//! Charts that the server draws: what is drawn where, in whole units of the picture. Colours are the stylesheet's; each picture's
-//! numbers stand in text, too.
+//! Computes the geometry of charts in whole units of the picture. The stylesheet contains the colours. Pages also show the numbers of each
+//! chart in text.
 
 use jiff::Timestamp;
 
-/// A column of a picture.
+/// A column of a chart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bar {
     /// The left edge.
     pub x: usize,
     /// The upper edge.
     pub y: usize,
-    /// How wide.
+    /// The width.
     pub width: usize,
-    /// How high.
+    /// The height.
     pub height: usize,
 }
 
@@ -21,7 +21,8 @@ pub const SPARK_WIDTH: usize = 120;
 /// Height of a sparkline.
 pub const SPARK_HEIGHT: usize = 28;
 
-/// Columns for these numbers, the highest as high as the picture; none for 0, at least a line for all others.
+/// Returns the columns for these numbers. The largest number has the height of the picture; a number above 0 has at least a height of 1; a
+/// 0 has no column.
 pub fn spark(numbers: &[usize]) -> Vec<Bar> {
     let most = numbers.iter().copied().max().unwrap_or(0).max(1);
     let edge = |at: usize| at * SPARK_WIDTH / numbers.len().max(1);
@@ -33,50 +34,50 @@ pub fn spark(numbers: &[usize]) -> Vec<Bar> {
     numbers.iter().enumerate().map(bar).filter(|bar| bar.height > 0).collect()
 }
 
-/// Columns of a time line.
+/// Number of columns of a time line.
 const COLUMNS: usize = 60;
-/// Units from one column to the next, and from one dot to the one above.
+/// Distance between two columns, and between two dots of a column.
 const STEP: usize = 12;
-/// Most dots of a time line: as many as one can tell apart. The others are counted.
+/// Largest number of dots of a time line. More dots cannot be told apart; the others are counted.
 const MOST_DOTS: usize = 300;
-/// Most dots of a column.
+/// Largest number of dots in a column.
 const HIGHEST: usize = 12;
-/// Room above the dots for the columns of those that are not drawn.
+/// Height of the space above the dots, for the columns of members that have no dot.
 const ABOVE: usize = 44;
-/// Room below them for the line and its dates.
+/// Height of the space below the dots, for the line and its dates.
 const BELOW: usize = 22;
-/// The width of a time line.
+/// Width of a time line.
 pub const LINE_WIDTH: usize = COLUMNS * STEP;
 
 /// A member on a time line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dot {
-    /// Its place among those given.
+    /// Index of the member in the given list.
     pub member: usize,
-    /// Its centre.
+    /// X coordinate of the centre.
     pub x: usize,
-    /// Its centre.
+    /// Y coordinate of the centre.
     pub y: usize,
 }
 
-/// Members by their time.
+/// The time line of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TimeLine {
-    /// Those that are drawn.
+    /// The drawn members.
     pub dots: Vec<Dot>,
-    /// Above the dots of a column a bar for those that it has more, and how many these are.
+    /// The bars above columns with too many members, each with the number of members that have no dot.
     pub more: Vec<(Bar, usize)>,
     /// Height of the picture.
     pub height: usize,
-    /// Where the line is.
+    /// Y coordinate of the line.
     pub base: usize,
-    /// How many have no time.
+    /// Number of members without a time.
     pub undated: usize,
     /// The first and the last time.
     pub ends: Option<(Timestamp, Timestamp)>,
 }
 
-/// Stacks members by time, from the first time at the left to the last at the right.
+/// Arranges members by time in columns, from the first time on the left to the last on the right.
 pub fn time_line(times: &[Option<Timestamp>]) -> TimeLine {
     let dated = || times.iter().enumerate().filter_map(|(at, time)| Some(((*time)?, at)));
     let undated = times.iter().filter(|time| time.is_none()).count();
@@ -111,15 +112,15 @@ pub fn time_line(times: &[Option<Timestamp>]) -> TimeLine {
     TimeLine { dots, more, height: base + BELOW, base, undated, ends: Some((first, last)) }
 }
 
-/// A part of a stacked column: its class and its place.
+/// A part of a stacked column: its CSS class and its rectangle.
 pub type Part = (&'static str, Bar);
 
-/// Width of a picture of stacked columns.
+/// Width of a chart of stacked columns.
 pub const STACK_WIDTH: usize = 720;
-/// Height of its columns.
+/// Height of a chart of stacked columns.
 pub const STACK_HEIGHT: usize = 160;
 
-/// Columns of parts that stand on each other, the highest as high as the picture.
+/// Returns stacked columns of parts. The largest column has the height of the picture.
 pub fn stacks(columns: &[Vec<(&'static str, u64)>]) -> Vec<Vec<Part>> {
     let total = |column: &Vec<(&'static str, u64)>| column.iter().map(|(_, number)| number).sum::<u64>();
     let most = columns.iter().map(total).max().unwrap_or(0).max(1);
@@ -130,7 +131,7 @@ pub fn stacks(columns: &[Vec<(&'static str, u64)>]) -> Vec<Vec<Part>> {
         let mut below = 0;
         let mut parts = Vec::new();
         for (class, number) in column {
-            // Edges are rounded, not heights: the parts of a column leave no gap.
+            // The code rounds the edges and not the heights, so there are no gaps between the parts of a column.
             let (from, to) = (height(below), height(below + number));
             below += number;
             if to > from {

@@ -1,18 +1,17 @@
-//! Tables as files that a spreadsheet opens: UTF-8 with a mark at the beginning, so that Excel reads Chinese; nothing in them is a
-//! formula.
+//! CSV files for spreadsheets. The files are UTF-8 with a byte order mark, so that Excel reads Chinese. No cell can be a formula.
 
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 
-/// The first signs of a formula. Spreadsheets of some languages take the wide signs for the narrow ones.
+/// The characters that begin a formula. Spreadsheets of some languages treat the wide characters like the narrow ones.
 const FORMULA: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
 
-/// A table.
+/// A table in CSV.
 #[derive(Debug)]
 pub struct Csv(String);
 
 impl Csv {
-    /// With these headings.
+    /// Creates a table with these headings.
     pub fn new(headings: &[&str]) -> Self {
         let mut csv = Self("\u{feff}".to_owned());
         csv.row(headings);
@@ -30,7 +29,7 @@ impl Csv {
         self.0.push_str("\r\n");
     }
 
-    /// As a file of this name. What may not stand in a name becomes a hyphen.
+    /// Returns a response that downloads the table as a file `name`. Characters that are not allowed in the name become hyphens.
     pub fn download(self, name: &str) -> Response {
         let plain = |sign: char| if sign.is_ascii_alphanumeric() || "-_".contains(sign) { sign } else { '-' };
         let name: String = name.chars().map(plain).collect();
@@ -41,18 +40,18 @@ impl Csv {
     }
 }
 
-/// A cell as it is written.
+/// Returns a cell in CSV. A cell that may be a formula gets an apostrophe in front.
 pub fn written(cell: &str) -> String {
     quoted(if may_be_formula(cell) { "'" } else { "" }, cell)
 }
 
-/// True if a spreadsheet may calculate a cell: its first sign that is seen begins a formula. Some programs leave out the spaces, the
-/// control characters and the signs without a width that come before it.
+/// True if a spreadsheet may calculate a cell: its first visible character begins a formula. Some programs ignore the spaces, the control
+/// characters and the zero-width characters in front.
 pub fn may_be_formula(cell: &str) -> bool {
     cell.starts_with(['\t', '\r']) || cell.trim_start_matches(is_unseen).starts_with(FORMULA)
 }
 
-/// True for white space, for control characters and for signs without a width.
+/// True for white space, control characters and zero-width characters.
 fn is_unseen(sign: char) -> bool {
     let is_without_width = matches!(sign,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
@@ -61,7 +60,7 @@ fn is_unseen(sign: char) -> bool {
     is_without_width || sign.is_whitespace() || sign.is_control()
 }
 
-/// A cell as it is written into a file of somebody else's, whose own it is: it stays what it was.
+/// Returns a cell in CSV without protection against formulas. This is for cells of an uploaded file that the result must keep unchanged.
 pub fn kept(cell: &str) -> String {
     quoted("", cell)
 }

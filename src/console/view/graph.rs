@@ -1,18 +1,18 @@
-//! Where the records of a group are drawn, so that those that hang together stand together: every two push each other away, every
-//! pair pulls its two together (Fruchterman and Reingold, 1991). The same group is always drawn the same way.
+//! Computes the places of the records of a group in a picture. Connected records are near each other: all records push each other away, and
+//! each pair pulls its two records together (Fruchterman and Reingold, 1991). The same group always gets the same picture.
 
-/// Rounds of pushing and pulling: enough for a hundred to come to rest.
+/// Number of iterations, enough for a hundred records to come to rest.
 const ROUNDS: usize = 120;
-/// The picture is twice as wide as high.
+/// Width of the picture.
 pub const WIDTH: f64 = 720.0;
-/// Its height.
+/// Height of the picture.
 pub const HEIGHT: f64 = 360.0;
-/// What stays free around it.
+/// Width of the empty margin.
 const MARGIN: f64 = 16.0;
 
 type Point = (f64, f64);
 
-/// Places for `count` records with these pairs. O(rounds × count²): callers draw a hundred at most.
+/// Returns places for `count` records with these pairs. Takes O(rounds × count²); callers draw at most a hundred records.
 pub fn layout(count: usize, pairs: &[(usize, usize)]) -> Vec<(u32, u32)> {
     let turn = std::f64::consts::TAU / count.max(1) as f64;
     let mut places: Vec<Point> = (0..count).map(|at| (at as f64 * turn).sin_cos()).collect();
@@ -25,7 +25,7 @@ pub fn layout(count: usize, pairs: &[(usize, usize)]) -> Vec<(u32, u32)> {
             moves[*a] = (moves[*a].0 - x * pull, moves[*a].1 - y * pull);
             moves[*b] = (moves[*b].0 + x * pull, moves[*b].1 + y * pull);
         }
-        // Steps become shorter, so that it comes to rest.
+        // The steps become shorter, so that the records come to rest.
         let longest = 0.2 * (1.0 - round as f64 / ROUNDS as f64);
         for (place, (x, y)) in places.iter_mut().zip(moves) {
             let length = x.hypot(y).max(f64::EPSILON);
@@ -48,13 +48,13 @@ fn pushes(places: &[Point], ideal: f64) -> Vec<Point> {
     places.iter().enumerate().map(push).collect()
 }
 
-/// The way from one to the other, and how long it is; never 0.
+/// Returns the vector from `other` to `one`, and its length, which is never 0.
 fn between(one: Point, other: Point) -> (f64, f64, f64) {
     let (x, y) = (one.0 - other.0, one.1 - other.1);
     (x, y, x.hypot(y).max(1e-4))
 }
 
-/// As large as the picture.
+/// Scales the places to the size of the picture.
 fn fitted(places: &[Point]) -> Vec<(u32, u32)> {
     let range = |of: fn(&Point) -> f64| {
         let (least, most) = places.iter().map(of).fold((f64::MAX, f64::MIN), |(l, m), v| (l.min(v), m.max(v)));

@@ -1,20 +1,20 @@
-//! Texts with marks, as pieces: markup is the template's, never made of text.
+//! Texts with marks, as lists of pieces. The template makes the markup, so that text never becomes markup.
 
 use std::ops::Range;
 
-/// Why a piece is marked.
+/// The reason why a piece is marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// It was searched for.
+    /// The piece matches the search.
     Found,
-    /// It stands in another record, too.
+    /// The piece is also in the compared record.
     Shared,
-    /// It stands in another record, and in so many more that it says little.
+    /// The piece is also in the compared record, and in so many other records that it means little.
     Common,
 }
 
 impl Mark {
-    /// The class by which it is coloured.
+    /// Returns the CSS class of the mark.
     pub fn class(self) -> &'static str {
         match self {
             Self::Found => "found",
@@ -31,12 +31,12 @@ pub struct Piece {
     pub text: String,
     /// Its mark, if it has one.
     pub mark: Option<Mark>,
-    /// By what a link on the page leads to it.
+    /// The id that a link on the page uses to reach the piece, if it has one.
     pub anchor: Option<&'static str>,
 }
 
-/// Cuts `text` where marks begin and end; marks are of ranges of characters. Of marks that overlap the one that
-/// begins first counts up to its end. O(length + marks).
+/// Splits `text` at the ends of marks. The ranges of marks count characters. If marks overlap, the mark that begins first counts up to its
+/// end. Takes O(length + marks).
 pub fn pieces(text: &str, marks: &[(Range<usize>, Mark)]) -> Vec<Piece> {
     let mut marks = marks.to_vec();
     marks.sort_by_key(|(range, _)| (range.start, range.end));
@@ -58,7 +58,7 @@ pub fn pieces(text: &str, marks: &[(Range<usize>, Mark)]) -> Vec<Piece> {
     found
 }
 
-/// At most `most` characters of a text, and a sign where there are more.
+/// Returns at most `most` characters of a text, and an ellipsis if the text is longer.
 pub fn beginning(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", &text[..end]),

@@ -1,4 +1,4 @@
-//! What pages show, in types: everything a template needs, nothing that it must work out.
+//! View models: types with all the data that a template needs, so that templates compute nothing.
 
 pub mod chart;
 pub mod csv;
@@ -14,20 +14,20 @@ use doppel_store::decisions::Judgement;
 
 use crate::console::words::RecordWords;
 
-/// What is said of a record wherever it is listed: what a person decided about it and the one that it repeats, and the verdict that it was
-/// given when it came in, which no decision changes.
+/// The label of a record in lists: the decision about the record and the record that it repeats, and the verdict at its registration, which
+/// no decision changes.
 #[derive(Clone, Debug)]
 pub struct Badge {
-    /// The class by which what counts is coloured.
+    /// The CSS class for the colour.
     pub class: &'static str,
-    /// What counts.
+    /// The text: the decision or the verdict.
     pub says: &'static str,
-    /// The verdict when the record was registered, where something else counts.
+    /// The verdict at the registration, if the text says something else.
     pub registered_as: Option<&'static str>,
 }
 
 impl Badge {
-    /// Of a record with this verdict, about which this was decided and not taken back.
+    /// Creates the label of a record with this verdict. `decided` is the decision about the record that holds.
     pub fn new(words: &RecordWords, kind: VerdictKind, decided: Option<Judgement>) -> Self {
         let verdict = (words.verdict)(kind);
         let registered_as = Some(verdict);
@@ -42,8 +42,8 @@ impl Badge {
 }
 
 impl Badge {
-    /// Of a member of a group whose place in the group is `kind`. A decision counts for more than the place. The verdict that the member was
-    /// given when it was registered is shown beside the place if it was another one.
+    /// Creates the label of a member of a group. `kind` is the role of the member in the group. A decision takes precedence over the role.
+    /// The label also contains the verdict at the registration if it differs from the role.
     pub fn in_group(
         words: &RecordWords,
         kind: VerdictKind,
@@ -58,7 +58,7 @@ impl Badge {
     }
 }
 
-/// The class by which a verdict is coloured. What it says is always written, too.
+/// Returns the CSS class of a verdict. Pages always show the verdict in text, too.
 pub fn verdict_class(kind: VerdictKind) -> &'static str {
     match kind {
         VerdictKind::Original => "first",

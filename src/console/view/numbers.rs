@@ -1,6 +1,6 @@
-//! Numbers as people write them.
+//! Numbers in the form that people write.
 
-/// A count, its thousands set apart: 12,345.
+/// Returns a count with separators between the thousands: 12,345.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -13,7 +13,7 @@ pub fn count(number: u64) -> String {
     text
 }
 
-/// A share from 0 to 1 in whole per cent. Only all is 100 and only nothing is 0: what is nearly so is not called so.
+/// Returns a share from 0 to 1 in whole per cent. Only 1 becomes 100, and only 0 becomes 0: values close to them become 99 and 1.
 pub fn percent(share: f64) -> u8 {
     match share {
         share if share >= 1.0 => 100,
@@ -22,7 +22,7 @@ pub fn percent(share: f64) -> u8 {
     }
 }
 
-/// A number of bytes in the unit that leaves it at least 1 and below 1,024, with one digit behind the point: 12.3 MiB.
+/// Returns a number of bytes in a unit for which the value is at least 1 and below 1,024, with one decimal: 12.3 MiB.
 pub fn bytes(number: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if number < 1024 {

@@ -1,4 +1,4 @@
-//! Two records beside each other: texts with marks, figures in plain words, and what people decided.
+//! The comparison of two records: texts with marks, figures in plain words, and the decisions of people.
 
 use crate::console::page;
 use crate::console::view::marked::{Mark, Piece, pieces};
@@ -14,77 +14,77 @@ use doppel_engine::decisions::DecisionView;
 use doppel_engine::side_by_side::{SideBySide, SideText};
 use doppel_store::decisions::{Judgement, Ruling};
 
-/// Where a passage that both have begins behind so many characters, a link leads to it: some ten lines.
+/// Number of characters after which the first shared passage is late, so that a link to the passage is shown: about ten lines.
 const LATE: usize = 300;
 
-/// A passage that counts for less than this is a phrase of everybody's: marked, but faintly.
+/// Weight below which a shared passage is a common phrase. Such a passage is marked faintly.
 const LEAST_WEIGHT: f64 = 0.25;
 
-/// A record in few words.
+/// The summary of a record.
 #[derive(Clone, Debug)]
 pub struct Card {
-    /// Its page.
+    /// The path of the record's page.
     pub href: String,
-    /// Its id.
+    /// The id of the record.
     pub id: String,
-    /// What its row says.
+    /// The facts from the record's row.
     pub facts: Facts,
 }
 
 impl Card {
-    /// Of a record of `collection`.
+    /// Creates the summary of a record of `collection`.
     pub fn new(collection: &CollectionName, id: &RecordId, facts: Facts) -> Self {
         Self { href: page::case(collection, id), id: id.to_string(), facts }
     }
 }
 
-/// A field of one of the two.
+/// A field of one of the two records.
 #[derive(Clone, Debug)]
 pub struct MarkedText {
-    /// Its name.
+    /// The name of the field.
     pub field: String,
-    /// Its text, shared passages marked.
+    /// The text of the field, with shared passages marked.
     pub pieces: Vec<Piece>,
 }
 
-/// What was ruled, by whom and when.
+/// A ruling about a pair.
 #[derive(Clone, Debug)]
 pub struct RulingLine {
-    /// What.
+    /// The judgement.
     pub judgement: &'static str,
-    /// By whom; empty where that was not said.
+    /// The name of the person; empty if it is not known.
     pub by: String,
-    /// Why; empty where that was not said.
+    /// The reason; empty if none was given.
     pub note: String,
-    /// When.
+    /// The time.
     pub at: String,
 }
 
-/// What was decided about two records, and the form to decide with.
+/// The decision about two records, and the form for deciding.
 #[derive(Clone, Debug)]
 pub struct DecideBox {
-    /// Where the form goes.
+    /// The path to which the form is sent.
     pub action: String,
-    /// The one.
+    /// The id of one record.
     pub a: String,
-    /// The other.
+    /// The id of the other record.
     pub b: String,
-    /// How many rulings the visitor has seen.
+    /// Number of rulings that the page shows.
     pub seen: usize,
-    /// What holds.
+    /// The judgement that holds.
     pub holds: Option<Judgement>,
     /// All rulings, the last one first.
     pub history: Vec<RulingLine>,
-    /// Where to go on afterwards.
+    /// The path of the page to show after the decision.
     pub back: String,
-    /// Whether the visitor may decide.
+    /// True if the visitor may decide.
     pub may_decide: bool,
-    /// Whether they give a name, and the one they gave last.
+    /// The name that the visitor gave last, if the form asks for a name.
     pub asks_name: Option<String>,
 }
 
 impl DecideBox {
-    /// About `a` and `b`, of which `decision` is known.
+    /// Creates the form for a decision about `a` and `b`. `decision` is the existing decision.
     pub fn new(
         visitor: &Visitor,
         collection: &CollectionName,
@@ -108,7 +108,7 @@ impl DecideBox {
         }
     }
 
-    /// As it is, but going on to `place` afterwards.
+    /// Returns the same form with `place` as the page to show after the decision.
     #[must_use]
     pub fn then(self, place: String) -> Self {
         Self { back: place, ..self }
@@ -124,36 +124,36 @@ fn ruling_line(ruling: &Ruling, words: &Words, reader: &RowReader) -> RulingLine
     }
 }
 
-/// Two records beside each other.
+/// The comparison of two records.
 #[derive(Clone, Debug)]
 pub struct PairView {
-    /// The texts of the record asked about.
+    /// The texts of the record of the page.
     pub ours: Vec<MarkedText>,
-    /// Those of the other.
+    /// The texts of the other record.
     pub theirs: Vec<MarkedText>,
-    /// How alike they are, in sentences.
+    /// The similarity of the records, in sentences.
     pub figures: Vec<String>,
-    /// What one names where the other names something else.
+    /// The kinds of things for which both records have different values, with these values.
     pub differs: Vec<(&'static str, String, String)>,
     /// The other record.
     pub other: Card,
-    /// What was decided; `None` where one of the two is not stored.
+    /// The form for a decision; `None` if one of the records is not stored.
     pub decide: Option<DecideBox>,
 }
 
-/// What is said of two records, apart from their texts.
+/// The data about two records apart from their texts.
 #[derive(Clone, Debug)]
 pub struct Said {
     /// The other record.
     pub other: Card,
-    /// Who submitted the two.
+    /// The relation between the petitioners of the two records.
     pub relation: Option<Relation>,
-    /// What was decided.
+    /// The form for a decision.
     pub decide: Option<DecideBox>,
 }
 
 impl PairView {
-    /// The two of which all this is known.
+    /// Creates the comparison.
     pub fn new(words: &Words, both: SideBySide, explained: Explanation, said: Said) -> Self {
         let SideBySide { a, b, weights } = both;
         let Said { other, relation, decide } = said;
@@ -179,12 +179,12 @@ impl PairView {
 }
 
 impl PairView {
-    /// Whether it takes a while of reading until what both have begins in the record asked about.
+    /// True if the first shared passage of the page's record comes after more than `LATE` characters.
     pub fn ours_begins_late(&self) -> bool {
         begins_late(&self.ours)
     }
 
-    /// Whether it does in the other.
+    /// True if the first shared passage of the other record comes after more than `LATE` characters.
     pub fn theirs_begins_late(&self) -> bool {
         begins_late(&self.theirs)
     }

@@ -1,4 +1,4 @@
-//! What a record's row says, by the roles of its fields.
+//! Reads facts from the rows of records, by the roles of the fields.
 
 use std::borrow::Cow;
 
@@ -14,37 +14,37 @@ use crate::console::view::marked::beginning;
 use crate::console::view::time::Clock;
 use crate::console::words::RecordWords;
 
-/// Longest title made of a text, in characters.
+/// Largest length of a title that is made of a text, in characters.
 const TITLE_CHARS: usize = 36;
-/// Longest excerpt of a text, in characters.
+/// Largest length of an excerpt, in characters.
 const EXCERPT_CHARS: usize = 120;
 
-/// What of a collection's settings is needed to show its rows.
+/// The settings of a collection that are needed for showing its rows.
 #[derive(Clone, Debug)]
 pub struct RowReader {
     fields: Vec<(Field, bool)>,
     zone: TimeZone,
-    /// Writes its times.
+    /// Formats times of the collection.
     pub clock: Clock,
 }
 
-/// What a row says.
+/// The facts from a row.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// Its title, or the beginning of its text; empty where there is neither.
+    /// The title, or the beginning of the text; empty if the row has neither.
     pub title: String,
-    /// The beginning of its text.
+    /// The beginning of the text.
     pub excerpt: String,
-    /// When it was submitted, as it is written in the collection's zone.
+    /// The time of the submission, in the time zone of the collection.
     pub time: Option<String>,
-    /// Who submitted it.
+    /// The name of the petitioner.
     pub petitioner: Option<String>,
-    /// What the office wrote beside it.
+    /// The values that the office added to the record.
     pub handling: Handling,
 }
 
 impl Facts {
-    /// The category, status and unit that the office wrote, each behind its name.
+    /// Returns the category, status and unit that the office wrote, each with its name.
     pub fn handled(&self, words: &RecordWords) -> Vec<(&'static str, &str)> {
         let Handling { category, status, unit, reply: _ } = &self.handling;
         let values = [(Role::Category, category), (Role::Status, status), (Role::Unit, unit)];
@@ -55,27 +55,27 @@ impl Facts {
 /// A field of a form for a row.
 #[derive(Clone, Debug)]
 pub struct FormField {
-    /// Its name in the row.
+    /// The name of the field in the row.
     pub name: String,
-    /// What it is for.
+    /// The role of the field.
     pub role: Role,
-    /// Whether it takes running text.
+    /// True if the field is for running text.
     pub is_long: bool,
-    /// Whether it is the one that takes the letter itself.
+    /// True if the field is for the text of the letter.
     pub is_main: bool,
-    /// What was filled in.
+    /// The filled-in value.
     pub value: String,
 }
 
 impl RowReader {
-    /// For the rows of a collection with these settings.
+    /// Creates a reader for the rows of a collection with these settings.
     pub fn of(settings: &Settings) -> Self {
         let fields = settings.fields.iter().cloned().zip(settings.titles()).collect();
         let zone = TimeZone::get(&settings.time_zone).unwrap_or(TimeZone::UTC);
         Self { fields, zone, clock: Clock::of(&settings.time_zone) }
     }
 
-    /// Whether some field has this role.
+    /// True if a field has this role.
     pub fn has(&self, role: Role) -> bool {
         self.fields.iter().any(|(field, _)| field.role == role)
     }
@@ -84,7 +84,7 @@ impl RowReader {
         self.fields.iter().find(|(field, _)| field.name == name).map(|(field, _)| field.role)
     }
 
-    /// What a record says; its id and time where no text is kept.
+    /// Returns the facts of a record; only its id and time if no text is kept.
     pub fn facts_of(&self, record: &RecordView) -> Facts {
         match (record.read(), &record.row) {
             (Some(row), _) => self.facts(&row),
@@ -93,12 +93,12 @@ impl RowReader {
         }
     }
 
-    /// What is shown of a record of which no text is kept.
+    /// Returns the facts of a record whose text is not kept.
     pub fn without_text(&self, id: &RecordId, time: Option<&str>) -> Facts {
         Facts { title: id.to_string(), time: time.map(|time| self.time(time)), ..Facts::default() }
     }
 
-    /// What a row says.
+    /// Returns the facts from a row.
     pub fn facts(&self, row: &Row) -> Facts {
         let content = |title: bool| {
             let fields = self
@@ -119,20 +119,20 @@ impl RowReader {
         }
     }
 
-    /// The first value that a field of `role` has.
+    /// Returns the first value of the fields with this role.
     pub fn of_role<'r>(&self, row: &'r Row, role: Role) -> Option<&'r str> {
         let fields = self.fields.iter().filter(|(field, _)| field.role == role);
         fields.filter_map(|(field, _)| text(row, &field.name)).map(str::trim).find(|text| !text.is_empty())
     }
 
-    /// The texts of a row by their fields; of HTML what a browser shows.
+    /// Returns the texts of a row with the names of their fields. For HTML, the text is what a browser shows.
     pub fn texts(&self, row: &Row) -> Vec<(String, String)> {
         let fields = self.fields.iter().filter(|(field, _)| matches!(field.role, Role::Text | Role::Whole));
         let texts = fields.filter_map(|(field, _)| Some((field.name.clone(), shown(row, field)?.into_owned())));
         texts.filter(|(_, text)| !text.trim().is_empty()).collect()
     }
 
-    /// All other fields of a row that hold plain values.
+    /// Returns the values of all other fields, without lists and objects.
     pub fn others(&self, row: &Row) -> Vec<(String, String)> {
         let is_text = |name: &str| {
             self.fields.iter().any(|(field, _)| field.name == name && matches!(field.role, Role::Text | Role::Whole))
@@ -141,8 +141,8 @@ impl RowReader {
         names.filter_map(|name| Some((name.to_owned(), text(row, name)?.to_owned()))).collect()
     }
 
-    /// The fields of a form for a row: those with a role that one of `rows` fills; where there are no rows, the first of each role that a
-    /// letter has.
+    /// Returns the fields of a form for a row: the fields with a role for which one of `rows` has a value. Without values, these are the
+    /// first fields of each role.
     pub fn form_fields(&self, rows: &[Row]) -> Vec<FormField> {
         let is_filled =
             |field: &Field| rows.iter().any(|row| text(row, &field.name).is_some_and(|text| !text.trim().is_empty()));
@@ -178,7 +178,7 @@ impl RowReader {
     }
 }
 
-/// What a person reads of a field.
+/// Returns the visible text of a field.
 fn shown<'r>(row: &'r Row, field: &Field) -> Option<Cow<'r, str>> {
     let text = text(row, &field.name)?;
     Some(match field.format {

@@ -1,30 +1,30 @@
-//! Times as people write them: in the zone of the collection, to the minute.
+//! Times in the form that people write: in the time zone of the collection, to the minute.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-/// Writes times in one zone.
+/// Formats times in one time zone.
 #[derive(Clone, Debug)]
 pub struct Clock(TimeZone);
 
 impl Clock {
-    /// In the zone of this name (IANA); in UTC where there is none of it.
+    /// Creates a formatter for the time zone with this IANA name; for UTC if the name is unknown.
     pub fn of(zone: &str) -> Self {
         Self(TimeZone::get(zone).unwrap_or(TimeZone::UTC))
     }
 
-    /// `2024-03-01 09:30`.
+    /// Returns the date and time, for example `2024-03-01 09:30`.
     pub fn show(&self, time: Timestamp) -> String {
         time.to_zoned(self.0.clone()).strftime("%Y-%m-%d %H:%M").to_string()
     }
 
-    /// `2024-03-01`.
+    /// Returns the date, for example `2024-03-01`.
     pub fn date(&self, time: Timestamp) -> String {
         time.to_zoned(self.0.clone()).strftime("%Y-%m-%d").to_string()
     }
 
-    /// The beginnings of stretches of `step` days that end with the day of `now` and begin `days` days before its end; the first may be
-    /// shorter. Days are those of this zone.
+    /// Divides the last `days` days up to today into parts of `step` days, and returns the start of each part. The first part may be
+    /// shorter. Days begin at midnight in this time zone.
     pub fn stretches(&self, now: Timestamp, days: u32, step: u32) -> Vec<Timestamp> {
         let today = now.to_zoned(self.0.clone()).date();
         let mut back: Vec<u32> = (1..).map(|at| at * step.max(1)).take_while(|back| *back < days).collect();
@@ -36,7 +36,7 @@ impl Clock {
         back.iter().rev().filter_map(begin).collect()
     }
 
-    /// As [`Clock::show`], of a time in RFC 3339; the text itself where it is none.
+    /// Formats a time in RFC 3339 like [`Clock::show`]; returns other texts unchanged.
     pub fn show_text(&self, time: &str) -> String {
         time.parse().map_or_else(|_| time.to_owned(), |time| self.show(time))
     }

@@ -1,4 +1,4 @@
-//! English.
+//! The English texts.
 
 use doppel_core::collection::Role;
 use doppel_core::verdict::{ObjectKind, Relation, VerdictKind};

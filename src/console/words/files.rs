@@ -1,4 +1,4 @@
-//! The texts of the pages that take files of letters, in each language.
+//! The texts of the pages for files of letters, in all languages.
 
 use doppel_core::verdict::{Relation, VerdictKind};
 use doppel_sources::tables::RowFault;
@@ -9,123 +9,123 @@ use crate::console::view::numbers::percent;
 use crate::findings::output::ADDED;
 use crate::findings::{Earlier, Finding, Refusal};
 
-/// Files of letters.
+/// The texts of the pages for files of letters.
 pub struct FilesWords {
-    /// The heading, and the name of the section.
+    /// Heading of the page, and name of the section.
     pub title: &'static str,
-    /// What it is for.
+    /// Description of the page.
     pub hint: &'static str,
-    /// The field.
+    /// Label of the file field.
     pub file: &'static str,
-    /// What is taken.
+    /// Description of the accepted files, with the largest size in MiB.
     pub file_hint: fn(u64) -> String,
-    /// The button.
+    /// Button that uploads the file.
     pub give: &'static str,
-    /// The heading of the files that were given.
+    /// Heading of the list of files.
     pub given: &'static str,
-    /// How long they are kept.
+    /// Time for which files are kept.
     pub kept: &'static str,
-    /// There are none.
+    /// Text instead of an empty list.
     pub none: &'static str,
-    /// A column.
+    /// Column with the names of files.
     pub name: &'static str,
-    /// A column: how many rows.
+    /// Column with the numbers of rows.
     pub rows: &'static str,
-    /// A column: how far it is.
+    /// Column with the progress.
     pub how_far: &'static str,
-    /// The columns are to be chosen.
+    /// Progress: the columns are not chosen yet.
     pub is_new: &'static str,
-    /// Waits for others.
+    /// Progress: the file waits for other files.
     pub is_waiting: &'static str,
-    /// Is worked on.
+    /// Progress: the work is running.
     pub is_running: &'static str,
-    /// All rows are done.
+    /// Progress: all rows are processed.
     pub is_whole: &'static str,
-    /// It was stopped.
+    /// Progress: the work was stopped.
     pub is_stopped: &'static str,
-    /// It could not go on.
+    /// Progress: an error ended the work.
     pub is_failed: &'static str,
-    /// How the file is written: so many rows, as a text of an encoding.
+    /// Format of a text file, with the number of rows, the encoding and the separator.
     pub read_as_text: fn(&str, &str, &str) -> String,
-    /// The same of a sheet of a workbook.
+    /// Format of a workbook, with the number of rows, the sheet and the other sheets.
     pub read_as_sheet: fn(&str, &str, &[String]) -> String,
-    /// The label of the choice of another sheet.
+    /// Label of the choice of another sheet.
     pub other_sheet: &'static str,
-    /// The button that reads the other sheet.
+    /// Button that reads the other sheet.
     pub read_sheet: &'static str,
-    /// The heading over the columns.
+    /// Heading of the form for the columns.
     pub columns: &'static str,
-    /// What to do there.
+    /// Instructions for the form for the columns.
     pub columns_hint: &'static str,
-    /// A column of the file.
+    /// Heading of the column names.
     pub column: &'static str,
-    /// A column without a name.
+    /// Name of a column without a name, with the number of the column.
     pub unnamed: fn(usize) -> String,
-    /// What is in it.
+    /// Heading of the example values.
     pub samples: &'static str,
-    /// What it is.
+    /// Heading of the choices.
     pub is: &'static str,
-    /// It names the letter.
+    /// Choice: the column contains the id.
     pub id: &'static str,
-    /// It is stored under its own name.
+    /// Choice: the column is stored under its own name.
     pub own: &'static str,
-    /// It is left out.
+    /// Choice: the column is not used.
     pub unused: &'static str,
-    /// What is to be done.
+    /// Heading of the choice between checking and registering.
     pub what: &'static str,
-    /// Nothing is stored.
+    /// Choice: rows are only checked.
     pub check: &'static str,
-    /// Rows are stored.
+    /// Choice: rows are also registered.
     pub register: &'static str,
-    /// What that does.
+    /// Description of registering.
     pub register_hint: &'static str,
-    /// The button.
+    /// Button that starts the work.
     pub start: &'static str,
-    /// Columns cannot be taken so.
+    /// Message for a choice of fields that is refused.
     pub wrong_plan: fn(&WrongPlan) -> String,
-    /// So many of so many rows.
+    /// Progress, with the number of processed rows and of all rows.
     pub progress: fn(&str, &str) -> String,
-    /// The button.
+    /// Button that stops the work.
     pub stop: &'static str,
-    /// Looks again, without scripts.
+    /// Link that loads the page again, for browsers without scripts.
     pub refresh: &'static str,
-    /// The heading of the numbers.
+    /// Heading of the counts.
     pub so_far: &'static str,
-    /// A number: rows that were not taken.
+    /// Count of refused rows.
     pub refused: &'static str,
-    /// A number: rows that are new records.
+    /// Count of rows that became new records.
     pub created: &'static str,
-    /// The heading of those rows.
+    /// Heading of the list of refused rows.
     pub refused_rows: &'static str,
-    /// So many are named of so many.
+    /// Message if the list is not complete, with the number of listed rows and of all refused rows.
     pub refused_more: fn(usize, &str) -> String,
-    /// A row, by its number.
+    /// Heading of row numbers.
     pub row: &'static str,
-    /// The way to the file that is given back.
+    /// Link to the resulting file.
     pub download: &'static str,
-    /// The same of a part.
+    /// Link to an incomplete resulting file, with the number of processed rows.
     pub download_part: fn(&str) -> String,
-    /// What it holds.
+    /// Description of the resulting file.
     pub download_hint: &'static str,
-    /// Behind the name of the file that is given back.
+    /// Suffix of the name of the resulting file.
     pub suffix: &'static str,
-    /// The same of a part, with so many rows.
+    /// Suffix of the name of an incomplete resulting file, with the number of processed rows.
     pub suffix_part: fn(u64) -> String,
-    /// The button that forgets it.
+    /// Button that deletes the file.
     pub remove: &'static str,
-    /// To the list.
+    /// Link to the list of files.
     pub back: &'static str,
-    /// The names of the columns that are added.
+    /// Names of the columns that the service adds to the table.
     pub headings: [&'static str; ADDED],
-    /// A row of the same file.
+    /// A row of the same file, with its number.
     pub row_of_file: fn(u64) -> String,
-    /// A row of another file, by its name.
+    /// A row of another file, with the name of the file and the number of the row.
     pub row_of_named: fn(&str, u64) -> String,
-    /// What was found, in a sentence.
+    /// The finding for a row, as a sentence.
     pub reason: fn(&Finding) -> String,
-    /// Why a row was not taken, in a sentence.
+    /// The reason why a row is refused, as a sentence.
     pub refusal: fn(&Refusal) -> String,
-    /// Why, in a column.
+    /// Heading of the reasons for refusals.
     pub why: &'static str,
 }
 

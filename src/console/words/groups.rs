@@ -1,187 +1,187 @@
-//! Which texts the pages of groups and statistics have.
+//! The types for the texts of the pages about groups and statistics.
 
-/// Lists of groups.
+/// The texts of the lists of groups.
 pub struct GroupsWords {
-    /// The heading, and the name of the section.
+    /// Heading of the page, and name of the section.
     pub title: &'static str,
-    /// The lists.
+    /// Label of the links to the lists.
     pub tabs: &'static str,
-    /// Matters that many write about.
+    /// Name of the list of matters about which many people wrote.
     pub hot: &'static str,
-    /// What that list is.
+    /// Description of the list of these matters.
     pub hot_hint: &'static str,
-    /// People who write again.
+    /// Name of the list of people who wrote repeatedly.
     pub repeat: &'static str,
-    /// What that list is.
+    /// Description of the list of these people.
     pub repeat_hint: &'static str,
-    /// The time looked at.
+    /// Label of the choice of the period.
     pub window: &'static str,
-    /// The last so many days.
+    /// A period, with its number of days.
     pub days: fn(u32) -> String,
-    /// Nothing in that time.
+    /// Text instead of an empty list.
     pub none: &'static str,
-    /// A column.
+    /// Column with the matters.
     pub matter: &'static str,
-    /// A column: people of late.
+    /// Column with the number of people in the period.
     pub people: &'static str,
-    /// A column: records of late.
+    /// Column with the number of records in the period.
     pub recent: &'static str,
-    /// A column: all records.
+    /// Column with the number of all records.
     pub size: &'static str,
-    /// A column: number of matters.
+    /// Column with the number of matters.
     pub matters: &'static str,
-    /// A column.
+    /// Column with the first dates.
     pub first: &'static str,
-    /// A column.
+    /// Column with the latest dates.
     pub last: &'static str,
-    /// A column.
+    /// Column with the trends.
     pub trend: &'static str,
-    /// A column.
+    /// Column with the places.
     pub place: &'static str,
-    /// So many of so many records that were read name it.
+    /// Number of records that name the place, and number of records that were read.
     pub named_by: fn(usize, usize) -> String,
-    /// The numbers of a trend, each of so many days.
+    /// The numbers of a trend as text, with the number of days of each part.
     pub numbers: fn(usize, &str) -> String,
-    /// So many in all.
+    /// The number of lines of the list.
     pub total: fn(&str) -> String,
-    /// The button.
+    /// Link to the export.
     pub export: &'static str,
-    /// So many more.
+    /// The number of matters that are not listed.
     pub more: fn(usize) -> String,
-    /// To the page before.
+    /// Link to the previous page.
     pub previous_page: &'static str,
-    /// Of the number of a group, in a file.
+    /// Heading of the column with the ids of groups, in the export.
     pub group: &'static str,
 }
 
-/// One group.
+/// The texts of the page of one group.
 pub struct GroupWords {
-    /// What a group is called, where its record has no title.
+    /// Title of a group whose original has no title.
     pub title: &'static str,
-    /// Its size, and the number of people.
+    /// Number of records and number of people.
     pub size: fn(&str, &str) -> String,
-    /// From when to when.
+    /// Period, with its first and last date.
     pub span: fn(&str, &str) -> String,
-    /// It hangs together by few pairs.
+    /// Warning that few pairs connect the group.
     pub chained: &'static str,
-    /// A person rejected a pair of it.
+    /// Warning that a person rejected a pair of the group.
     pub contested: &'static str,
-    /// The picture of members by time.
+    /// Heading of the time line.
     pub time_line: &'static str,
-    /// How many are not drawn, and how many have no time.
+    /// Number of members that have no dot, and number of members without a time.
     pub not_drawn: fn(usize, usize) -> String,
-    /// Who wrote.
+    /// Heading of the list of petitioners.
     pub petitioners: &'static str,
-    /// Nobody is named.
+    /// Text instead of an empty list of petitioners.
     pub nobody: &'static str,
-    /// The picture of pairs.
+    /// Heading of the graph.
     pub graph: &'static str,
-    /// What the picture shows: so many records of so many, and how.
+    /// Description of the graph, with the number of drawn records and of all records.
     pub graph_hint: fn(usize, usize) -> String,
-    /// The table of pairs.
+    /// Heading of the table of pairs.
     pub weak: &'static str,
-    /// What they are.
+    /// Description of the table of pairs.
     pub weak_hint: &'static str,
-    /// There are none.
+    /// Text instead of an empty table of pairs.
     pub no_weak: &'static str,
-    /// A column.
+    /// Column with the numbers of pairs.
     pub link: &'static str,
-    /// A column.
+    /// Column with the records of pairs.
     pub records: &'static str,
-    /// A column.
+    /// Column with the similarities of pairs.
     pub similarity: &'static str,
-    /// The only link between two parts.
+    /// Reason: the pair is the only link between two parts of the group.
     pub bridge: &'static str,
-    /// A single link to another group.
+    /// Reason: the pair is the only link to another group.
     pub cut: &'static str,
-    /// Decided not to be the same.
+    /// Reason: a person decided that the two records are different matters.
     pub rejected: &'static str,
-    /// Among the least alike.
+    /// Reason: the pair is among the least similar pairs.
     pub least: &'static str,
-    /// To both beside each other.
+    /// Link to the comparison of the two records.
     pub beside: &'static str,
-    /// Takes the pair apart.
+    /// Link to the preview of cutting the group at the pair.
     pub cut_here: &'static str,
-    /// Says that all are one matter.
+    /// Link to the preview of declaring all records one matter.
     pub join: &'static str,
-    /// Too many for that.
+    /// Message that the group has too many records for this action, with the largest number.
     pub too_many: fn(usize) -> String,
-    /// The members.
+    /// Heading of the list of members.
     pub members: &'static str,
-    /// Only so many of them.
+    /// Numbers of the first and the last shown member, and number of all members.
     pub shown: fn(usize, usize, usize) -> String,
-    /// A column: first or repeat.
+    /// Column with the verdicts: first or repeat.
     pub kind: &'static str,
-    /// A column: the record that it repeats.
+    /// Column with the ids of the repeated records.
     pub repeats: &'static str,
-    /// A column: the date of the first of the group.
+    /// Column with the date of the group's first record, in the export.
     pub first_date: &'static str,
 }
 
-/// What would be decided about a group.
+/// The texts of the previews of actions on a group.
 pub struct RegroupWords {
-    /// The heading of a cut.
+    /// Heading of the preview of a cut.
     pub cut_title: &'static str,
-    /// The heading of a join.
+    /// Heading of the preview of a join.
     pub join_title: &'static str,
-    /// Nothing is changed yet.
+    /// Note that the preview changes nothing.
     pub dry_run: &'static str,
-    /// So many decisions, and what they say.
+    /// Number of decisions, and their judgement.
     pub decisions: fn(usize, &str) -> String,
-    /// The records touched.
+    /// Heading of the list of records that the decisions are about.
     pub touched: &'static str,
-    /// What becomes of the group.
+    /// Heading of the list of resulting groups.
     pub after: &'static str,
-    /// A group of so many.
+    /// Heading of a group, with its number of records.
     pub group_of: fn(usize) -> String,
-    /// A record in no group.
+    /// Heading of a record that is in no group.
     pub single: &'static str,
-    /// Other pairs hold it together.
+    /// Note that other pairs still connect the two records.
     pub stays: &'static str,
-    /// So many more.
+    /// Number of records that are not listed.
     pub more: fn(usize) -> String,
-    /// The button of a cut.
+    /// Button that makes the cut.
     pub do_cut: &'static str,
-    /// The button of a join.
+    /// Button that makes the join.
     pub do_join: &'static str,
-    /// Nothing left to decide.
+    /// Message that no decision is left to make.
     pub nothing: &'static str,
-    /// Pairs that a person rejected stand against it.
+    /// Message that rejected pairs forbid the join.
     pub contradicted: &'static str,
-    /// The group or a decision changed since the dry run.
+    /// Message that the group or a decision has changed since the preview.
     pub changed: &'static str,
-    /// Done: so many of so many decisions.
+    /// Message after the action, with the number of decisions made and of decisions planned.
     pub done: fn(usize, usize) -> String,
-    /// Taken back: so many of so many decisions.
+    /// Message after undoing, with the number of decisions taken back and of decisions made.
     pub undone: fn(usize, usize) -> String,
 }
 
-/// How much came in.
+/// The texts of the statistics page.
 pub struct StatisticsWords {
-    /// The heading, and the name of the section.
+    /// Heading of the page, and name of the section.
     pub title: &'static str,
-    /// The heading of the picture.
+    /// Heading of the chart.
     pub intake: &'static str,
-    /// What is counted.
+    /// Description of the counts.
     pub hint: &'static str,
-    /// Not all of the time could be counted: only from then on, so many numbers.
+    /// Note that earlier records were not counted, with the start of the counted time and the largest count.
     pub partial: fn(&str, &str) -> String,
-    /// A column.
+    /// Column with the days.
     pub day: &'static str,
-    /// A column.
+    /// Column with the totals.
     pub total: &'static str,
-    /// A column: the share of repeats.
+    /// Column with the shares of repeats.
     pub share: &'static str,
-    /// The last line.
+    /// Label of the last line, with the sums.
     pub sum: &'static str,
-    /// The heading of the collection's own numbers.
+    /// Heading of the numbers of the collection.
     pub collection: &'static str,
-    /// Records stored.
+    /// Label of the number of stored records.
     pub records: &'static str,
-    /// Pieces of text known to be frequent.
+    /// Label of the number of pieces of text that are known to be frequent.
     pub frequent: &'static str,
-    /// Counted over so many records.
+    /// Label of the number of records for which these pieces were counted.
     pub sampled: &'static str,
-    /// Nothing came in.
+    /// Text instead of an empty chart.
     pub none: &'static str,
 }

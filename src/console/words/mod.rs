@@ -1,8 +1,7 @@
-//! The texts of the interface: one table per language, each a constant of one type, so that a text that is missing in a language
-//! does not compile.
+//! The texts of the interface. Each language has a table, which is a constant of the same type. A text that is missing in a language is
+//! therefore an error at compile time.
 //!
-//! Data is never a part of a table; what a text says of it is a function. The words of the trade are those of the regulations
-//! (初件, 重件, 同人, 相同信访事项, 相关信访事项, 筛重).
+//! Tables contain no data: a text with data is a function. The terms are those of the regulations (初件, 重件, 同人, 相同信访事项, 相关信访事项, 筛重).
 
 mod en;
 mod files;
@@ -33,10 +32,10 @@ pub enum Language {
 }
 
 impl Language {
-    /// All of them, in the order in which they are offered.
+    /// All languages, in the order in which the pages offer them.
     pub const ALL: [Self; 2] = [Self::Chinese, Self::English];
 
-    /// Its tag (BCP 47).
+    /// Returns the tag of the language (BCP 47).
     pub fn tag(self) -> &'static str {
         match self {
             Self::Chinese => "zh-CN",
@@ -44,7 +43,7 @@ impl Language {
         }
     }
 
-    /// What it calls itself.
+    /// Returns the name of the language in the language itself.
     pub fn own_name(self) -> &'static str {
         match self {
             Self::Chinese => "中文",
@@ -52,7 +51,7 @@ impl Language {
         }
     }
 
-    /// Its texts.
+    /// Returns the texts in the language.
     pub fn words(self) -> &'static Words {
         match self {
             Self::Chinese => &zh::WORDS,
@@ -60,13 +59,13 @@ impl Language {
         }
     }
 
-    /// The language that a tag is of, whatever the region.
+    /// Returns the language of a tag; the region in the tag is ignored.
     pub fn parse(tag: &str) -> Option<Self> {
         let primary = tag.trim().split(['-', '_']).next().unwrap_or_default();
         Self::ALL.into_iter().find(|language| language.tag().split('-').next() == Some(&primary.to_ascii_lowercase()))
     }
 
-    /// The first of ours among those that a browser accepts, best first.
+    /// Returns the supported language that the browser prefers most.
     pub fn accepted(headers: &HeaderMap) -> Option<Self> {
         let accepted = headers.get(header::ACCEPT_LANGUAGE)?.to_str().ok()?;
         let weighed = accepted.split(',').filter_map(|range| {
@@ -74,7 +73,7 @@ impl Language {
             let quality = parameters.trim().strip_prefix("q=").map_or(Some(1.0), |q| q.trim().parse::<f32>().ok())?;
             Some((Self::parse(tag)?, quality)).filter(|_| quality > 0.0)
         });
-        // The first of several that weigh the same.
+        // If several languages have the same weight, the first counts.
         let best = weighed.fold(None, |best: Option<(Self, f32)>, (language, quality)| match best {
             Some((_, before)) if before >= quality => best,
             _ => Some((language, quality)),

@@ -1,80 +1,82 @@
 //! The texts of the page about quality, in both languages.
 
-/// What people decided against what was found.
+/// The texts of the page about quality.
 pub struct QualityWords {
-    /// The heading, and the name of the section.
+    /// Heading of the page, and name of the section.
     pub title: &'static str,
-    /// What the numbers are of.
+    /// Description of the numbers.
     pub hint: &'static str,
-    /// Only so many decisions were read.
+    /// Note that not all decisions were read, with the number of decisions read.
     pub not_all_decisions: fn(&str) -> String,
-    /// Nobody decided anything yet.
+    /// Text if there are no decisions.
     pub none: &'static str,
-    /// Heading.
+    /// Heading of the precision.
     pub precision: &'static str,
-    /// Of so many that doppel named and somebody decided about so many were confirmed: of 100, and between which of 100.
+    /// The precision, as a sentence. The arguments are the number of decided pairs that doppel had found, the number of confirmed pairs,
+    /// the number of correct pairs in 100, and the bounds of this number.
     pub precision_is: fn([&str; 5]) -> String,
-    /// Nobody decided about a pair that was found.
+    /// Text if there are no decisions about found pairs.
     pub no_precision: &'static str,
-    /// Heading.
+    /// Heading of the missed pairs.
     pub missed: &'static str,
-    /// So many were missed; of 100 at most so many were found.
+    /// Number of missed pairs, and upper bound for the number of found pairs in 100.
     pub missed_are: fn(&str, &str) -> String,
-    /// What that is a bound of.
+    /// Explanation of the bound.
     pub missed_hint: &'static str,
-    /// Heading of the table.
+    /// Heading of the table of decided pairs.
     pub by_similarity: &'static str,
-    /// A column.
+    /// Column with the bands of probability.
     pub band: &'static str,
-    /// A column.
+    /// Column with the numbers of pairs that were decided to be the same matter.
     pub same: &'static str,
-    /// A column.
+    /// Column with the numbers of pairs that were decided to be different matters.
     pub not_same: &'static str,
-    /// A column.
+    /// Column with the numbers of correct pairs in 100.
     pub share: &'static str,
-    /// A column.
+    /// Column with the bounds of these numbers.
     pub interval: &'static str,
-    /// Heading.
+    /// Heading of the found pairs by probability.
     pub recorded: &'static str,
-    /// Over how many pairs.
+    /// Number of found pairs.
     pub recorded_of: fn(&str) -> String,
-    /// These are not all.
+    /// Note that the pairs are not complete, with the number of records read.
     pub not_all_recorded: fn(&str) -> String,
-    /// A column.
+    /// Column with the numbers of pairs.
     pub pairs: &'static str,
-    /// There are none.
+    /// Text if there are no found pairs.
     pub no_recorded: &'static str,
-    /// Heading.
+    /// Heading of the trial of another threshold.
     pub what_if: &'static str,
-    /// What it does.
+    /// Description of the trial.
     pub what_if_hint: &'static str,
-    /// The collection does not verify.
+    /// Note that the collection does not verify.
     pub unverified: &'static str,
-    /// The threshold.
+    /// Label of the threshold.
     pub duplicate: &'static str,
-    /// The button.
+    /// Button that shows the effect.
     pub look: &'static str,
-    /// A threshold is no number in its range.
+    /// Message that the threshold is invalid.
     pub wrong: &'static str,
-    /// So many of so many decided pairs would fall away: the same, not the same.
+    /// The effect on decided pairs, as a sentence: number of pairs that would not be found any more, number of all decided pairs, and how
+    /// many of the former are the same matter and how many are not.
     pub decided_fall: fn([&str; 4]) -> String,
-    /// So many of so many recorded pairs would.
+    /// The effect on found pairs, as a sentence: number of pairs that would not be found any more, and number of all found pairs.
     pub recorded_fall: fn(&str, &str) -> String,
-    /// So many of the missed would be accepted.
+    /// Number of missed pairs that would be accepted.
     pub missed_accepted: fn(&str) -> String,
-    /// Heading.
+    /// Heading of the examples of pairs that would not be found any more.
     pub falling: &'static str,
-    /// Heading.
+    /// Heading of the examples of pairs that would still be found.
     pub staying: &'static str,
-    /// No example.
+    /// Text if there are no examples.
     pub no_example: &'static str,
-    /// How alike two are, in per cent.
+    /// The probability of a pair, in per cent.
     pub alike: fn(&str) -> String,
-    /// Nothing is set yet; how it is.
+    /// Note that tells how an administrator sets the threshold.
     pub how_to_set: &'static str,
-    /// The button that builds a generation.
+    /// Button that builds a generation with the threshold.
     pub try_it: &'static str,
-    /// What that does.
+    /// Description of this button.
     pub try_hint: &'static str,
 }
 

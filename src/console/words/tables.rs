@@ -1,4 +1,4 @@
-//! Which texts there are: a struct for each page, and one of all.
+//! The types for the texts: a struct for each page, and a struct of all.
 
 use doppel_core::collection::Role;
 use doppel_core::verdict::{ObjectKind, Relation, VerdictKind};
@@ -9,123 +9,123 @@ use super::groups::{GroupWords, GroupsWords, RegroupWords, StatisticsWords};
 use super::quality::QualityWords;
 use super::work::WorkWords;
 
-/// All texts.
+/// All texts of a language.
 pub struct Words {
-    /// What stands around every page.
+    /// Texts around the content of every page.
     pub frame: FrameWords,
-    /// Signing in.
+    /// Texts of the sign-in page.
     pub sign_in: SignInWords,
-    /// What went wrong.
+    /// Texts of problems.
     pub problem: ProblemWords,
-    /// What holds of records, wherever they are shown.
+    /// Texts about records, for all pages that show records.
     pub record: RecordWords,
-    /// Deciding about a pair.
+    /// Texts of the form for a decision about a pair.
     pub decide: DecideWords,
-    /// The list of collections.
+    /// Texts of the list of collections.
     pub collections: CollectionsWords,
-    /// Searching.
+    /// Texts of the search page.
     pub search: SearchWords,
-    /// Two records beside each other.
+    /// Texts of the comparison of two records.
     pub pair: PairWords,
-    /// What came in.
+    /// Texts of the inbox.
     pub inbox: InboxWords,
-    /// One record and those like it.
+    /// Texts of the page of one record.
     pub case: CaseWords,
-    /// A letter that is not stored.
+    /// Texts of the page for checking a letter.
     pub check: CheckWords,
-    /// Files of letters.
+    /// Texts of the pages for files of letters.
     pub files: FilesWords,
-    /// Lists of groups.
+    /// Texts of the lists of groups.
     pub groups: GroupsWords,
-    /// One group.
+    /// Texts of the page of one group.
     pub group: GroupWords,
-    /// What would be decided about a group.
+    /// Texts of the previews of actions on a group.
     pub regroup: RegroupWords,
-    /// How much came in.
+    /// Texts of the statistics page.
     pub statistics: StatisticsWords,
-    /// Tasks and generations.
+    /// Texts of the page about tasks and generations.
     pub work: WorkWords,
-    /// What people decided against what was found.
+    /// Texts of the page about quality.
     pub quality: QualityWords,
 }
 
-/// What stands around every page.
+/// The texts around the content of every page.
 pub struct FrameWords {
-    /// The name of the whole.
+    /// Name of the product.
     pub product: &'static str,
-    /// To the content, for who does not see the page.
+    /// Link to the content, for screen readers.
     pub skip: &'static str,
-    /// The languages.
+    /// Label of the links to other languages.
     pub languages: &'static str,
-    /// The parts of the desk.
+    /// Label of the navigation.
     pub sections: &'static str,
-    /// To the list of collections.
+    /// Link to the list of collections.
     pub collections: &'static str,
-    /// Who is signed in.
+    /// Label of the name of the visitor's key.
     pub signed_in_as: &'static str,
-    /// No keys are configured: everyone on this machine is let in.
+    /// Note that no keys are configured, so that everyone on this machine has access.
     pub open_to_all: &'static str,
-    /// The button.
+    /// Button that signs out.
     pub sign_out: &'static str,
-    /// Keys of the keyboard.
+    /// Heading of the help about keyboard shortcuts.
     pub keyboard: &'static str,
-    /// Opens this help.
+    /// Description of the shortcut for this help.
     pub key_help: &'static str,
-    /// What was just done.
+    /// Label of the message about the action that was just done.
     pub just_done: &'static str,
-    /// Behind the one that went before.
+    /// Message after the sign-out.
     pub signed_out: &'static str,
-    /// An action is taken back.
+    /// Button that takes an action back.
     pub undo: &'static str,
-    /// To the reference of the API.
+    /// Link to the API reference.
     pub api_reference: &'static str,
-    /// Of a list.
+    /// Link to the next page of a list.
     pub next_page: &'static str,
-    /// Back to its beginning.
+    /// Link to the first page of a list.
     pub first_page: &'static str,
 }
 
-/// Signing in.
+/// The texts of the sign-in page.
 pub struct SignInWords {
-    /// The heading.
+    /// Heading of the page.
     pub title: &'static str,
-    /// The field.
+    /// Label of the key field.
     pub key: &'static str,
-    /// What a key is and who gives one.
+    /// Explanation of keys, and of the person who issues them.
     pub hint: &'static str,
-    /// The button.
+    /// Button that signs in.
     pub button: &'static str,
-    /// Whatever is wrong with the key.
+    /// Message for every invalid key.
     pub wrong: &'static str,
-    /// Why one is here.
+    /// The reason why the visitor must sign in.
     pub ended: &'static str,
 }
 
-/// What went wrong, by what can be done about it.
+/// The texts of problems. Problems with the same remedy have the same text.
 pub struct ProblemWords {
-    /// Shown beside the request id.
+    /// Label of the request id.
     pub reference: &'static str,
-    /// Before the service's own words.
+    /// Heading of the details from the service.
     pub details: &'static str,
-    /// To the beginning.
+    /// Link to the start page.
     pub home: &'static str,
     /// 400, 406, 408, 413, 415: the request cannot be read.
     pub unreadable: &'static str,
-    /// 422: what was given cannot be taken.
+    /// 422: the input is invalid.
     pub invalid: &'static str,
     /// 403: the key lacks a scope.
     pub missing_scope: &'static str,
-    /// 403: the form is not of this browser or older than the service.
+    /// 403: the form belongs to another browser or is older than the service.
     pub form_outdated: &'static str,
-    /// 403, 421: another site asks.
+    /// 403, 421: another site sent the request.
     pub foreign: &'static str,
-    /// 404: no such page.
+    /// 404: the page does not exist.
     pub unknown_page: &'static str,
-    /// 404: no such collection.
+    /// 404: the collection does not exist.
     pub unknown_collection: &'static str,
-    /// 404: no such record.
+    /// 404: the record does not exist.
     pub unknown_record: &'static str,
-    /// 409: not as things stand.
+    /// 409: the current state forbids the action.
     pub conflict: &'static str,
     /// 409: search is turned off.
     pub search_disabled: &'static str,
@@ -133,300 +133,300 @@ pub struct ProblemWords {
     pub ungrouped: &'static str,
     /// The collection keeps no text.
     pub text_not_kept: &'static str,
-    /// 409: the group is too large to be decided about at once.
+    /// 409: the group is too large for one decision.
     pub group_too_large: &'static str,
     /// 409: another record has the id.
     pub id_taken: &'static str,
-    /// 409: what was done together cannot be taken back together any more.
+    /// 409: the decisions of the action cannot be taken back together any more.
     pub nothing_to_undo: &'static str,
-    /// What is wrong with a file that was given, by the code of the problem.
+    /// The text for the code of a problem with an uploaded file.
     pub file: fn(&str) -> &'static str,
     /// 503: the search index is being opened.
     pub search_opening: &'static str,
-    /// 429: too often.
+    /// 429: there are too many requests.
     pub too_often: &'static str,
-    /// 503: not now.
+    /// 503: the service is not available at the moment.
     pub unavailable: &'static str,
     /// 507: the disk is full.
     pub disk_full: &'static str,
-    /// 500: a bug.
+    /// 500: there is a bug.
     pub internal: &'static str,
 }
 
-/// What holds of records.
+/// The texts about records.
 pub struct RecordWords {
-    /// A verdict.
+    /// The name of a verdict.
     pub verdict: fn(VerdictKind) -> &'static str,
-    /// A person decided that it is the same matter as the one that it repeats.
+    /// Decision: the record and the record that it repeats are the same matter.
     pub decided_same: &'static str,
-    /// A person decided that it is not.
+    /// Decision: the record and the record that it repeats are different matters.
     pub decided_not_same: &'static str,
-    /// Before the verdict that it was given when it came in.
+    /// Label of the verdict at the registration.
     pub registered_as: &'static str,
-    /// A verdict, said in a sentence.
+    /// A verdict as a sentence.
     pub verdict_sentence: fn(VerdictKind) -> &'static str,
-    /// Who submitted two records.
+    /// The relation between the petitioners of two records.
     pub relation: fn(Relation) -> &'static str,
-    /// What found a match.
+    /// The name of the method that found a match.
     pub via: fn(&str) -> &'static str,
-    /// What something named is.
+    /// The name of a kind of object.
     pub object: fn(ObjectKind) -> &'static str,
-    /// What fields are called whose names are those of the default settings.
+    /// The labels of fields that have the names of the default settings: name and label.
     pub fields: &'static [(&'static str, &'static str)],
-    /// What a field is, where its own name is not shown.
+    /// The name of a role, for fields whose own names are not shown.
     pub role: fn(Role) -> &'static str,
-    /// Between the name of something and what it is.
+    /// The colon between a label and its value.
     pub colon: &'static str,
-    /// Number.
+    /// Label of the id.
     pub id: &'static str,
-    /// Title.
+    /// Label of the title.
     pub title: &'static str,
-    /// Submitted.
+    /// Label of the time of the submission.
     pub time: &'static str,
-    /// Petitioner.
+    /// Label of the petitioner.
     pub petitioner: &'static str,
-    /// When it came in here.
+    /// Label of the time at which the record was stored.
     pub stored_at: &'static str,
-    /// A record without a title.
+    /// Title of a record without a title.
     pub untitled: &'static str,
-    /// A record without a time.
+    /// Text for a record without a time.
     pub no_time: &'static str,
 }
 
 impl RecordWords {
-    /// The word for how far a matter is handled.
+    /// Returns the label of the status of a matter.
     pub fn status(&self) -> &'static str {
         (self.role)(Role::Status)
     }
 
-    /// The word for the unit that handles a matter.
+    /// Returns the label of the unit that handles a matter.
     pub fn unit(&self) -> &'static str {
         (self.role)(Role::Unit)
     }
 
-    /// The word for what the petitioner was answered.
+    /// Returns the label of the reply to the petitioner.
     pub fn reply(&self) -> &'static str {
         (self.role)(Role::Reply)
     }
 
-    /// What to call a field: its own name, or the word for it.
+    /// Returns the label of a field, or its own name if it has no label.
     pub fn field<'a>(&self, name: &'a str) -> &'a str {
         self.fields.iter().find(|(own, _)| *own == name).map_or(name, |(_, word)| word)
     }
 }
 
-/// Deciding about a pair.
+/// The texts of the form for a decision about a pair.
 pub struct DecideWords {
-    /// The button.
+    /// Button: the two records are the same matter.
     pub same: &'static str,
-    /// The other button.
+    /// Button: the two records are different matters.
     pub not_same: &'static str,
-    /// Takes a decision back.
+    /// Button that withdraws the decision.
     pub withdraw: &'static str,
-    /// A decision.
+    /// The name of a judgement.
     pub judgement: fn(Judgement) -> &'static str,
-    /// A note.
+    /// Label of the note.
     pub note: &'static str,
-    /// Under which name, where there are no keys.
+    /// Label of the visitor's name, if no keys are configured.
     pub by: &'static str,
-    /// The history.
+    /// Heading of the history of decisions.
     pub history: &'static str,
-    /// Nobody has.
+    /// Text if there is no decision.
     pub nobody: &'static str,
-    /// Was just decided.
+    /// Message after a decision.
     pub done: fn(Judgement) -> &'static str,
-    /// Somebody else decided in the meantime.
+    /// Message that another person has decided in the meantime.
     pub meanwhile: &'static str,
-    /// What to do then.
+    /// Advice for this case.
     pub meanwhile_advice: &'static str,
-    /// Back to where one was.
+    /// Link to the page from which the visitor came.
     pub back: &'static str,
 }
 
-/// The list of collections.
+/// The texts of the list of collections.
 pub struct CollectionsWords {
-    /// The heading.
+    /// Heading of the page.
     pub title: &'static str,
-    /// There is none.
+    /// Text instead of an empty list.
     pub none: &'static str,
-    /// A column.
+    /// Column with the names.
     pub name: &'static str,
-    /// A column.
+    /// Column with the numbers of records.
     pub records: &'static str,
-    /// A column.
+    /// Column with the times of creation.
     pub created: &'static str,
-    /// A column.
+    /// Column with the links to sections.
     pub go_to: &'static str,
-    /// There are more than are shown.
+    /// Note that the list is not complete.
     pub more: &'static str,
 }
 
-/// Searching.
+/// The texts of the search page.
 pub struct SearchWords {
-    /// The heading, and the name of the section.
+    /// Heading of the page, and name of the section.
     pub title: &'static str,
-    /// The field.
+    /// Label of the search field.
     pub question: &'static str,
-    /// How questions are written.
+    /// Explanation of the syntax of searches.
     pub hint: &'static str,
-    /// The button.
+    /// Button that searches.
     pub button: &'static str,
-    /// A filter.
+    /// Filter: start of the time.
     pub from: &'static str,
-    /// A filter.
+    /// Filter: end of the time.
     pub to: &'static str,
-    /// A filter.
+    /// Filter: petitioner.
     pub identity: &'static str,
-    /// A filter.
+    /// Filter: category.
     pub category: &'static str,
-    /// A filter.
+    /// Filter: verdict.
     pub verdict: &'static str,
-    /// No filter.
+    /// Choice that does not filter.
     pub any: &'static str,
-    /// How answers are ordered.
+    /// Label of the choice of the order.
     pub order: &'static str,
-    /// As fits the question.
+    /// Order: by rank or by time, as fits the search.
     pub fitting: &'static str,
-    /// By how well they fit.
+    /// Order: best matches first.
     pub ranked: &'static str,
-    /// By time.
+    /// Order: latest records first.
     pub newest: &'static str,
-    /// How many were found, and whether it is just so many.
+    /// Number of found records, and true if this number is exact.
     pub total: fn(&str, bool) -> String,
-    /// Nothing was found.
+    /// Text if nothing was found.
     pub none: &'static str,
-    /// The index has so many changes yet to read.
+    /// Number of changes that the search index has not read yet.
     pub behind: fn(&str) -> String,
-    /// Parts of the question that were left out.
+    /// Parts of the search that were ignored.
     pub ignored: fn(&[String]) -> String,
-    /// Only those of one petitioner.
+    /// Link to all records of the petitioner.
     pub of_petitioner: &'static str,
 }
 
-/// Two records beside each other.
+/// The texts of the comparison of two records.
 pub struct PairWords {
-    /// What this is.
+    /// Heading of the comparison.
     pub title: &'static str,
-    /// The record asked about.
+    /// Heading of the record of the page.
     pub this: &'static str,
-    /// The other record.
+    /// Heading of the other record.
     pub other: &'static str,
-    /// Leads to where both begin to say the same.
+    /// Link to the first shared passage.
     pub jump: &'static str,
-    /// Both have the same text.
+    /// Figure: both records have the same text.
     pub same_text: &'static str,
-    /// So many per cent of the shorter text stand in the longer one.
+    /// Figure: share of the shorter text that the longer text contains, in per cent.
     pub contained: fn(u8) -> String,
-    /// The similarity, in per cent.
+    /// Figure: similarity in per cent.
     pub similarity: fn(u8) -> String,
-    /// They do not match by the settings of today.
+    /// Figure: the two do not match by the current settings.
     pub no_match: &'static str,
-    /// What proposed one for the other.
+    /// Figure: names of the methods that found the match.
     pub found_by: fn(&[&str]) -> String,
-    /// Before what one names otherwise than the other.
+    /// Label of the differences.
     pub differs: &'static str,
 }
 
-/// What came in.
+/// The texts of the inbox.
 pub struct InboxWords {
-    /// The heading, and the name of the section.
+    /// Heading of the page, and name of the section.
     pub title: &'static str,
-    /// What is shown.
+    /// Label of the filter.
     pub show: &'static str,
-    /// Repeats that nobody decided about.
+    /// Filter: repeats without a decision.
     pub undecided: &'static str,
-    /// All repeats.
+    /// Filter: all repeats.
     pub repeats: &'static str,
-    /// All that came in.
+    /// Filter: all records.
     pub all: &'static str,
-    /// Received from.
+    /// Label of the start of the time.
     pub since: &'static str,
-    /// The button.
+    /// Button that applies the filter.
     pub button: &'static str,
-    /// `since` is no time.
+    /// Message that the start of the time is invalid.
     pub wrong_since: &'static str,
-    /// Nothing to do.
+    /// Text if the queue is empty.
     pub none: &'static str,
-    /// Nothing so far back; there may be more.
+    /// Text if this part of the queue is empty but there may be earlier records.
     pub none_here: &'static str,
-    /// To the next one.
+    /// Link to the next record.
     pub next: &'static str,
-    /// To the one before.
+    /// Link to the previous record.
     pub previous: &'static str,
-    /// To the page of the record.
+    /// Link to the page of the record.
     pub open: &'static str,
-    /// The list.
+    /// Heading of the list of records.
     pub queue: &'static str,
-    /// Which of how many is shown.
+    /// Position of the shown record on the page, and number of records on the page.
     pub position: fn(usize, usize) -> String,
-    /// A record repeats this one.
+    /// Text between a record and the record that it repeats.
     pub repeats_this: &'static str,
-    /// The record that it repeated is gone.
+    /// Message that the repeated record does not exist any more.
     pub original_gone: &'static str,
-    /// It repeats nothing.
+    /// Message that the record repeats no other record.
     pub no_repeat: &'static str,
 }
 
-/// One record and those like it.
+/// The texts of the page of one record.
 pub struct CaseWords {
-    /// What a record is called.
+    /// Title of a record without a title.
     pub title: &'static str,
-    /// The tabs.
+    /// Label of the tabs.
     pub tabs: &'static str,
-    /// A tab.
+    /// Tab with the duplicates.
     pub duplicates: &'static str,
-    /// A tab.
+    /// Tab with records of the same petitioner.
     pub petitioner: &'static str,
-    /// A tab.
+    /// Tab with related records.
     pub related: &'static str,
-    /// Nothing in this tab.
+    /// Text if the tab is empty.
     pub none: &'static str,
-    /// The record names no petitioner.
+    /// Message that the record contains no petitioner.
     pub no_petitioner: &'static str,
-    /// Came in before this one.
+    /// Note on a record that arrived before the shown record.
     pub earlier: &'static str,
-    /// Came in after this one.
+    /// Note on a record that arrived after the shown record.
     pub later: &'static str,
-    /// The same form, another matter.
+    /// Note on a record with the same form and another matter.
     pub template: &'static str,
-    /// What both have.
+    /// Label of the terms that both records contain.
     pub terms: &'static str,
-    /// The other fields.
+    /// Heading of the other fields.
     pub others: &'static str,
-    /// There are more than are shown.
+    /// Note that the list is not complete.
     pub more: &'static str,
-    /// What is decided about it, or the verdict that it was given when it came in.
+    /// Label of the decision about the record, or of its verdict at the registration.
     pub verdict: &'static str,
 }
 
-/// A letter that is not stored.
+/// The texts of the page for checking a letter.
 pub struct CheckWords {
-    /// The heading, and the name of the section.
+    /// Heading of the page, and name of the section.
     pub title: &'static str,
-    /// Nothing is stored.
+    /// Note that nothing is stored.
     pub hint: &'static str,
-    /// The box for all of a letter.
+    /// Label of the field for the whole letter.
     pub paste: &'static str,
-    /// The fields.
+    /// Heading of the single fields.
     pub fields: &'static str,
-    /// A field that the row may have, too: its id.
+    /// Label of the id field.
     pub id: &'static str,
-    /// The button.
+    /// Button that checks the letter.
     pub button: &'static str,
-    /// Nothing was written.
+    /// Message that the form is empty.
     pub nothing: &'static str,
-    /// What was found.
+    /// Heading of the findings.
     pub answer: &'static str,
-    /// The other ones like it.
+    /// Heading of the other similar records.
     pub similar: &'static str,
-    /// Related cases.
+    /// Heading of the related cases.
     pub related: &'static str,
-    /// The button that stores it.
+    /// Button that registers the letter.
     pub register: &'static str,
-    /// What that does.
+    /// Description of registering.
     pub register_hint: &'static str,
-    /// Done.
+    /// Message after the registration.
     pub registered: &'static str,
-    /// The time is none.
+    /// Warning that the time is invalid.
     pub unreadable_time: &'static str,
 }

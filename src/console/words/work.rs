@@ -5,169 +5,169 @@ use serde::{Deserialize, Serialize};
 use doppel_engine::generations::Standing;
 use doppel_store::tasks::TaskStatus;
 
-/// What came of something that was asked for on the page of tasks.
+/// The outcome of an action on the page of tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkDone {
-    /// The index is rebuilt.
+    /// The index is being rebuilt.
     Rebuilding,
-    /// A generation is built with other thresholds, beside the live one.
+    /// A generation with another threshold is being built. The live generation stays live.
     Trying,
-    /// A generation goes live.
+    /// A generation is being activated.
     Activating,
-    /// A task that nobody had begun will not run.
+    /// A task was cancelled before it began.
     Canceled,
     /// A task was told to stop.
     Stopping,
-    /// It had ended already.
+    /// The task had already ended.
     EndedBefore,
-    /// A generation is gone.
+    /// The generation with this number was discarded.
     Dropped(u32),
-    /// Refused: another task runs.
+    /// Refused: another task is running.
     Busy,
-    /// Refused: there are as many generations as may be.
+    /// Refused: the largest number of generations is reached.
     NoRoom,
     /// Refused: the generation is being built.
     Building,
-    /// Refused: the generation is the live one.
+    /// Refused: the generation is live.
     Live,
-    /// Refused: there is no such generation or task.
+    /// Refused: the generation or task does not exist.
     Gone,
 }
 
-/// Tasks, generations, space.
+/// The texts of the page about tasks and generations.
 pub struct WorkWords {
-    /// The heading, and the name of the section.
+    /// Heading of the page, and name of the section.
     pub title: &'static str,
-    /// The heading of the task that runs.
+    /// Heading of the running task.
     pub now: &'static str,
-    /// Nothing runs.
+    /// Text if no task is running.
     pub nothing_runs: &'static str,
-    /// The link that loads the page again.
+    /// Link that loads the page again.
     pub refresh: &'static str,
-    /// It refreshes by itself where scripts run.
+    /// Note that the page refreshes itself if scripts are allowed.
     pub refreshes: &'static str,
-    /// The heading of the tasks that have ended.
+    /// Heading of the finished tasks.
     pub ended: &'static str,
-    /// None has.
+    /// Text if there are no finished tasks.
     pub none_ended: &'static str,
-    /// Only so many are listed.
+    /// Note that the list is not complete, with the number of listed tasks.
     pub listed: fn(usize) -> String,
-    /// What a task does.
+    /// The name of a kind of task.
     pub kind: fn(&str) -> &'static str,
-    /// How it stands.
+    /// The name of a status.
     pub status: fn(TaskStatus) -> &'static str,
-    /// What it is doing.
+    /// The name of a phase.
     pub phase: fn(&str) -> &'static str,
-    /// So many of so many.
+    /// Progress: done and total.
     pub progress: fn(&str, &str) -> String,
-    /// So many a second, and so many seconds to the end of the step.
+    /// Number of steps per second, and number of seconds to the end of the phase if known.
     pub pace: fn(&str, Option<u64>) -> String,
-    /// A member of a result.
+    /// The label of a member of a result; `None` if the member is not shown.
     pub figure: fn(&str) -> Option<&'static str>,
-    /// It keeps the generation beside the live one.
+    /// Note that the task does not activate the new generation.
     pub beside: &'static str,
-    /// Nothing is deleted.
+    /// Note that the task deletes nothing.
     pub dry_run: &'static str,
-    /// Asked for at.
+    /// Label of the time of the request.
     pub asked: &'static str,
-    /// Begun at.
+    /// Label of the time of the start.
     pub begun: &'static str,
-    /// Ended at.
+    /// Label of the time of the end.
     pub finished: &'static str,
-    /// It was told to stop.
+    /// Note that the task was told to stop.
     pub is_stopping: &'static str,
-    /// What to do where a task failed.
+    /// Advice after the failure of a kind of task.
     pub failed: fn(&str) -> &'static str,
-    /// Before what it said.
+    /// Label of the error message.
     pub reason: &'static str,
-    /// The button.
+    /// Button that cancels the task.
     pub cancel: &'static str,
-    /// What that does.
+    /// Description of cancelling.
     pub cancel_hint: &'static str,
-    /// Heading.
+    /// Heading of the generations.
     pub generations: &'static str,
-    /// What a generation is.
+    /// Explanation of generations.
     pub generations_hint: &'static str,
-    /// A column.
+    /// Column with the numbers of generations.
     pub generation: &'static str,
-    /// A column.
+    /// Column with the states of generations.
     pub standing: &'static str,
-    /// How a generation stands; whether it is older than the live one.
+    /// The name of a state; the second argument is true if the generation is older than the live one.
     pub stands: fn(Standing, bool) -> &'static str,
-    /// A column.
+    /// Column with the actions.
     pub actions: &'static str,
-    /// A button, of an older one.
+    /// Button that activates a generation older than the live one.
     pub go_back: &'static str,
-    /// A button, of a newer one.
+    /// Button that activates a generation newer than the live one.
     pub activate: &'static str,
-    /// What both do.
+    /// Description of activating.
     pub activate_hint: &'static str,
-    /// A button.
+    /// Button that discards a generation.
     pub discard: &'static str,
-    /// What that does.
+    /// Description of discarding.
     pub discard_hint: &'static str,
-    /// A link.
+    /// Link to the comparison with the live generation.
     pub compare: &'static str,
-    /// What that does.
+    /// Description of the comparison.
     pub compare_hint: &'static str,
-    /// The live one was built by rules that have changed.
+    /// Warning that the live generation was built with rules that have changed.
     pub outdated: &'static str,
-    /// A button.
+    /// Button that rebuilds the index.
     pub rebuild: &'static str,
-    /// What that does.
+    /// Description of rebuilding.
     pub rebuild_hint: &'static str,
-    /// Heading.
+    /// Heading of the state of the service.
     pub health: &'static str,
-    /// Writes are taken.
+    /// Message that the store accepts writes.
     pub takes_writes: &'static str,
-    /// They are not; what to do.
+    /// Message that the store accepts no writes, with advice.
     pub takes_none: &'static str,
-    /// The numbers are of all collections.
+    /// Note that the sizes are for all collections.
     pub of_all: &'static str,
-    /// A number.
+    /// Label: number of records of the collection.
     pub records_here: &'static str,
-    /// A number.
+    /// Label: number of records of all collections.
     pub records_in_all: &'static str,
-    /// A number.
+    /// Label: memory of the index.
     pub index_memory: &'static str,
-    /// A number.
+    /// Label: disk space of the store.
     pub disk_used: &'static str,
-    /// A number.
+    /// Label: free disk space.
     pub disk_free: &'static str,
-    /// A number.
+    /// Label: memory of cached texts.
     pub remembered: &'static str,
-    /// A number.
+    /// Label: disk space of the search index.
     pub search_disk: &'static str,
-    /// A number.
+    /// Label: memory of the search index.
     pub search_memory: &'static str,
-    /// A number.
+    /// Label: number of changes that the search index has not read yet.
     pub search_behind: &'static str,
-    /// Search is turned off.
+    /// Message that search is turned off.
     pub search_off: &'static str,
-    /// A number.
+    /// Label of the statistics of text.
     pub statistics: &'static str,
-    /// A version of statistics, and over how many records.
+    /// Version of the statistics, and number of records for which they were counted.
     pub counted: fn(u32, &str) -> String,
-    /// A channel that cannot run, and why.
+    /// Message that a channel cannot run, with its scheme and the reason.
     pub inactive: fn(&str, &str) -> String,
-    /// The heading of a comparison.
+    /// Heading of a comparison, with the numbers of the generation and of the live generation.
     pub comparison: fn(u32, u32) -> String,
-    /// What is compared.
+    /// Description of the compared pairs.
     pub comparison_hint: &'static str,
-    /// Pairs.
+    /// Label of the pairs that both generations find.
     pub shared: &'static str,
-    /// Pairs.
+    /// Label of the pairs that only the compared generation finds.
     pub gained: &'static str,
-    /// Pairs.
+    /// Label of the pairs that only the live generation finds.
     pub lost: &'static str,
-    /// No such pair.
+    /// Text if there are no such pairs.
     pub no_pairs: &'static str,
-    /// The earliest so many.
+    /// Heading of the examples, with their number.
     pub examples: fn(usize) -> String,
-    /// Back to the page of tasks.
+    /// Link to the page of tasks.
     pub back: &'static str,
-    /// What was done.
+    /// Message about the outcome of an action.
     pub done: fn(WorkDone) -> String,
 }
 

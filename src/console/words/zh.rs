@@ -1,4 +1,4 @@
-//! 中文。
+//! The Chinese texts.
 
 use doppel_core::collection::Role;
 use doppel_core::verdict::{ObjectKind, Relation, VerdictKind};

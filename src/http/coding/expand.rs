@@ -1,9 +1,9 @@
 //! Decompresses request bodies while they arrive.
 //!
-//! A piece of a body gives pieces of at most [`PIECE_BYTES`]. Each is decompressed when it is requested, so that a reader with a limit decompresses no more than
-//! this limit. A body that is cut off, has other bytes after its end, or does not match its checksum is [`Trouble::Malformed`]. Streams have no limit; a stream
-//! with an extreme compression ratio, or one that continues without giving any bytes, is refused. The limit of a body that is read as a whole also applies to
-//! the compressed bytes ([`CompressedLimit`]).
+//! A piece of a body gives pieces of at most [`PIECE_BYTES`]. Each is decompressed when it is requested, so that a reader with a limit
+//! decompresses no more than this limit. A body that is cut off, has other bytes after its end, or does not match its checksum is
+//! [`Trouble::Malformed`]. Streams have no limit; a stream with an extreme compression ratio, or one that continues without giving any
+//! bytes, is refused. The limit of a body that is read as a whole also applies to the compressed bytes ([`CompressedLimit`]).
 
 use std::error::Error;
 use std::io;
@@ -330,7 +330,7 @@ mod tests {
         }
     }
 
-    /// Some 200 KB that hardly compress, and as many that do.
+    /// Returns about 200 KB that hardly compress, followed by the same number of bytes that compress well.
     fn text() -> Vec<u8> {
         let mut state = 1_u64;
         let mut next = || {
@@ -350,7 +350,7 @@ mod tests {
                 for piece in [7, 4096, usize::MAX] {
                     assert!(expand(coding, &bytes, piece).await.unwrap() == text, "{coding:?} by {piece}");
                 }
-                // Several of them are one body, too.
+                // Several members or frames are also one body.
                 let twice = [bytes.clone(), bytes].concat();
                 assert_eq!(expand(coding, &twice, 4096).await.unwrap().len(), text.len() * 2, "{coding:?}");
             }
@@ -373,7 +373,7 @@ mod tests {
         let checksum = gzip.len() - 6;
         gzip[checksum] ^= 1;
         assert_eq!(expand(Coding::Gzip, &gzip, 4096).await, Err(Some(Trouble::Malformed(Coding::Gzip))));
-        // A window of 4 MiB.
+        // The window has 4 MiB.
         let mut encoder = zstd::stream::Encoder::new(Vec::new(), 1).unwrap();
         encoder.window_log(WINDOW_LOG + 1).unwrap();
         encoder.write_all(&vec![b'a'; 1 << 10]).unwrap();

@@ -1,7 +1,7 @@
 //! Content codings of requests and responses.
 //!
-//! [`expand`] wraps the body of a request before a route reads it, so that every route accepts gzip and zstd (RFC 9110, 8878), and every limit applies to the
-//! decompressed bytes. [`shrink`] compresses whole responses of the API for clients that accept it.
+//! [`expand`] wraps the body of a request before a route reads it, so that every route accepts gzip and zstd (RFC 9110, 8878), and every
+//! limit applies to the decompressed bytes. [`shrink`] compresses whole responses of the API for clients that accept it.
 
 pub mod expand;
 pub mod shrink;
@@ -23,7 +23,7 @@ pub enum Coding {
 }
 
 impl Coding {
-    /// Its name in headers.
+    /// Returns the name of the coding in headers.
     pub fn name(self) -> &'static str {
         match self {
             Self::Gzip => "gzip",

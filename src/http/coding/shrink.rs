@@ -1,11 +1,11 @@
 //! Compresses responses for clients that accept it.
 //!
-//! Only responses of known length are compressed, because a compressor would delay the lines of `_bulk` and the events of a task. Pages of the desk are not
-//! compressed: they contain form tokens together with text of other people, and their compressed length would reveal the tokens (BREACH). Responses of the API
-//! contain no secret, and a web page of another site cannot request them with a key.
+//! Only responses of known length are compressed, because a compressor would delay the lines of `_bulk` and the events of a task. Pages of
+//! the desk are not compressed: they contain form tokens together with text of other people, and their compressed length would reveal the
+//! tokens (BREACH). Responses of the API contain no secret, and a web page of another site cannot request them with a key.
 //!
-//! A response that needs no permit is compressed only if it is a static part of the program, and only once, so that a client without a key cannot make the service
-//! compress again and again.
+//! A response that needs no permit is compressed only if it is a static part of the program, and only once, so that a client without a key
+//! cannot make the service compress again and again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -5,11 +5,11 @@ use serde_json::{Map, Value, json};
 use super::refine::{merge, without_null};
 use doppel_core::collection::ranges::{RANGES, Range};
 
-/// Texts, examples and bounds, each a JSON merge patch: of operations by their ids, of parameters by name or by operation and
-/// name, of schemas by name.
+/// Texts, examples and bounds. Each is a JSON merge patch: for an operation by its id, for a parameter by its name or by operation and
+/// name, and for a schema by its name.
 const OVERLAY: &str = include_str!("overlay.yaml");
 
-/// Applies all of it; gives what of the overlay has no place in the document.
+/// Applies all changes. Returns the parts of the overlay that have no place in the document.
 pub(super) fn apply(document: &mut Value) -> Vec<String> {
     refuse_null(document, "SettingsInput", &["retention", "verify"]);
     refuse_null(document, "SideInput", &[]);
@@ -44,13 +44,13 @@ pub(super) fn apply(document: &mut Value) -> Vec<String> {
     lost
 }
 
-/// The patches of one part by name, each with whether it was used.
+/// Returns the patches of one part by name. The flag of a patch tells whether it was used; it is false at first.
 fn part(overlay: &Value, name: &str) -> std::collections::BTreeMap<String, (Value, bool)> {
     let patches = overlay[name].as_object().cloned().unwrap_or_default();
     patches.into_iter().map(|(name, patch)| (name, (patch, false))).collect()
 }
 
-/// Patches schemas and adds those of which there is none; gives the properties that there are not.
+/// Patches schemas, and adds schemas that do not exist. Returns the patched properties that do not exist.
 fn merge_schemas(document: &mut Value, overlay: &Value) -> Vec<String> {
     let mut lost = Vec::new();
     for (name, patch) in overlay["schemas"].as_object().into_iter().flatten() {
@@ -76,7 +76,8 @@ fn refuse_null(document: &mut Value, schema: &str, but: &[&str]) {
     properties.filter(|(name, _)| !but.contains(&name.as_str())).for_each(|(_, property)| without_null(property));
 }
 
-/// Every key is there, so that there are no defaults, though it may be left out where the same schema is stored.
+/// Marks all properties as required and removes their defaults, because responses contain all properties. A stored value of the same schema
+/// may omit properties.
 fn require_all(document: &mut Value, schema: &str) {
     let Some(properties) = properties(document, schema) else { return };
     for property in properties.values_mut().filter_map(Value::as_object_mut) {
@@ -86,7 +87,7 @@ fn require_all(document: &mut Value, schema: &str) {
     document["components"]["schemas"][schema]["required"] = names.into();
 }
 
-/// Puts the ranges into the schema of each scheme.
+/// Adds the ranges of the parameters to the schema of each scheme.
 fn bound_parameters_of_schemes(document: &mut Value) {
     let schemes = document["components"]["schemas"]["Channel"]["discriminator"]["mapping"].clone();
     for (scheme, ranges) in RANGES {

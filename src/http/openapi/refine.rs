@@ -1,7 +1,7 @@
-//! The description as clients are generated from it: one plain object where the types make several parts, bounds on every
-//! number, and what the types cannot say.
+//! Simplifies the OpenAPI document for generators of clients: it joins the parts of a type into one plain object, adds bounds to every
+//! number, and adds facts that Rust types cannot express.
 //!
-//! Every step is a rule about JSON Schema; what holds for one place only stands in `overlay.yaml`.
+//! Every step is a rule about JSON Schema. `overlay.yaml` contains the changes for single places.
 
 use std::collections::BTreeSet;
 
@@ -36,7 +36,7 @@ fn schemas_mut(document: &mut Value) -> Option<&mut Map<String, Value>> {
     document.pointer_mut(SCHEMAS)?.as_object_mut()
 }
 
-/// The name of the schema that an object refers to.
+/// Returns the name of the schema to which an object refers.
 fn referred(object: &Map<String, Value>) -> Option<&str> {
     object.get("$ref")?.as_str()?.strip_prefix(REFERENCE)
 }
@@ -45,7 +45,7 @@ fn reference(name: &str) -> Value {
     json!({ "$ref": format!("{REFERENCE}{name}") })
 }
 
-/// Makes the description plain: everything but the bounds and the overlay.
+/// Simplifies the document. The bounds and the overlay are not a part of this.
 pub(super) fn simplify(document: &mut Value) {
     let known = schemas(document);
     each_object(document, &mut |object| join_parts(object, &known));
@@ -56,7 +56,7 @@ pub(super) fn simplify(document: &mut Value) {
     refuse_null(document);
 }
 
-/// Replaces `allOf` of objects by the one object that they are together.
+/// Replaces an `allOf` of objects with one object.
 fn join_parts(object: &mut Map<String, Value>, known: &Map<String, Value>) {
     let Some(Value::Array(parts)) = object.shift_remove("allOf") else { return };
     let mut properties = Map::new();
@@ -87,7 +87,7 @@ fn resolved(schema: Value, known: &Map<String, Value>) -> Map<String, Value> {
     named.cloned().unwrap_or(object)
 }
 
-/// An answer with its time takes the place of the answer without: nothing is answered without.
+/// Replaces the schema of each response with the schema that also contains the time, because all responses contain the time.
 fn name_answers(document: &mut Value) {
     let Some(schemas) = schemas_mut(document) else { return };
     let timed: Vec<String> = schemas.keys().filter(|name| name.starts_with(TIMED)).cloned().collect();
@@ -138,7 +138,7 @@ fn is_scalar(schema: &Map<String, Value>) -> bool {
     matches!(kind, "string" | "integer" | "number") && !schema.contains_key("enum")
 }
 
-/// Alternatives that differ only in the word of a tag are one object with all the words.
+/// Joins alternatives that differ only in the word of a tag into one object that allows all the words.
 fn join_alternatives(object: &mut Map<String, Value>) {
     let Some(alternatives) = object.get("oneOf").and_then(Value::as_array) else { return };
     let names =
@@ -158,7 +158,7 @@ fn join_alternatives(object: &mut Map<String, Value>) {
     object.extend(joined);
 }
 
-/// The property of which an alternative allows one word only, and that word.
+/// Returns the property for which an alternative allows only one word, and the word.
 fn tag(alternative: &Value) -> Option<(String, String)> {
     let properties = alternative["properties"].as_object()?;
     properties.iter().find_map(|(name, schema)| match schema["enum"].as_array()?.as_slice() {
@@ -167,7 +167,7 @@ fn tag(alternative: &Value) -> Option<(String, String)> {
     })
 }
 
-/// Gives every alternative that is an object a name of its own, by its title or its tag: clients name their types by it.
+/// Gives every alternative that is an object its own name, from its title or its tag. Clients name their types after it.
 fn name_alternatives(document: &mut Value) {
     let mut found = Map::new();
     let Some(schemas) = schemas_mut(document) else { return };
@@ -198,7 +198,7 @@ fn pascal(word: &str) -> String {
     word.split('_').map(capital).collect()
 }
 
-/// A parameter that is left out is left out; there is no null in a URL.
+/// Removes `null` from parameters: a URL cannot contain `null`, and a parameter can be left out.
 fn refuse_null(document: &mut Value) {
     each_object(document, &mut |object| {
         for parameter in object.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten() {
@@ -207,7 +207,7 @@ fn refuse_null(document: &mut Value) {
     });
 }
 
-/// Takes null out of what a schema allows.
+/// Removes `null` from the allowed types of a schema.
 pub(super) fn without_null(schema: &mut Value) {
     let Some(object) = schema.as_object_mut() else { return };
     if let Some([kind, null]) = object.get("type").and_then(Value::as_array).map(Vec::as_slice)
@@ -225,7 +225,7 @@ pub(super) fn without_null(schema: &mut Value) {
     }
 }
 
-/// Says what holds of all bodies: requests are read strictly, and answers have every key whose value may be null.
+/// Adds the rules for all bodies: requests allow no other keys, and responses contain every key, also if its value is `null`.
 pub(super) fn complete_bodies(document: &mut Value) {
     let known = schemas(document);
     let mut asked = BTreeSet::new();
@@ -278,7 +278,7 @@ fn reach(value: &Value, known: &Map<String, Value>, found: &mut BTreeSet<String>
     }
 }
 
-/// Drops schemas that nothing refers to.
+/// Removes schemas without references to them.
 pub(super) fn prune(document: &mut Value) {
     let known = schemas(document);
     let mut found = BTreeSet::new();
@@ -289,7 +289,7 @@ pub(super) fn prune(document: &mut Value) {
     }
 }
 
-/// Gives every whole number its bounds; those of 32 bits are unsigned ones in our types.
+/// Adds bounds to every whole number. Numbers with 32 bits are unsigned in the Rust types.
 pub(super) fn bound_integers(document: &mut Value) {
     each_object(document, &mut |object| {
         let kind = object.get("type");
@@ -305,7 +305,8 @@ pub(super) fn bound_integers(document: &mut Value) {
     });
 }
 
-/// Applies a JSON merge patch (RFC 7396): objects are merged, null removes, everything else replaces. An `example` is taken as it is.
+/// Applies a JSON merge patch (RFC 7396): objects are merged, `null` removes a key, and other values replace the old value. An `example` is
+/// replaced and not merged.
 pub(super) fn merge(target: &mut Value, patch: Value) {
     let Value::Object(patch) = patch else {
         *target = patch;

@@ -200,23 +200,23 @@ struct Pump {
     series: Series,
     /// The time by which the present line must be complete, and the number of lines before it. Blank lines do not extend the time.
     due: Option<(u64, Instant)>,
-    /// How fast the body comes as a whole.
+    /// The pace of the whole body.
     pace: Pace,
     answers: mpsc::Sender<Bytes>,
     register: Register,
     request_id: RequestId,
 }
 
-/// By when something must come.
+/// Times by which bytes must arrive.
 #[derive(Clone, Copy)]
 struct Due {
-    /// The rest of the line being received.
+    /// Time for the rest of the present line.
     line: Instant,
-    /// Anything, so that the body as a whole is fast enough.
+    /// Time for any bytes, so that the whole body keeps the minimum pace.
     body: Instant,
 }
 
-/// What woke the pump.
+/// The reasons for which the pump continues.
 enum Event {
     Done(Done),
     Piece(Result<Option<Bytes>, Problem>),
@@ -404,7 +404,7 @@ async fn wait_for(permit: Option<&mut BoxFuture<'static, Option<Permit>>>) -> Op
     permit?.await
 }
 
-/// The next piece of the body; an error when the client is too slow or the service is stopping.
+/// Returns the next piece of the body; an error if the client is too slow or the service is stopping.
 async fn next_piece(app: &App, body: Option<&mut Body>, due: Due) -> Result<Option<Bytes>, Problem> {
     let Some(body) = body else { return Ok(None) };
     tokio::select! {

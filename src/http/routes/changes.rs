@@ -76,7 +76,7 @@ pub async fn list(
     }
     let place = watcher_place(&app, &reader.0);
     let _held = place.clone().drop_guard();
-    // Whoever waits keeps nobody from being served.
+    // A request that waits must not hold a permit.
     give_permit_back();
     let until =
         tokio::time::Instant::now() + Duration::from_secs(params.wait_s).min(app.limits().request_timeout() / 2);
@@ -85,7 +85,7 @@ pub async fn list(
         tokio::select! {
             changed = app.engine.changed(&collection, list.next_since) => changed?,
             () = tokio::time::sleep_until(until) => break,
-            // Another caller needs the place: nothing has changed so far.
+            // Another caller took the place. Until now nothing has changed.
             () = place.cancelled() => break,
             () = app.shutdown.reached(Phase::Grace) => break,
         }

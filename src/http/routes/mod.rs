@@ -47,13 +47,13 @@ pub struct Timed<T> {
 }
 
 impl<T> Timed<T> {
-    /// `answer`, made since `started`.
+    /// Wraps `answer` with the time since `started`.
     pub fn since(started: std::time::Instant, answer: T) -> Self {
         Self { answer, took_us: started.elapsed().as_micros() as u64 }
     }
 }
 
-/// The window between two times in the query, read as those of the collection's records are.
+/// Parses the times `from` and `to` of a query like the times of the collection's records.
 async fn window(
     app: &App,
     collection: &CollectionName,
@@ -79,7 +79,7 @@ fn created(location: &str, body: impl Serialize) -> Response {
     response
 }
 
-/// 202 with the place where progress can be seen.
+/// Makes a response 202 with the location of the progress.
 fn accepted(location: &str, body: impl Serialize) -> Response {
     let mut response = (StatusCode::ACCEPTED, Json(body)).into_response();
     if let Ok(location) = HeaderValue::from_str(location) {

@@ -111,7 +111,7 @@ async fn register(
     let name = collection.clone();
     let result = app.detached(async move { engine.register(&name, under, row, params.if_duplicate).await }).await;
     let mut registration = result.inspect(count_registration).inspect_err(count_failure)?;
-    // The record is stored: a failure to read what stands beside its matches is no failure of the registration.
+    // The record is stored. A failure to read the handling of its matches is not a failure of the registration.
     if let Err(error) = app.engine.show_handling(&collection, &mut registration.verdict.similar).await {
         tracing::debug!(%error, "the handling of the matches cannot be read");
     }

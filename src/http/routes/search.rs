@@ -430,7 +430,7 @@ pub async fn find(
     Ok(FoundList { items, total: FoundTotal { count, exact }, next, ignored: hits.ignored, as_of })
 }
 
-/// Records whose rows are in memory at the same time: each may take a megabyte.
+/// Number of records whose rows are in memory at the same time. A row may have a megabyte.
 const SHOWN_AT_ONCE: usize = 8;
 
 /// Makes the response items of the hits whose records still exist.

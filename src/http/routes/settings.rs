@@ -84,7 +84,7 @@ pub fn from_value(value: Value) -> Result<Settings, Problem> {
     refuse_unknown(&given, &merged)?;
     refuse_former(&given)?;
     merged.extend(given);
-    // `text` replaces that of the preset as a whole; a client that names another of its members keeps this one.
+    // A client that gives `text` replaces the preset's `text` as a whole, except for this member.
     if let Some(Value::Object(text)) = merged.get_mut("text") {
         text.entry("remove_noise").or_insert(Value::Bool(preset != Preset::Paper));
     }
@@ -115,7 +115,7 @@ fn refuse_unknown(given: &Map<String, Value>, known: &Map<String, Value>) -> Res
     if found.is_empty() { Ok(()) } else { Err(Problem::invalid(found)) }
 }
 
-/// Refuses thresholds that a probability has replaced: they would decide nothing.
+/// Refuses thresholds that the probability threshold has replaced, because they have no effect any more.
 fn refuse_former(given: &Map<String, Value>) -> Result<(), Problem> {
     let verify = given.get("verify").and_then(Value::as_object);
     let former = Verify::FORMER.into_iter().filter(|name| verify.is_some_and(|verify| verify.contains_key(*name)));

@@ -1,5 +1,5 @@
-//! Databases from which collections are filled: their states, and the import of all rows. A request can only name configured databases; it cannot contain the
-//! address of a database.
+//! Databases from which collections are filled: their states, and the import of all rows. A request can only name configured databases; it
+//! cannot contain the address of a database.
 
 use axum::Json;
 use axum::extract::State;

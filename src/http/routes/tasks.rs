@@ -155,7 +155,7 @@ pub async fn events(
     let (caller, held) = (reader.0.key, place.clone().drop_guard());
     let stream = stream::unfold(Some((app, first, None, (place, held), caller)), |state| async move {
         let (app, task, shown, (place, held), caller) = state?;
-        // Another caller needs the place: the client sees the stream end, and follows the task again.
+        // Another caller took the place. The client sees the end of the stream and follows the task again.
         let task = tokio::select! {
             biased;
             task = changed(&app, task, shown, caller.as_ref()) => task?,

@@ -101,7 +101,8 @@ fn read(setting: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
     }
 }
 
-/// Describes the problem of a file with a byte order mark, which some editors add. The parser would silently skip the first certificate or key after the mark.
+/// Describes the problem of a file with a byte order mark, which some editors add. The parser would silently skip the first certificate or
+/// key after the mark.
 pub fn not_plain(text: &[u8]) -> Option<&'static str> {
     const MARKS: [&[u8]; 3] = [b"\xEF\xBB\xBF", b"\xFF\xFE", b"\xFE\xFF"];
     MARKS.iter().any(|mark| text.starts_with(mark)).then_some(

@@ -29,18 +29,18 @@ use crate::http::problem::Problem;
 
 /// Longest time for a handshake. It needs two round trips and a signature, and takes seconds only on a very slow line.
 pub const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Interval at which the files are checked. A changed file is read at the next check if it has not changed again: a certificate and its key are two files,
-/// and the person who replaces them may have replaced only one.
+/// Interval at which the files are checked. A changed file is read at the next check if it has not changed again: a certificate and its key
+/// are two files, and the person who replaces them may have replaced only one.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// Interval at which refused files are read again although they have not changed: a certificate may have become valid, and the reason why a file was unreadable is
-/// not always visible in its metadata.
+/// Interval at which refused files are read again although they have not changed: a certificate may have become valid, and the reason why a
+/// file was unreadable is not always visible in its metadata.
 const TRY_AGAIN: Duration = Duration::from_secs(60);
 /// The first byte of a handshake (RFC 8446, 5.1).
 const HANDSHAKE_RECORD: u8 = 22;
 /// Largest number of bytes of a request without TLS that are read and discarded, so that its client reads the answer before the connection is
 /// closed.
 const DISCARDED_BYTES: u64 = 64 << 10;
-/// Longest time for discarding them.
+/// Longest time for discarding these bytes.
 const DISCARDING: Duration = Duration::from_secs(1);
 
 /// The certificates in use.
@@ -102,7 +102,7 @@ impl Certificates {
         self.current.load().material.warnings.clone()
     }
 
-    /// Seconds until the first certificate in use expires; negative afterwards.
+    /// Returns the seconds until the first certificate in use expires; negative afterwards.
     pub fn seconds_left(&self) -> i64 {
         self.current.load().material.expires.as_second() - crate::clock::timestamp().as_second()
     }
@@ -137,7 +137,7 @@ impl Certificates {
         }
     }
 
-    /// A look; `before` is what the look before showed where that was new.
+    /// Checks the files once. `before` contains the metadata of the last check if the files had changed then.
     fn look(&self, before: &mut Option<Files>, now: Instant) {
         let tls = self.current.load().tls.clone();
         let files = Files::of(&tls);
@@ -241,7 +241,7 @@ mod tests {
 
     use super::*;
 
-    /// Writes a pair that is valid from `from` on.
+    /// Writes a pair of certificate and key that is valid from the time `from` on.
     fn write(tls: &Tls, from: jiff::Timestamp) {
         let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
         params.not_before = std::time::SystemTime::from(from).into();

@@ -1,7 +1,7 @@
 //! Reads the validity period of a certificate, which the TLS library does not return.
 //!
-//! A certificate consists of nested DER elements, each with a tag, a length and its bytes. The two times are at a fixed position (RFC 5280, 4.1). Any error gives
-//! `None`.
+//! A certificate consists of nested DER elements, each with a tag, a length and its bytes. The two times are at a fixed position (RFC 5280,
+//! 4.1). Any error gives `None`.
 
 use jiff::Timestamp;
 
