@@ -316,7 +316,7 @@ parameters! {
 
     /// Parameters of the `scam` scheme.
     ScamParams {
-        /// Limit on the ratio of the counts of a word, above 2 and at most 10.
+        /// Limit on the sum of the ratio of a word's counts and its inverse, above 2 and at most 10.
         epsilon: f64 = 2.5,
         /// Minimum similarity, 0 to 1.
         t: f64 = 0.8,
