@@ -75,7 +75,8 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Compiles validated settings. `statistics` are those of the generation. They are not part of the digest, which depends only on the settings.
+    /// Compiles validated settings. `statistics` are the statistics of the generation. They are not part of the digest, which depends only
+    /// on the settings.
     pub fn compile(settings: &Settings, statistics: Option<Arc<Statistics>>) -> Self {
         let channels = settings.channels.iter().map(|channel| scheme(channel, settings, statistics.as_ref()));
         let addresses = names_addresses(settings).then(|| Box::new(EqualUrl) as Box<dyn Scheme>);
@@ -164,7 +165,7 @@ impl Profile {
         self.copies.as_ref().is_some_and(|copies| copies.key(a).is_some_and(|key| copies.key(b) == Some(key)))
     }
 
-    /// The titles of a document, one behind the other. O(length).
+    /// Returns the titles of a document, one after the other. O(length).
     pub fn title(&self, document: &Document) -> String {
         self.copies.as_ref().map(|copies| copies.title(document)).unwrap_or_default()
     }
@@ -257,7 +258,7 @@ impl fmt::Debug for Profile {
     }
 }
 
-/// True for the stages that sign a record with too few features, too.
+/// True for the stages that also sign a record with too few features.
 fn is_exact_stage(scheme: &str) -> bool {
     scheme == url::NAME || scheme == copy::NAME
 }
@@ -551,7 +552,7 @@ mod tests {
         let profile = profile(|settings| settings.min_features = 4);
         let short = sign(&profile, r#"{"content":"夜市噪音,夜市噪音,夜市扰民"}"#);
         assert_eq!((short.features, short.too_short), (3, true));
-        // Only the copy stage, which is last.
+        // Only the copy stage signs the short record. This stage is the last one.
         assert_eq!((&short.signatures[..2], short.keys.len()), (&[None, None][..], 1));
         let long = sign(&profile, r#"{"content":"小区夜市噪音扰民"}"#);
         assert_eq!((long.features, long.too_short, long.signatures.iter().flatten().count()), (4, false, 3));

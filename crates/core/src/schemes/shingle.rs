@@ -5,9 +5,10 @@
 //! `clamp(units of the record / 25, keep[0], keep[1])`. With `mod` m it keeps instead every hash that is 0 modulo m, at most the [`MAX_HASHES`]
 //! smallest. Copies of a passage therefore keep the same shingles, at any place in the text and with any punctuation.
 //!
-//! With `prefer: "rare"` the two highest bits of a hash are the class of its text: how common the text is by the document frequencies of the generation
-//! ([`Frequencies`]; the built-in ones if the generation has none). The smallest hashes are then those of rare text. In addition, a quarter of this
-//! number are taken of any text, by the other bits, so that copies of a letter that thousands of people send share these keys.
+//! With `prefer: "rare"` the two highest bits of a hash are the class of its text: how common the text is by the document frequencies of
+//! the generation ([`Frequencies`]; the built-in ones if the generation has none). The smallest hashes are then the hashes of rare text. In
+//! addition, a quarter of this number are taken of any text, by the other bits, so that copies of a letter that thousands of people send
+//! share these keys.
 //!
 //! Every kept hash is a key. Two samples match if they share a hash and their resemblance is at least `t`. The resemblance is the share of the k smallest
 //! hashes of both samples that are in both. k is the size of the smaller sample, but at least `keep[0]`; a sample with fewer hashes contains all

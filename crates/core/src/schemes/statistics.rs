@@ -129,7 +129,7 @@ impl Statistics {
     }
 }
 
-/// Returns the reason why `what` cannot run; `None` if `statistics` are those of enough records.
+/// Returns the reason why `what` cannot run; `None` if `statistics` were counted over enough records.
 pub fn reason_inactive(what: &str, statistics: Option<&Statistics>) -> Option<String> {
     let enough = statistics.is_some_and(Statistics::are_enough);
     (!enough).then(|| {
