@@ -1,7 +1,7 @@
 //! A profile contains every parameter that changes a signature, compiled and ready to sign.
 //!
-//! Compiling may copy the dictionary, so that a profile is made once for each generation and shared. Signing is pure: the same row with the same profile
-//! and the same statistics gives the same [`Signed`] on every machine.
+//! Compiling may copy the dictionary, so that a profile is made once for each generation and shared. Signing is pure: the same row with the same
+//! profile and the same statistics gives the same [`Signed`] on every machine.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -124,8 +124,8 @@ impl Profile {
         self.schemes.iter().any(|scheme| scheme.needs_statistics())
     }
 
-    /// True if a channel uses document frequencies of the collection ([`Statistics::with_text`]). A collection that keeps no text cannot count them, so that
-    /// its channels always use the built-in list.
+    /// True if a channel uses document frequencies of the collection ([`Statistics::with_text`]). A collection that keeps no text cannot count
+    /// them, so that its channels always use the built-in list.
     pub fn wants_text_frequencies(&self) -> bool {
         self.counts_text
     }
@@ -186,15 +186,15 @@ impl Profile {
         self.sign_reading(&self.cut(document))
     }
 
-    /// Signs a document and also returns the objects that it names: [`Profile::objects`] of its joined text. `None` if the text would have to be cut a
-    /// second time to find them. O(length).
+    /// Signs a document and also returns the objects that it names: [`Profile::objects`] of its joined text. `None` if the text would have to be
+    /// cut a second time to find them. O(length).
     pub fn sign_naming(&self, document: &Document) -> (Signed, Option<Vec<NamedObject>>) {
         let (reading, named) = Reading::naming(document, &self.words, &self.weights);
         (self.sign_reading(&reading), named)
     }
 
-    /// Reads and signs a row that was accepted under other settings. A row that cannot be read or has no content under these settings is signed as a record
-    /// that matches nothing. O(length).
+    /// Reads and signs a row that was accepted under other settings. A row that cannot be read or has no content under these settings is signed
+    /// as a record that matches nothing. O(length).
     pub fn sign_stored(&self, id: &RecordId, row: &Row) -> (Option<Document>, Signed) {
         match self.read(row) {
             Ok(document) if !document.is_empty() => {
@@ -431,8 +431,8 @@ pub struct Signed {
 }
 
 impl Signed {
-    /// Makes the data of a record that the profile cannot read. It matches no other record: it has no signature, and its digest belongs to no document
-    /// and is different for each id.
+    /// Makes the data of a record that the profile cannot read. It matches no other record: it has no signature, and its digest belongs to no
+    /// document and is different for each id.
     pub fn unreadable(channels: usize, id: &str) -> Self {
         let digest = Sha256::new().chain_update(b"unreadable\0").chain_update(id).finalize();
         let signatures = vec![None; channels];
