@@ -272,7 +272,7 @@ pub struct Verify {
     pub unsure: f64,
     /// True if rare text of the collection has more weight than common text. If false, all text has the same weight.
     pub rarity: bool,
-    /// True if the objects that both texts name (places, roads, companies, plates, numbers) count: equal objects speak
+    /// True if the objects that the texts name (places, roads, companies, plates, numbers) count: equal objects speak
     /// for a match, different objects speak against it.
     pub objects: bool,
     #[serde(rename = "jaccard", skip_serializing)]

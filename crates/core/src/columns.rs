@@ -509,7 +509,7 @@ pub fn kinds_of<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<Option<Colu
 /// Returns a name in the form in which names are compared.
 pub fn plain(name: &str) -> String {
     let normal = Normaliser::new(true).normalise(name);
-    // Removes a remark in brackets behind the name: 诉求内容(必填).
+    // Removes a remark in brackets after the name: 诉求内容(必填).
     let end = normal.find(['(', '[', '【', '<']).filter(|at| *at > 0).unwrap_or(normal.len());
     normal[..end].chars().filter(|sign| !sign.is_whitespace() && !"*:_-#.".contains(*sign)).collect()
 }

@@ -89,8 +89,8 @@ features! {
     FarIdentifiersDiffer "far_identifiers_differ" Against;
     /// Texts that are not near: number of places with another number, at most 4.
     FarNumbersReplaced "far_numbers_replaced" Against;
-    /// Texts that are not near: sum of the weights of the places with other words of two to eight characters, at most
-    /// 4. The weight of a place is the weight of its words.
+    /// Texts that are not near: sum of the weights of the places with other words of two to eight characters; the
+    /// sum is at most 4. The weight of a place is the weight of its words.
     FarWordsReplaced "far_words_replaced" Against;
     /// Texts that are not near: number of places where such words are part of a name that only one of the texts
     /// contains, at most 4.

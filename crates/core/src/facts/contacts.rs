@@ -52,7 +52,7 @@ literals! {
 }
 
 literals! {
-    /// Remarks behind a telephone number.
+    /// Remarks after a telephone number.
     REMARKS,
     "(微信同号) (同微信) (微信同步) 微信同号 同微信 (微信) (手机)"
 }

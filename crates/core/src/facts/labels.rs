@@ -24,7 +24,7 @@ literals! {
 }
 
 literals! {
-    /// Forms of address behind a surname or a name.
+    /// Forms of address after a surname or a name.
     TITLES,
     "先生 女士 小姐 同志 老师 师傅 阿姨 大爷 主任 书记 经理 医生 村长 队长"
 }

@@ -28,7 +28,7 @@ super::literals::literals! {
 }
 
 super::literals::literals! {
-    /// Words behind a place.
+    /// Words after a place.
     PLACE_SUFFIXES,
     "站 地区 方向 一带 附近 区域 片区 至 到 往返 北站 南站 东站 西站 路口"
 }

@@ -11,7 +11,7 @@ use super::{FactKind, Found, lines};
 /// Characters that stand before a house number: endings of roads, lanes and villages.
 const ROAD_ENDINGS: &str = "路街道巷弄里同村庄坊条段侧镇乡坪湾大";
 literals! {
-    /// Words behind a number with 号 that make it a house number without a road before it.
+    /// Words after a number with 号 that make it a house number without a road before it.
     HOUSE_WORDS,
     "院 大院 门面 商铺 铺面 店面 院子 宅"
 }

@@ -5,7 +5,6 @@
 //! similar name. There is a difference only if *each* text has a name that the other text lacks, because the longer of
 //! two letters may always contain more. The weight of a name depends on its document frequency, so that the city in
 //! which everybody lives is no evidence.
-//! what their document frequency says, so that the city that everybody lives in is neither evidence for nor against.
 
 use std::sync::Arc;
 

@@ -179,8 +179,7 @@ struct Places {
     most: u64,
 }
 
-/// Number of units of a weight of one. A place holds a weight of at most 63; a larger weight counts as 63. This is a
-/// bound, because weights are rounded up.
+/// Number of units of a weight of one. A place holds a weight of at most 63. If a place is full, a comparison with a sketch gives no bound.
 const WEIGHT_UNITS: f32 = 1024.0;
 
 /// The result of the comparison of a text with a sketch.

@@ -1,7 +1,7 @@
 //! Divides a component into groups.
 //!
 //! A component of fewer than [`CHAINED_SIZE`] members is one group. In a larger component, the removal of all bridges leaves the *2-edge-connected
-//! components*. One with more than one member (it then has at least three) is a *core*. Every member belongs to the core from which the
+//! components*. A component with more than one member (it then has at least three) is a *core*. Every member belongs to the core from which the
 //! fewest bridges lead to it; among equals, to the core with the lowest member. A bridge between members of different cores is *cut* unless
 //! a person confirmed it. The parts that remain connected without the cut bridges are the groups.
 //!

@@ -142,7 +142,7 @@ impl<'a> Chars<'a> {
         Self { html: html.as_bytes(), at: (0, 0), last: (0..0, 0..0) }
     }
 
-    /// Converts a range of bytes into a range of characters. The range must be the last one, or lie behind it.
+    /// Converts a range of bytes into a range of characters. The range must be the last one, or lie after it.
     pub(super) fn of_bytes(&mut self, bytes: Range<usize>) -> Range<usize> {
         if self.last.0 != bytes {
             let start = self.before(bytes.start);
