@@ -175,7 +175,7 @@ impl Verifier {
         Overlap { plain: Resemblance::of(count, mine.len(), others.len()), fewer, shared, a, b }
     }
 
-    /// True if the pair can still be accepted with some names in both texts.
+    /// True if the pair can be accepted when the names in both texts agree as much as possible.
     pub fn could_accept(&self, overlap: &Overlap) -> bool {
         let contrast = if self.verify.objects { Contrast::most_agreeing() } else { Contrast::default() };
         self.could_accept_with(overlap, &contrast)
