@@ -1,8 +1,9 @@
-//! Collections and their settings: which fields a record has, how its text is read, which channels propose duplicates
-//! and what verification accepts.
+//! Collections and their settings: the fields of a record, the reading of its text, the channels that propose
+//! duplicates, and the verification that accepts them.
 //!
-//! [`Settings`] is what a client writes in JSON; [`Settings::validate`] is the only judge of it. What of the settings
-//! changes a signature, and thus names a generation, is decided in one place: [`Settings::profile_source`].
+//! [`Settings`] is the JSON that a client writes. [`Settings::validate`] alone decides whether the settings are valid.
+//! [`Settings::profile_source`] alone decides which part of the settings changes a signature, and thus names a
+//! generation.
 
 mod channels;
 mod keep;
@@ -21,16 +22,16 @@ pub use channels::*;
 pub use keep::Keep;
 pub use scope::{MatchScope, ScopeExclusion, ScopeRole, ScopeValues, ScopedRecord};
 
-/// Most fields of a collection with a role.
+/// Maximum number of fields of a collection that have a role.
 pub const MAX_FIELDS: usize = 128;
-/// Most channels of a collection. A record's keys, and so its cost, grow with each.
+/// Maximum number of channels of a collection. Each channel adds keys to a record, and so makes the record more costly.
 pub const MAX_CHANNELS: usize = 8;
-/// Most user words, stop words or synonyms together: each is held in memory per collection.
+/// Maximum number of user words, stop words and synonyms together. Each collection holds all of its own in memory.
 pub const MAX_LEXICON_ENTRIES: usize = 100_000;
-/// Longest lexicon entry in characters; longer "words" are sentences.
+/// Maximum length of a lexicon entry, in characters. A longer entry is no word but a sentence.
 pub const MAX_LEXICON_CHARS: usize = 64;
 
-/// Most values of identity fields that name nobody.
+/// Maximum number of placeholders: values of identity fields that name no person.
 pub const MAX_PLACEHOLDERS: usize = 1000;
 
 /// The name of a collection: `[a-z0-9][a-z0-9_-]{0,63}`.
@@ -41,10 +42,10 @@ pub const MAX_PLACEHOLDERS: usize = 1000;
 pub struct CollectionName(Arc<str>);
 
 impl CollectionName {
-    /// Validates `text` as a name.
+    /// Checks that `text` is a valid name, and returns the name.
     ///
     /// # Errors
-    /// The rule, in words for the client.
+    /// The rule for names, in words for the client.
     pub fn new(text: &str) -> Result<Self, String> {
         let head = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
         let tail = |b: u8| head(b) || b == b'_' || b == b'-';
@@ -59,7 +60,7 @@ impl CollectionName {
         }
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -78,52 +79,55 @@ impl<'de> Deserialize<'de> for CollectionName {
     }
 }
 
-/// What a field is for.
+/// The role of a field.
 ///
-/// * `text`: running text, segmented into words.
-/// * `whole`: a short value that counts as one feature of its weight.
-/// * `identity`: names the petitioner: decides `relation`, in no signature unless the field is given a weight.
-/// * `time`: when the matter was submitted. Read are RFC 3339, and year, month, day as `2018-01-05`, `2018/1/5`, `2018.1.5`,
-///   `20180105` or `2018年1月5日`, alone or with a time of day (`8:30`, `08:30:15`, `8时30分`, `下午3:05`, `3:05 PM`; 24:00 is
-///   midnight of the next day), in the collection's `time_zone`. Of several such fields the first that can be read counts. A
-///   value that cannot be read (two digits of the year, the day first, seconds since 1970) stays in the row, gives no time,
-///   and is answered with the warning `unreadable_time`.
+/// * `text`: running text. It is cut into words.
+/// * `whole`: a short value that counts as one feature with the weight of the field.
+/// * `identity`: a value that names the petitioner. It decides `relation`. It is part of a signature only if the field
+///   is given a weight.
+/// * `time`: the time when the matter was submitted. These forms are read: RFC 3339; year, month and day as
+///   `2018-01-05`, `2018/1/5`, `2018.1.5`, `20180105` or `2018年1月5日`, with or without a time of day (`8:30`,
+///   `08:30:15`, `8时30分`, `下午3:05`, `3:05 PM`; 24:00 is midnight of the next day), in the collection's `time_zone`. If
+///   there are several time fields, the first one that can be read counts. A value that cannot be read (two digits of
+///   the year, the day first, seconds since 1970) stays in the row and gives no time; the answer then has the warning
+///   `unreadable_time`.
 /// * `url`: a web address.
-/// * `category`, `status`, `unit`, `reply`: the category of the matter, how far it is handled, who handles it, what was answered. They are
-///   shown beside the record and never compared. A member whose name says one of these (办理状态, 承办单位, 答复内容 and the like) has the
-///   role without being named.
-/// * `ignore`: stored, otherwise ignored; the same as not being named.
+/// * `category`, `status`, `unit`, `reply`: the category of the matter, its progress, the unit that handles the matter,
+///   and the answer to the petitioner. They are shown beside the record and never compared. A member whose name has one
+///   of these meanings (办理状态, 承办单位, 答复内容 and the like) has the role although no field names the member.
+/// * `ignore`: a value that is stored and otherwise ignored, as if no field named it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Running text: segmented into words.
+    /// Running text. It is cut into words.
     Text,
-    /// A short value that counts as one feature of its weight.
+    /// A short value that counts as one feature with the weight of the field.
     Whole,
-    /// Names the petitioner: decides `relation`, in no signature unless the field is given a weight.
+    /// A value that names the petitioner. It decides `relation`. It is part of a signature only if the field is given a
+    /// weight.
     Identity,
-    /// When the matter was submitted. Forms that are read: see above.
+    /// The time when the matter was submitted. The description of `Role` lists the forms that are read.
     Time,
     /// A web address.
     Url,
-    /// The category of the matter, as the office has it: shown, never compared.
+    /// The category of the matter, in the words of the office. It is shown and never compared.
     Category,
-    /// How far the matter is handled: shown, never compared.
+    /// The progress of the matter. It is shown and never compared.
     Status,
-    /// The unit that handles the matter: shown, never compared.
+    /// The unit that handles the matter. It is shown and never compared.
     Unit,
-    /// What the petitioner was answered: shown, never compared.
+    /// The answer to the petitioner. It is shown and never compared.
     Reply,
-    /// Stored, otherwise ignored; the same as not being named.
+    /// A value that is stored and otherwise ignored, as if no field named it.
     Ignore,
 }
 
 impl Role {
-    /// The roles of what is shown beside a record, in the order in which it is shown.
+    /// The roles of the values that are shown beside a record, in the order of display.
     pub const SHOWN: [Self; 4] = [Self::Category, Self::Status, Self::Unit, Self::Reply];
 
-    /// True if values of this role are in no comparison, and change no signature.
+    /// True if values of this role are never compared and change no signature.
     pub fn is_only_shown(self) -> bool {
         self == Self::Ignore || Self::SHOWN.contains(&self)
     }
@@ -136,28 +140,29 @@ impl Role {
 pub struct Field {
     /// The key in the row.
     pub name: String,
-    /// What the field is for.
+    /// The role of the field.
     pub role: Role,
-    /// Factor on the weights of its features; 1 for `text`, 2 for `whole` unless given.
+    /// Factor on the weights of the field's features. The default is 2 for `whole` fields and 1 for all others.
     ///
-    /// A field of role `identity` or `time` that has a weight is besides a feature, as a `whole` field is: the document of 2015
-    /// takes every column but the long text so. It is no content: the exact stage and the other schemes leave it out.
+    /// A field of role `identity` or `time` that is given a weight is also a feature, as a `whole` field is: the
+    /// document of 2015 treats every column but the long text in this way. The value is still no content: the exact
+    /// stage and the schemes other than `simhash` leave it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<u16>,
-    /// How its value is written.
+    /// The format of the value.
     #[serde(default, skip_serializing_if = "TextFormat::is_plain")]
     pub format: TextFormat,
 }
 
-/// How a value is written.
+/// The format of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TextFormat {
-    /// As it is.
+    /// Plain text.
     #[default]
     Plain,
-    /// HTML: the text that a browser would show is compared. For `text` and `whole` fields.
+    /// HTML: the text that a browser would show is compared. Only `text` and `whole` fields can have this format.
     Html,
 }
 
@@ -168,23 +173,23 @@ impl TextFormat {
 }
 
 impl Field {
-    /// A field with the usual weight and plain values.
+    /// Creates a field with the usual weight and plain values.
     pub fn new(name: impl Into<String>, role: Role) -> Self {
         Self { name: name.into(), role, weight: None, format: TextFormat::Plain }
     }
 
-    /// Whether its value is a feature of its own, besides what its role makes of it.
+    /// True if the field's value is a separate feature, besides the effect of its role.
     pub fn is_column(&self) -> bool {
         matches!(self.role, Role::Identity | Role::Time) && self.weight.is_some()
     }
 
-    /// The factor on the weights of this field's features.
+    /// Returns the factor on the weights of this field's features.
     pub fn weight(&self) -> u16 {
         self.weight.unwrap_or(if self.role == Role::Whole { 2 } else { 1 })
     }
 }
 
-/// How text is cut into words.
+/// The way in which text is cut into words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -198,45 +203,46 @@ pub enum SegmenterKind {
     Chars3,
 }
 
-/// Words that carry no meaning of their own.
+/// Words that carry no meaning and are left out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(untagged)]
 pub enum StopWords {
-    /// A list by name; `"default"` is the only one.
+    /// A list by its name. The only name is `"default"`.
     Named(StopList),
-    /// Exactly these.
+    /// Exactly the words of this list.
     These(Vec<String>),
 }
 
-/// The stop-word lists that come with the service.
+/// The lists of stop words that are part of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum StopList {
-    /// Particles, pronouns and the courtesies of petitions.
+    /// Particles, pronouns and the polite phrases of petitions.
     Default,
 }
 
-/// How text becomes words.
+/// The settings by which text becomes words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct TextSettings {
-    /// How text is cut.
+    /// The way in which text is cut.
     pub segmenter: SegmenterKind,
-    /// Whether jieba guesses words that are not in its dictionary.
+    /// True if jieba guesses words that are not in its dictionary.
     pub hmm: bool,
-    /// Words added to the dictionary.
+    /// Words that are added to the dictionary.
     pub user_words: Vec<String>,
-    /// Words left out.
+    /// Words that are left out.
     pub stop_words: StopWords,
-    /// Groups of words with one meaning; each is replaced by the first of its group before weighting.
+    /// Groups of words with one meaning. Before weighting, each word is replaced by the first word of its group.
     pub synonyms: Vec<Vec<String>>,
-    /// Whether traditional characters are read as simplified ones.
+    /// True if traditional characters are read as simplified ones.
     pub simplify: bool,
-    /// Whether contacts, links, file names, hashtags, signatures, greetings and closing phrases are removed before texts are compared,
-    /// and records that are equal but for these match however short or common they are. Not where a channel reads lines. Preset `default`: yes.
+    /// True if contacts, links, file names, hashtags, signatures, greetings and closing phrases are removed before
+    /// texts are compared. Records that are equal except for these parts match, however short or common they are. A
+    /// collection in which a channel reads lines does not remove these parts. The preset `default` does.
     #[cfg_attr(feature = "openapi", schema(required = false))]
     pub remove_noise: bool,
 }
@@ -255,21 +261,21 @@ impl Default for TextSettings {
     }
 }
 
-/// The settings of verification, which accepts pairs that probably concern the same matter.
+/// The settings of verification. Verification accepts pairs that probably concern the same matter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Verify {
-    /// Characters in a shingle, 1 to 16.
+    /// Number of characters in a shingle, 1 to 16.
     pub shingle: u8,
-    /// Least probability, 0 to 1, from which a pair is a match.
+    /// Lowest probability of a match, 0 to 1.
     pub duplicate: f64,
-    /// Least probability, 0 to 1, from which a pair that is no match is shown where templates are asked for.
+    /// Lowest probability, 0 to 1, of a pair that is no match but is shown if the request asks for templates.
     pub unsure: f64,
-    /// Whether text weighs by how rare it is in the collection; else all weighs the same.
+    /// True if rare text of the collection has more weight than common text. If false, all text has the same weight.
     pub rarity: bool,
-    /// Whether what both texts name (places, roads, companies, plates, numbers) counts: the same for, something else instead
-    /// against.
+    /// True if the objects that the texts name (places, roads, companies, plates, numbers) count: equal objects speak
+    /// for a match, different objects speak against it.
     pub objects: bool,
     #[serde(rename = "jaccard", skip_serializing)]
     #[cfg_attr(feature = "openapi", schema(ignore))]
@@ -285,7 +291,7 @@ pub struct Verify {
     pub former_evidence: FormerThreshold,
 }
 
-/// A threshold that [`Verify::duplicate`] replaced. Stored settings may hold one; its value is read and left out.
+/// A threshold that [`Verify::duplicate`] replaced. Stored settings may contain one. Its value is read and ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FormerThreshold;
 
@@ -296,7 +302,7 @@ impl<'de> Deserialize<'de> for FormerThreshold {
 }
 
 impl Verify {
-    /// Members of `verify` that are read and left out: thresholds that [`Verify::duplicate`] replaced.
+    /// Members of `verify` that are read and ignored: thresholds that [`Verify::duplicate`] replaced.
     pub const FORMER: [&str; 3] = ["jaccard", "containment", "evidence"];
 }
 
@@ -321,43 +327,46 @@ impl Default for Verify {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Preset {
-    /// What measures best on real petitions: Simhash, sampled shingles, verification.
+    /// The settings with the best results on real petitions: Simhash, sampled shingles, verification.
     #[default]
     Default,
-    /// The 2015 paper: Simhash alone, every column but the long text whole at weight 2, term frequency, radius 3.
+    /// The settings of the 2015 paper: Simhash alone, every column but the long text as a whole with weight 2, term
+    /// frequency, radius 3.
     Paper,
-    /// No text is kept (`keep`): Simhash and sampled shingles, by whose comparison alone a verdict is given.
+    /// Settings that keep no text (`keep`): Simhash and sampled shingles. The comparison of signatures alone gives the
+    /// verdict.
     Signatures,
 }
 
-/// Everything a collection is told about its records.
+/// All settings of a collection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Fields with a role, in the order in which their text is joined.
+    /// The fields with a role, in the order in which their texts are joined.
     pub fields: Vec<Field>,
-    /// How text becomes words.
+    /// The settings by which text becomes words.
     pub text: TextSettings,
-    /// What proposes candidates, besides the exact stage.
+    /// The channels that propose candidates, in addition to the exact stage.
     pub channels: Vec<Channel>,
-    /// What accepts them; `null` leaves it to each channel's own comparison.
+    /// The settings of the verification that accepts candidates. `null`: each channel's own comparison accepts them.
     pub verify: Option<Verify>,
-    /// Records with fewer distinct features are `too_short`: only matched exactly.
+    /// Records with fewer distinct features are `too_short`: only the exact stage can match them.
     pub min_features: u16,
-    /// Groups of names of one web site; in addresses each counts as the first of its group.
+    /// Groups of names of one web site. Each name in an address is read as the first name of its group.
     pub host_aliases: Vec<Vec<String>>,
-    /// Values of `identity` fields that name nobody, besides the built-in ones (匿名, 无, ***, 不愿透露, 某先生 and the like).
+    /// Values of `identity` fields that name no person, in addition to the built-in ones (匿名, 无, ***, 不愿透露, 某先生 and the
+    /// like).
     pub placeholders: Vec<String>,
     /// The conditions that a pair of records must meet to match, whatever their texts say.
     #[serde(rename = "match")]
     pub scope: MatchScope,
-    /// Zone of times without an offset (IANA name).
+    /// Time zone of times without an offset (IANA name).
     pub time_zone: String,
-    /// How long records are kept; for ever unless given. Belongs to the collection, not to a generation of its index: activating
-    /// another generation leaves it as it is.
+    /// How long records are kept; for ever if not given. It belongs to the collection and not to a generation of its
+    /// index: the activation of another generation does not change it.
     pub retention: Option<Retention>,
-    /// What is kept of each record. Decided when the collection is made.
+    /// The parts of each record that are kept. They can only be chosen when the collection is created.
     pub keep: Keep,
 }
 
@@ -366,13 +375,13 @@ pub struct Settings {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Retention {
-    /// Days, of 24 hours, after which a record is deleted: counted from when the content that it has was stored (`stored_at`), which
-    /// every record has and no sender chooses.
+    /// Number of days, of 24 hours each, after which a record is deleted. They are counted from the time when the
+    /// present content of the record was stored (`stored_at`). Every record has this time, and no sender can choose it.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 36_500))]
     pub days: u32,
 }
 
-/// Longest retention in days: a century. Who keeps records longer keeps them for ever.
+/// Maximum retention in days: a century. A client that wants to keep records longer gives no retention.
 pub const MAX_RETENTION_DAYS: u32 = 36_500;
 
 impl Default for Settings {
@@ -381,7 +390,7 @@ impl Default for Settings {
     }
 }
 
-/// The field names an auto-created collection knows, by role.
+/// The names of fields that an automatically created collection knows, by role.
 const ALIASES: &[(Role, &[&str])] = &[
     (
         Role::Text,
@@ -397,7 +406,7 @@ fn is_title_name(name: &str) -> bool {
 }
 
 impl Settings {
-    /// The settings of `preset`, with the built-in field names.
+    /// Returns the settings of `preset`, with the built-in field names.
     pub fn preset(preset: Preset) -> Self {
         let paper = preset == Preset::Paper;
         let named = ALIASES.iter().flat_map(|(role, names)| names.iter().map(|name| (*role, *name)));
@@ -413,12 +422,13 @@ impl Settings {
             text: TextSettings { remove_noise: !paper, ..TextSettings::default() },
             channels: match preset {
                 Preset::Paper => vec![simhash(Weighting::Tf)],
-                // Nothing is verified, so a match is a quarter of a larger sample, of text that is rare by the built-in list.
+                // Nothing is verified. So a match needs a quarter of a larger sample, and the sample prefers text that
+                // is rare by the built-in list.
                 Preset::Signatures => {
                     let sample = ShingleParams { units: 8, keep: [64, 96], t: 0.25, ..ShingleParams::default() };
                     vec![simhash(Weighting::TfLen), Channel::Shingle(ShingleParams { prefer: Prefer::Rare, ..sample })]
                 }
-                // Verification reads the texts themselves, so one shared shingle is enough to propose.
+                // Verification reads the texts themselves. So one common shingle is enough to propose a candidate.
                 Preset::Default => vec![
                     simhash(Weighting::TfLen),
                     Channel::Shingle(ShingleParams {
@@ -441,7 +451,8 @@ impl Settings {
         }
     }
 
-    /// The role of a member of a row: that of the field with its name, else, for what is only shown, the one that the name says.
+    /// Returns the role of a member of a row: the role of the field with its name. Without such a field, the role that
+    /// its name says, if values of that role are only shown.
     pub fn role_of(&self, member: &str) -> Option<Role> {
         match self.field(member) {
             Some(field) => Some(field.role),
@@ -449,13 +460,13 @@ impl Settings {
         }
     }
 
-    /// The field with this name.
+    /// Returns the field with this name.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    /// Of each field, whether it is a title: a `text` or `whole` field with the name of one, or, where no field has such a
-    /// name, the first of several `text` fields.
+    /// Returns for each field whether it is a title. A title is a `text` or `whole` field with a usual name of a title.
+    /// If no field has such a name, the first of several `text` fields is the title.
     pub fn titles(&self) -> Vec<bool> {
         let is_content = |field: &Field| matches!(field.role, Role::Text | Role::Whole);
         let named: Vec<_> = self.fields.iter().map(|field| is_content(field) && is_title_name(&field.name)).collect();
@@ -466,9 +477,10 @@ impl Settings {
         }
     }
 
-    /// All that is wrong with these settings; empty when they can be used.
+    /// Returns all errors in these settings; an empty list if they can be used.
     pub fn validate(&self) -> Vec<Violation> {
-        // Destructured so that a new setting does not compile until someone says what is valid.
+        // The settings are destructured, so that a new setting does not compile before its rule of validity is written
+        // here.
         let Self {
             fields,
             text,
@@ -510,9 +522,10 @@ impl Settings {
         found
     }
 
-    /// The part of the settings that changes a signature, in a canonical form. Two settings with equal sources (and equal
-    /// dictionaries) give every record the same signatures. `verify`, `placeholders`, `match`, `time_zone`, `retention` and `keep` are left out on
-    /// purpose, and so are fields that are only shown, if they stand behind all others.
+    /// Returns the part of the settings that changes a signature, in a canonical form. Two settings with equal sources
+    /// (and equal dictionaries) give every record the same signatures. `verify`, `placeholders`, `match`, `time_zone`,
+    /// `retention` and `keep` are left out on purpose. Fields that are only shown are also left out, if they stand
+    /// after all other fields.
     pub fn profile_source(&self) -> serde_json::Value {
         let Self {
             fields,
@@ -531,7 +544,7 @@ impl Settings {
         let fields = &fields[..fields.iter().rposition(|field| !is_shown(field)).map_or(0, |last| last + 1)];
         let mut source =
             serde_json::json!({ "fields": fields, "text": text, "channels": channels, "min_features": min_features });
-        // Left out while there is none, as before there could be any.
+        // The member is left out while its value is the default, because sources of older versions do not have it.
         if !text.remove_noise
             && let Some(text) = source["text"].as_object_mut()
         {
@@ -543,7 +556,7 @@ impl Settings {
         source
     }
 
-    /// The `simhash` channel, if there is one.
+    /// Returns the `simhash` channel, if there is one.
     pub fn simhash(&self) -> Option<SimhashChannel> {
         (0..).zip(&self.channels).find_map(|(position, channel)| match channel {
             Channel::Simhash(params) => {
@@ -554,7 +567,8 @@ impl Settings {
     }
 }
 
-/// Whether `name` is that of an IANA time zone: not of a machine's own zone, and no offset, though the library takes both.
+/// True if `name` is the name of an IANA time zone. Names of the machine's own zone and offsets are refused, although
+/// the library accepts both.
 fn is_zone(name: &str) -> bool {
     let named = name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_+-/".contains(&b));

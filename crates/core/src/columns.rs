@@ -1,4 +1,5 @@
-//! The meaning of a column or member by its name: which column of a register holds the title, the content, the petitioner, the time.
+//! The meaning of a column or member, found by its name: which column of a register holds the title, the content, the
+//! petitioner, the time.
 //!
 //! Everything that reads records asks this module: tables, databases, JSON lines, and the service for the first record of a collection. A
 //! name is compared in its normal form, so that spaces, capitals, traditional characters and remarks in brackets do not count. A name is
@@ -28,11 +29,11 @@ pub enum ColumnKind {
     Time,
     /// The category of the matter.
     Category,
-    /// How far the matter is handled.
+    /// The progress of the matter.
     Status,
     /// The unit that handles the matter.
     Unit,
-    /// What the petitioner was answered.
+    /// The answer to the petitioner.
     Reply,
 }
 
@@ -70,13 +71,13 @@ impl ColumnKind {
 /// The names and endings of one kind.
 struct Usual {
     kind: ColumnKind,
-    /// Whole names in normal form; the first says the most.
+    /// Whole names in normal form, the clearest name first.
     names: &'static [&'static str],
-    /// Endings of Chinese names; the first says the most.
+    /// Endings of Chinese names, the clearest ending first.
     endings: &'static [&'static str],
     /// Last words of English names.
     last_words: &'static [&'static str],
-    /// A name that contains one of these has no ending of this kind.
+    /// Parts that exclude a name: if the name contains one of them, its ending has no meaning of this kind.
     except: &'static [&'static str],
 }
 
@@ -86,7 +87,8 @@ const HANDLING: [&str; 21] = [
     "编号", "reply", "answer", "result", "response", "remark",
 ];
 
-/// The columns of the registers and exports of offices. Of several ids, times and people those of the letter itself come first.
+/// The columns of the registers and exports of offices. If there are several ids, times or people, the ones of the
+/// letter itself come first.
 const USUAL: [Usual; 11] = [
     Usual {
         kind: ColumnKind::Id,
@@ -442,15 +444,15 @@ pub fn shown_role(name: &str) -> Option<Role> {
     kind_of(name).and_then(ColumnKind::role).filter(|role| Role::SHOWN.contains(role))
 }
 
-/// A meaning, and how sure it is.
+/// A meaning with a measure of its certainty.
 struct RankedKind {
     kind: ColumnKind,
-    /// The smaller the better.
+    /// The rank of the name among the names of its kind. A smaller rank is better.
     rank: usize,
 }
 
 fn ranked(name: &str) -> Option<RankedKind> {
-    // A name in two rows: 办理情况/时间 is no time of the letter.
+    // The name has two rows: the time 办理情况/时间 is not the time of the letter.
     if let Some((heading, name)) = name.rsplit_once('/').filter(|(_, name)| !name.is_empty()) {
         let heading = plain(heading);
         return ranked(name).filter(|_| !HANDLING.iter().any(|part| heading.contains(part)));
@@ -463,7 +465,7 @@ fn ranked(name: &str) -> Option<RankedKind> {
     })
 }
 
-/// 来电人姓名 means the same as 来电人.
+/// Recognises names such as 来电人姓名, which mean the same as 来电人.
 fn of_person(plain: &str) -> Option<RankedKind> {
     let person = NAME_ENDINGS.iter().find_map(|ending| plain.strip_suffix(ending))?;
     let people = USUAL.iter().find(|usual| usual.kind == ColumnKind::Petitioner)?;
@@ -472,13 +474,13 @@ fn of_person(plain: &str) -> Option<RankedKind> {
 }
 
 impl Usual {
-    /// The meaning of a name in normal form that is usual as a whole.
+    /// Returns the meaning of a name in normal form that is usual as a whole.
     fn whole(&self, plain: &str) -> Option<RankedKind> {
         let rank = self.names.iter().position(|known| *known == plain)?;
         Some(RankedKind { kind: self.kind, rank })
     }
 
-    /// The meaning of a name in normal form that has a usual ending, or this last English word.
+    /// Returns the meaning of a name in normal form that has a usual ending, or has this last English word.
     fn ending(&self, plain: &str, last_word: Option<&str>) -> Option<RankedKind> {
         if self.except.iter().any(|part| plain.contains(part)) {
             return None;
@@ -489,7 +491,8 @@ impl Usual {
     }
 }
 
-/// Returns the meanings of the columns of one table: at most one column has each meaning, the one whose name says it best. O(length).
+/// Returns the meanings of the columns of one table. At most one column has each meaning: the column whose name says it
+/// best. O(length).
 pub fn kinds_of<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<Option<ColumnKind>> {
     let ranked: Vec<Option<RankedKind>> = names.into_iter().map(ranked).collect();
     let mut kinds = vec![None; ranked.len()];
@@ -506,7 +509,7 @@ pub fn kinds_of<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<Option<Colu
 /// Returns a name in the form in which names are compared.
 pub fn plain(name: &str) -> String {
     let normal = Normaliser::new(true).normalise(name);
-    // A remark in brackets behind the name: 诉求内容(必填).
+    // Removes a remark in brackets after the name: 诉求内容(必填).
     let end = normal.find(['(', '[', '【', '<']).filter(|at| *at > 0).unwrap_or(normal.len());
     normal[..end].chars().filter(|sign| !sign.is_whitespace() && !"*:_-#.".contains(*sign)).collect()
 }
@@ -521,8 +524,8 @@ fn last_word(name: &str) -> Option<String> {
     (!word.is_empty()).then_some(word)
 }
 
-/// Returns the preset `default` with a field for each of these members that has a meaning and no field: the settings of a collection
-/// that its first record creates.
+/// Returns the preset `default`, with an additional field for each of these members that has a meaning and no field
+/// yet. A collection that is created by its first record gets these settings.
 pub fn settings_for<'a>(members: impl IntoIterator<Item = &'a str>) -> Settings {
     let mut settings = Settings::default();
     let members: Vec<&str> = members.into_iter().collect();
@@ -543,11 +546,11 @@ fn has_field(settings: &Settings, name: &str) -> bool {
 /// The reason why records cannot be compared: no member or column holds their text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContentMissing {
-    /// The names that were seen.
+    /// The names that were found.
     pub names: Vec<String>,
 }
 
-/// Most names that a message lists.
+/// Maximum number of names in a message.
 const MOST_LISTED: usize = 40;
 
 impl ContentMissing {
@@ -561,11 +564,12 @@ impl ContentMissing {
     }
 }
 
-/// Checks that a table, or the first record of a collection, has a member that holds the text of a letter. `names` are the names of the
-/// members as the collection takes them. A title alone is enough where every other name has a known meaning.
+/// Checks that a table, or the first record of a collection, has a member that holds the text of a letter. `names` are
+/// the names of the members in the form that the collection receives. A title alone is enough if every other name has a
+/// known meaning.
 ///
 /// # Errors
-/// [`ContentMissing`].
+/// [`ContentMissing`] if there is no such member.
 pub fn check_content<'a>(names: impl IntoIterator<Item = &'a str>, settings: &Settings) -> Result<(), ContentMissing> {
     let names: Vec<&str> = names.into_iter().collect();
     let members = ContentMembers::of(&names, settings);
@@ -580,12 +584,12 @@ fn is_known_as_other(name: &str) -> bool {
     kind_of(name).is_some_and(|kind| kind != ColumnKind::Content)
 }
 
-/// Returns the member that seems to hold the text of a letter although no field of the settings names it. `None` where the row has
-/// another member that is content.
+/// Returns the member that seems to hold the text of a letter although no field of the settings names it. `None` if the
+/// row has another member that is content.
 pub fn overlooked_content<'a>(names: impl IntoIterator<Item = &'a str>, settings: &Settings) -> Option<&'a str> {
     let names: Vec<&str> = names.into_iter().collect();
     let mut others = names.iter().filter(|name| !has_field(settings, name));
-    // Most rows have no such member, and then nothing else is looked at.
+    // Most rows have no such member. Then the rest of the function is skipped.
     let other = *others.find(|name| kind_of(name) == Some(ColumnKind::Content))?;
     (!ContentMembers::of(&names, settings).has_content).then_some(other)
 }
@@ -594,7 +598,7 @@ pub fn overlooked_content<'a>(names: impl IntoIterator<Item = &'a str>, settings
 struct ContentMembers<'a> {
     has_content: bool,
     has_title: bool,
-    /// Names that no field of the settings has.
+    /// Names that belong to no field of the settings.
     others: Vec<&'a str>,
 }
 

@@ -1,4 +1,5 @@
-//! What an office writes beside a record while it handles the matter. It is shown with the record and never compared.
+//! The values that an office writes beside a record while it handles the matter. They are shown with the record and
+//! never compared.
 
 use serde::Serialize;
 
@@ -6,11 +7,11 @@ use crate::collection::Role;
 use crate::columns;
 use crate::record::{Row, Value};
 
-/// Longest value of a [`Handling`], in characters; the row has the whole value.
+/// Maximum length of a value of a [`Handling`], in characters. The row holds the whole value.
 pub const MAX_VALUE_CHARS: usize = 1000;
 
-/// The values of a record with the roles `category`, `status`, `unit` and `reply`. Of several members with the same role the first one of the
-/// row that has a value counts. A value is cut after 1,000 characters.
+/// The values of a record with the roles `category`, `status`, `unit` and `reply`. If several members have the same
+/// role, the first member of the row that has a value counts. A value is cut after 1,000 characters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Handling {
@@ -18,7 +19,7 @@ pub struct Handling {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, required = false))]
     pub category: Option<String>,
-    /// How far the matter is handled.
+    /// The progress of the matter.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, required = false))]
     pub status: Option<String>,
@@ -26,15 +27,16 @@ pub struct Handling {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, required = false))]
     pub unit: Option<String>,
-    /// What the petitioner was answered.
+    /// The answer to the petitioner.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, required = false))]
     pub reply: Option<String>,
 }
 
 impl Handling {
-    /// Returns what `row` says of the handling; `None` if it says nothing. A member has the role that `role_of_field` answers for a field with
-    /// its name, or else the role that its name says. O(members of the row).
+    /// Returns the values of `row` that describe the handling; `None` if there are none. The role of a member is the
+    /// role that `role_of_field` returns for a field with its name, or else the role that its name says. O(members of
+    /// the row).
     pub fn of(role_of_field: impl Fn(&str) -> Option<Role>, row: &Row) -> Option<Self> {
         let names: Vec<&str> = row.names().collect();
         let mut handling = Self::default();
@@ -55,7 +57,7 @@ impl Handling {
     }
 }
 
-/// Returns the trimmed and cut text of a member; `None` if it has none.
+/// Returns the trimmed and cut text of a member; `None` if the member has no text.
 fn text(row: &Row, name: &str) -> Option<String> {
     let (Value::Text(text) | Value::Literal(text)) = row.value(name)? else { return None };
     let text = text.trim();

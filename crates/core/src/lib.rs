@@ -1,17 +1,18 @@
-//! What decides whether two records concern the same matter: how a record is read, signed, indexed and compared.
+//! The rules that decide whether two records concern the same matter: how a record is read, signed, indexed and
+//! compared.
 //!
-//! Pure: no input or output, no clock, nothing asynchronous. What is stored, and how, is the stores' business; who asks is the
-//! engine's. Arrows point up this list only:
+//! This crate is pure: it has no input or output, no clock and no asynchronous code. The stores store records, and the
+//! engine answers requests. A module may use only the modules below it in this list:
 //!
-//! * [`evidence`]: how probable it is that two records concern the same matter.
-//! * [`index`], [`similarity`]: which records could match, and how alike they are.
+//! * [`evidence`]: the probability that two records concern the same matter.
+//! * [`index`], [`similarity`]: the records that could match, and the measures of their similarity.
 //! * [`schemes`]: signatures of a text.
-//! * [`facts`]: the typed things that a text names, and how those of two texts compare.
-//! * [`text`]: normalising, words, names of things.
-//! * [`handling`]: what the office writes beside a record.
+//! * [`facts`]: the typed facts that a text names, and the comparison of the facts of two texts.
+//! * [`text`]: normalisation, words, names of objects.
+//! * [`handling`]: the values that the office writes beside a record.
 //! * [`columns`]: the meaning of a column by its name.
-//! * [`verdict`], [`collection`], [`record`], [`numbers`], [`violation`]: what comes in, by what settings, what comes out, in what order,
-//!   what is wrong with it.
+//! * [`verdict`], [`collection`], [`record`], [`numbers`], [`violation`]: the results, the settings, the input, the
+//!   order of records, and the errors in requests.
 
 #![warn(missing_docs)]
 

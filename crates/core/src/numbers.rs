@@ -1,16 +1,17 @@
-//! Numbers that records and indexes are told apart and put in order by.
+//! Numbers that identify and order records and generations.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Names one complete index of a collection, built with one profile. The first is 1; 0 where none is known.
+/// Identifies one complete index of a collection, built with one profile. The first number is 1; 0 means that no
+/// generation is known.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct GenerationId(pub u32);
 
 impl GenerationId {
-    /// The one after it.
+    /// Returns the next id.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0 + 1)
@@ -29,29 +30,29 @@ impl fmt::Debug for GenerationId {
     }
 }
 
-/// A number in the order of commits of a collection: strictly increasing, with gaps. That of a record is that of the commit that
-/// stored it. The first is 1; 0 stands before all.
+/// A number in the order of commits of a collection: strictly increasing, with gaps. The number of a record is the
+/// number of the commit that stored it. The first number is 1; 0 comes before all records.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Seq(pub u64);
 
 impl Seq {
-    /// Above all that are ever drawn.
+    /// A number above all numbers that are ever assigned.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// The one after it; the last one stays.
+    /// Returns the next number; the largest number is its own successor.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0.saturating_add(1))
     }
 
-    /// The one that is `distance` after it.
+    /// Returns the number that is `distance` larger, at most the largest number.
     #[must_use]
     pub fn after(self, distance: usize) -> Self {
         Self(self.0.saturating_add(distance as u64))
     }
 
-    /// The one that is `distance` before it; 0 where there are not so many.
+    /// Returns the number that is `distance` smaller, at least 0.
     #[must_use]
     pub fn before(self, distance: u64) -> Self {
         Self(self.0.saturating_sub(distance))

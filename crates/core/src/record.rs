@@ -1,8 +1,8 @@
-//! Records as they arrive: identifiers and rows, validated once at the edge.
+//! Records at their arrival: identifiers and rows, which are validated once, on receipt.
 //!
-//! A [`Row`] keeps the client's JSON byte for byte (it is what `GET` returns) and beside it the top-level values in a
-//! form that the text stage can read without parsing again. Nothing here knows a collection's settings: whether a
-//! nested value is allowed in a field is decided where the field's role is known.
+//! A [`Row`] keeps the client's JSON byte for byte, because `GET` returns this JSON. Beside it, the row keeps the
+//! top-level values in a form that the text stage reads without parsing again. This module does not know the settings
+//! of collections: another module, which knows the role of a field, decides whether the field may hold a nested value.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -19,15 +19,15 @@ mod shown;
 
 pub use shown::{Columns, ShownRow};
 
-/// Longest record id, in UTF-8 bytes: fits an index key of every store.
+/// Maximum length of a record id, in UTF-8 bytes. The id fits into an index key of every store.
 pub const MAX_ID_BYTES: usize = 256;
-/// Deepest nesting of a stored value. Rows are flat; this only keeps hostile input off the stack.
+/// Maximum nesting of a stored value. Rows are flat; the limit only protects the stack against hostile input.
 pub const MAX_DEPTH: usize = 32;
-/// Most top-level fields of a row: real tables have tens of columns.
+/// Maximum number of top-level fields of a row. Real tables have tens of columns.
 pub const MAX_FIELDS: usize = 512;
 
-/// Identifies a record within its collection: 1 to 256 bytes of UTF-8, no control characters, not `.` or
-/// `..`, no leading `_` (reserved for routes such as `_bulk`).
+/// The identifier of a record within its collection: 1 to 256 bytes of UTF-8, no control characters, not `.` or `..`,
+/// no leading `_` (reserved for routes such as `_bulk`).
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "openapi", schema(value_type = String, min_length = 1, max_length = 256,
@@ -36,10 +36,10 @@ pub const MAX_FIELDS: usize = 512;
 pub struct RecordId(Arc<str>);
 
 impl RecordId {
-    /// Validates `text` as an id.
+    /// Checks that `text` is a valid id, and returns the id.
     ///
     /// # Errors
-    /// The reason, in words for the client; `text` itself is not repeated.
+    /// The reason, in words for the client. The reason does not repeat `text`.
     pub fn new(text: &str) -> Result<Self, String> {
         if text.is_empty() {
             return Err("the id is empty; give 1 to 256 bytes".into());
@@ -59,7 +59,7 @@ impl RecordId {
         Ok(Self(text.into()))
     }
 
-    /// The id as text.
+    /// Returns the id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -91,18 +91,18 @@ pub enum Value {
     Null,
     /// A string, unescaped.
     Text(String),
-    /// A number or a boolean, as its JSON text.
+    /// A number or a boolean, as JSON text.
     Literal(String),
-    /// An array or an object: stored, but no field with a role may hold one.
+    /// An array or an object. It is stored, but no field with a role may hold it.
     Nested,
 }
 
-/// A record's content: a flat JSON object.
+/// The content of a record: a flat JSON object.
 #[derive(Clone, Debug)]
 pub struct Row {
     json: Arc<str>,
     id: Option<RecordId>,
-    /// Shared: a row is handed on by cloning.
+    /// The values are shared, so that a clone of a row is cheap.
     values: Arc<[(String, Value)]>,
 }
 
@@ -111,13 +111,13 @@ impl Row {
     /// [`MAX_FIELDS`] keys and [`MAX_DEPTH`] levels. O(bytes).
     ///
     /// # Errors
-    /// [`RowError::Malformed`] when it is not JSON (a 400), [`RowError::Invalid`] when it is JSON that no record may be
-    /// (a 422). Neither repeats any of the text.
+    /// [`RowError::Malformed`] if the text is not JSON (status 400), [`RowError::Invalid`] if the text is JSON but
+    /// breaks a rule of records (status 422). Neither error repeats any of the text.
     pub fn parse(bytes: &[u8]) -> Result<Self, RowError> {
         let text = text_of(bytes)?;
         let text = text.trim_matches([' ', '\t', '\r', '\n']);
         if !text.starts_with('{') {
-            // Distinguish "not JSON" from "JSON, but no object" before saying so.
+            // The errors for "not JSON" and for "JSON, but no object" are different.
             serde_json::from_str::<Checked>(text).map_err(malformed)?;
             return Err(RowError::invalid("", "not_an_object", "a record is a JSON object of its fields"));
         }
@@ -151,31 +151,32 @@ impl Row {
         Ok(Self { json: text.into(), id, values: values.into() })
     }
 
-    /// The JSON text as it came, without surrounding white space.
+    /// Returns the JSON text as it was received, without white space around it.
     pub fn json(&self) -> &Arc<str> {
         &self.json
     }
 
-    /// The id the row carries in its `id` field, if any.
+    /// Returns the id in the `id` field of the row, if there is one.
     pub fn id(&self) -> Option<&RecordId> {
         self.id.as_ref()
     }
 
-    /// The value of the field `name`; absent and `null` are the same.
+    /// Returns the value of the field `name`; `None` if the field is absent or `null`.
     pub fn value(&self, name: &str) -> Option<&Value> {
         let found = self.values.iter().find(|(key, _)| key == name).map(|(_, value)| value);
         found.filter(|value| **value != Value::Null)
     }
 
-    /// The names of its fields but `id`, in their order.
+    /// Returns the names of the fields except `id`, in their order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.values.iter().map(|(name, _)| name.as_str())
     }
 
-    /// The row with other names of its members; `new_name` returns `None` for a member that is left out. Values stay as they are written.
+    /// Returns the row with new names of its members. A member for which `new_name` returns `None` is left out. Values
+    /// are written as before.
     ///
     /// # Errors
-    /// [`RowError::Invalid`] where two members get one name, or the member that becomes the id holds no id.
+    /// [`RowError::Invalid`] if two members get the same name, or if the member that becomes the id holds no id.
     pub fn renamed(&self, new_name: impl Fn(&str) -> Option<String>) -> Result<Self, RowError> {
         let Entries(entries) = serde_json::from_str(&self.json).map_err(malformed)?;
         let kept = entries.iter().filter_map(|(name, value)| Some((new_name(name)?, value)));
@@ -184,13 +185,15 @@ impl Row {
         Self::parse(format!("{{{}}}", members.join(",")).as_bytes())
     }
 
-    /// Whether two rows carry the same content, whatever their key order and white space. The `id` field is not content.
+    /// True if two rows have the same content, whatever the order of keys and the white space. The `id` field is not
+    /// content.
     pub fn same_content(&self, other: &Self) -> bool {
         same_content(&self.json, &other.json)
     }
 }
 
-/// [`Row::same_content`] of two rows as JSON text. Texts that are no rows have the same content if they are equal.
+/// Applies [`Row::same_content`] to two rows in JSON text. Texts that are no rows have the same content if they are
+/// equal.
 pub fn same_content(one: &str, other: &str) -> bool {
     if one == other {
         return true;
@@ -205,7 +208,7 @@ pub fn same_content(one: &str, other: &str) -> bool {
     }
 }
 
-/// The entries of an object, by key.
+/// Returns the entries of an object, sorted by key.
 fn entries_of(object: &str) -> Option<Vec<(String, &RawValue)>> {
     let Entries(mut entries) = serde_json::from_str(object).ok()?;
     entries.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -218,8 +221,9 @@ fn same_entries(a: &[(String, &RawValue)], b: &[(String, &RawValue)]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(same)
 }
 
-/// Whether two values say the same, whatever their key order, white space and escapes. Numbers are compared by their text: as
-/// parsed ones they lose their last digits, so that two account numbers could become one. O(depth × bytes).
+/// True if two values are equal, whatever the order of keys, the white space and the escapes. Numbers are compared by
+/// their text: a parsed number loses its last digits, so that two different account numbers could become equal. O(depth
+/// × bytes).
 fn same_value(a: &RawValue, b: &RawValue) -> bool {
     let (a, b) = (a.get(), b.get());
     if a == b {
@@ -245,10 +249,10 @@ fn same_value(a: &RawValue, b: &RawValue) -> bool {
     }
 }
 
-/// The text of a body that must be JSON.
+/// Returns the text of a body that must be JSON.
 ///
 /// # Errors
-/// [`RowError::Malformed`] when it is not UTF-8, or begins with a byte order mark, which JSON must not.
+/// [`RowError::Malformed`] if the body is not UTF-8, or begins with a byte order mark, which JSON does not allow.
 pub fn text_of(bytes: &[u8]) -> Result<&str, RowError> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         RowError::malformed(format!("the body is not UTF-8: invalid byte at offset {}", error.valid_up_to()))
@@ -306,16 +310,16 @@ fn parse_id(pointer: &str, value: &Value) -> Result<Option<RecordId>, RowError> 
     RecordId::new(text).map(Some).map_err(|reason| RowError::invalid(pointer, "invalid_id", reason))
 }
 
-/// Why bytes are not a row.
+/// The reason why bytes are not a row.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RowError {
-    /// Not JSON at all.
+    /// The bytes are not JSON.
     #[error("{detail}")]
     Malformed {
-        /// What and where, without the text.
+        /// The reason and the position, without the text.
         detail: String,
     },
-    /// JSON, but not a record.
+    /// The bytes are JSON, but not a record.
     #[error("{}: {}", .0.pointer, .0.detail)]
     Invalid(Violation),
 }
@@ -330,7 +334,7 @@ impl RowError {
     }
 }
 
-/// Turns a JSON error into words that hold a position but none of the text.
+/// Turns a JSON error into words that contain a position but none of the text.
 #[expect(clippy::needless_pass_by_value, reason = "given to map_err")]
 fn malformed(error: serde_json::Error) -> RowError {
     let reason = match error.classify() {
@@ -343,7 +347,7 @@ fn malformed(error: serde_json::Error) -> RowError {
     RowError::malformed(format!("{reason} (line {}, column {})", error.line(), error.column()))
 }
 
-/// The entries of an object in order, keys possibly repeated.
+/// The entries of an object in their order. A key may occur more than once.
 struct Entries<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
@@ -370,7 +374,7 @@ const TOO_DEEP: &str = "doppel: too deep";
 const HAS_NUL: &str = "doppel: nul";
 const NUL_IN_KEY: &str = "a key contains a NUL character; remove it";
 
-/// Any JSON value, read in full only to know that it is sound: the raw form skips over escapes unchecked.
+/// Any JSON value. It is parsed in full only to check that it is valid, because the raw form does not check escapes.
 struct Checked;
 
 impl<'de> Deserialize<'de> for Checked {

@@ -1,4 +1,4 @@
-//! What the service says of a record: matches and the verdict drawn from them.
+//! The answer of the service about a record: its matches, and the verdict that follows from them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,14 +10,14 @@ use crate::handling::Handling;
 use crate::numbers::{GenerationId, Seq};
 use crate::record::{RecordId, ShownRow};
 
-/// A 64-bit Simhash. In text: 16 lower-case hexadecimal digits.
+/// A 64-bit Simhash. As text it has 16 lower-case hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "openapi", schema(value_type = String, pattern = "^[0-9a-f]{16}$"))]
 pub struct Fingerprint(pub u64);
 
 impl Fingerprint {
-    /// Number of bits in which two fingerprints differ, 0 to 64.
+    /// Returns the number of bits in which two fingerprints differ, 0 to 64.
     pub fn distance(self, other: Self) -> u8 {
         (self.0 ^ other.0).count_ones() as u8
     }
@@ -59,33 +59,33 @@ impl<'de> Deserialize<'de> for Fingerprint {
     }
 }
 
-/// How a record stands to those before it.
+/// The relation of a record to the records before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum VerdictKind {
     /// No match.
     Original,
-    /// A match has the same digest, or names the same web address in a field of role `url`.
+    /// A match has the same digest, or the same web address in a field of role `url`.
     ExactDuplicate,
-    /// There is a match.
+    /// There is a match, but no exact one.
     NearDuplicate,
-    /// Too few features for any channel to run, and no exact match.
+    /// The record has too few features for any channel, and no exact match.
     TooShort,
 }
 
-/// Who submitted the two records.
+/// The relation of the petitioners of two records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Relation {
-    /// The same petitioner.
+    /// Both records have the same petitioner.
     Repeat,
-    /// Another petitioner.
+    /// The records have different petitioners.
     Shared,
 }
 
-/// What a text names.
+/// The kind of an object that a text names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -100,7 +100,7 @@ pub enum ObjectKind {
     Water,
     /// A company, authority, school, hospital or shop.
     Organisation,
-    /// A vehicle's plate.
+    /// The licence plate of a vehicle.
     Plate,
     /// The number of an order, a telephone or a device.
     Number,
@@ -122,73 +122,76 @@ pub enum ObjectKind {
     VillageGroup,
 }
 
-/// What one text names where the other names something else.
+/// An object that one text names, and the different object that the other text names instead.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Difference {
-    /// What is named.
+    /// The kind of the object.
     pub kind: ObjectKind,
-    /// As the record asked about names it.
+    /// The object in the text of the request.
     pub a: String,
-    /// As the other one does.
+    /// The object in the text of the match.
     pub b: String,
 }
 
-/// A record that matches the one asked about.
+/// A stored record that matches the record of the request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Match {
-    /// The matching record.
+    /// The id of the matching record.
     pub id: RecordId,
-    /// Its place in commit order; what makes "earlier" mean something.
+    /// The place of the matching record in commit order. A record with a smaller number is earlier.
     #[serde(skip_serializing, default)]
     #[cfg_attr(feature = "openapi", schema(ignore))]
     pub seq: Seq,
-    /// What found it: `exact`, `url`, `copy`, the names of channels, or `decision`.
+    /// The sources of the match: `exact`, `url`, `copy`, the names of channels, or `decision`.
     pub via: Vec<String>,
-    /// Hamming distance of the fingerprints; `null` where either has none.
+    /// Hamming distance of the fingerprints; `null` if one of the records has none.
     pub distance: Option<u8>,
-    /// Jaccard similarity of the texts' shingle sets, every shingle counting alike, 0 to 1; `null` where nothing was verified.
+    /// Jaccard similarity of the texts' shingle sets, 0 to 1. Every shingle has the same weight. `null` if nothing was
+    /// verified.
     pub jaccard: Option<f64>,
-    /// Share of the smaller shingle set found in the larger, 0 to 1; `null` where nothing was verified.
+    /// Share of the smaller shingle set that the larger set contains, 0 to 1; `null` if nothing was verified.
     pub containment: Option<f64>,
-    /// Jaccard similarity of the shingle sets weighted by rarity, 0 to 1: as `jaccard`, but rare text counts for more; 1 for exact
-    /// duplicates; `null` where nothing was verified.
+    /// Jaccard similarity of the shingle sets weighted by rarity, 0 to 1: as `jaccard`, but rare text counts for more.
+    /// 1 for exact duplicates; `null` if nothing was verified.
     pub similarity: Option<f64>,
-    /// The probability that both records concern the same matter, 0 to 1, by the evidence model; 1 for exact duplicates; `null` where
-    /// nothing was verified.
+    /// The probability that both records concern the same matter, 0 to 1, by the evidence model. 1 for exact
+    /// duplicates; `null` if nothing was verified.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(required))]
     pub probability: Option<f64>,
-    /// Same or another petitioner; `null` where either names none.
+    /// The relation of the petitioners: same or different; `null` if one of the records names no petitioner.
     pub relation: Option<Relation>,
-    /// When the matching record was submitted, as far as it says so (RFC 3339, UTC).
+    /// The time when the matching record was submitted (RFC 3339, UTC), if the record contains it.
     pub time: Option<String>,
-    /// What the record asked about names where this one names something else.
+    /// Objects that the text of the request names, and for which the text of this match names something else.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differs: Vec<Difference>,
-    /// The same form, about another matter: no match. Only in `similar` with `templates=true`; never `duplicate_of`, never in a
-    /// group.
+    /// True if this record is the same form about another matter, and so no match. Such records are only in answers to
+    /// `similar` with `templates=true`. They are never `duplicate_of`, and never in a group.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub template: bool,
-    /// What the office wrote beside the record (category, status, unit, reply), as far as its row says so and it is still stored. Only in
-    /// answers to `check`, `similar` and a single registration, for the first 20 records of a list.
+    /// The values that the office wrote beside the record (category, status, unit, reply), if its row contains them and
+    /// is still stored. They are only in answers to `check`, `similar` and a single registration, for the first 20
+    /// records of a list.
     #[serde(default, deserialize_with = "none", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Handling, required = false))]
     pub handling: Option<Handling>,
-    /// Its row, where rows are asked for (`include=row`, `fields=…`) and it is still stored.
+    /// The row of the record, if the request asks for rows (`include=row`, `fields=…`) and the row is still stored.
     #[serde(default, deserialize_with = "none", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Object, required = false))]
     pub row: Option<ShownRow>,
 }
 
-/// Reads nothing of a part of an answer that is not stored. `skip_deserializing` would leave the part out of the API's description.
+/// Reads and ignores a part of an answer that is not stored. `skip_deserializing` would remove the part from the
+/// description of the API.
 fn none<'de, D: Deserializer<'de>, T>(given: D) -> Result<Option<T>, D::Error> {
     IgnoredAny::deserialize(given).map(|_| None)
 }
 
 impl Match {
-    /// A match of which only the record is known: nothing was compared.
+    /// Creates a match of which only the record is known, because nothing was compared.
     pub fn unmeasured(id: RecordId, seq: Seq) -> Self {
         Self {
             id,
@@ -208,23 +211,23 @@ impl Match {
         }
     }
 
-    /// Whether the match has the same digest or names the same address.
+    /// True if the match has the same digest or the same web address.
     pub fn is_exact(&self) -> bool {
         self.via.iter().any(|via| via == VIA_EXACT || via == VIA_URL)
     }
 }
 
-/// [`Match::via`] of the exact stage.
+/// The value of [`Match::via`] for the exact stage.
 pub const VIA_EXACT: &str = "exact";
-/// [`Match::via`] of a person's decision.
+/// The value of [`Match::via`] for a person's decision.
 pub const VIA_DECISION: &str = "decision";
-/// [`Match::via`] of records that are equal but for punctuation, white space, contacts and noise.
+/// The value of [`Match::via`] for records that are equal except for punctuation, white space, contacts and noise.
 pub const VIA_COPY: &str = "copy";
-/// [`Match::via`] of equal addresses in a field of role `url`.
+/// The value of [`Match::via`] for equal addresses in a field of role `url`.
 pub const VIA_URL: &str = "url";
 
-/// Sorts matches best first, templates last: by probability, then exact ones, then by distance, then earliest first. Where nothing was
-/// verified the distance alone decides.
+/// Sorts matches, best first, templates last: by probability, then exact matches, then by distance, then earliest
+/// first. If nothing was verified, the distance alone decides.
 pub fn sort_best_first(matches: &mut [Match]) {
     matches.sort_by(|a, b| {
         let probability = |m: &Match| m.probability.or(m.similarity).unwrap_or(-1.0);
@@ -234,50 +237,50 @@ pub fn sort_best_first(matches: &mut [Match]) {
     });
 }
 
-/// The verdict given when a record was registered. History: it names its generation and is never recomputed.
+/// The verdict at the registration of a record. It names its generation and is never computed again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Verdict {
-    /// How the record stands to those before it.
+    /// The relation of the record to the records before it.
     #[serde(rename = "verdict")]
     pub kind: VerdictKind,
-    /// The earliest record it repeats.
+    /// The earliest record that this record repeats.
     pub duplicate_of: Option<RecordId>,
-    /// The fingerprint, where the collection has a `simhash` channel and the record has enough features.
+    /// The fingerprint, if the collection has a `simhash` channel and the record has enough features.
     pub fingerprint: Option<Fingerprint>,
-    /// The generation whose index was asked.
+    /// The generation whose index was searched.
     #[cfg_attr(feature = "openapi", schema(value_type = u32))]
     pub generation: GenerationId,
-    /// Version of the collection's document frequencies by which candidates were judged; 0: none were counted yet.
+    /// Version of the collection's document frequencies that the comparison used; 0 if none were counted yet.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(required))]
     pub statistics: u32,
     /// The best matches, best first, at most 10.
     pub similar: Vec<Match>,
-    /// Whether a limit cut the search short (see the limits in the documentation).
+    /// True if a limit cut the search (see the limits in the documentation).
     pub truncated: bool,
 }
 
-/// Most matches a verdict lists. `similar` lists more.
+/// Maximum number of matches in a verdict. `similar` lists more.
 pub const VERDICT_SIMILAR: usize = 10;
 
 impl VerdictKind {
-    /// Whether the record repeats one before it.
+    /// True if the record repeats an earlier record.
     pub fn is_duplicate(self) -> bool {
         matches!(self, Self::ExactDuplicate | Self::NearDuplicate)
     }
 }
 
 impl Verdict {
-    /// Says nothing yet: of a record that is not judged, or whose verdict is not asked for.
+    /// Returns an empty verdict, for a record that is not judged, or whose verdict is not needed.
     pub fn blank() -> Self {
         let facts =
             Facts { too_short: false, fingerprint: None, generation: GenerationId(0), statistics: 0, truncated: false };
         Self::conclude(Vec::new(), facts)
     }
 
-    /// Draws the verdict from `matches`: exact before near before too short before original; `duplicate_of` is the match
-    /// with the lowest seq.
+    /// Concludes the verdict from `matches`. The first kind that applies is taken: exact, near, too short, original.
+    /// `duplicate_of` is the match with the lowest seq.
     pub fn conclude(mut matches: Vec<Match>, facts: Facts) -> Self {
         let Facts { too_short, fingerprint, generation, statistics, truncated } = facts;
         let kind = match (matches.iter().any(Match::is_exact), matches.is_empty(), too_short) {
@@ -293,18 +296,18 @@ impl Verdict {
     }
 }
 
-/// What a verdict says besides its matches.
+/// The parts of a verdict besides its matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// Fewer than `min_features` features.
+    /// True if the record has fewer than `min_features` features.
     pub too_short: bool,
     /// The record's fingerprint.
     pub fingerprint: Option<Fingerprint>,
-    /// The generation asked.
+    /// The generation whose index was searched.
     pub generation: GenerationId,
     /// See [`Verdict::statistics`].
     pub statistics: u32,
-    /// Whether a limit cut the search short.
+    /// True if a limit cut the search.
     pub truncated: bool,
 }
 #[cfg(test)]

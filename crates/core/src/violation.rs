@@ -1,32 +1,33 @@
-//! What is wrong with a request, said so that its author can mend it.
+//! Errors in a request, described so that the author of the request can correct them.
 //!
-//! A [`Violation`] names one place and one reason. It never repeats the offending text: petitions are personal data,
-//! and violations travel into logs and answers. Some things wrong are no reason to refuse: their violations come as
-//! warnings beside the answer.
+//! A [`Violation`] names one place and one reason. It never repeats the text of the request, because petitions are
+//! personal data, and violations appear in logs and answers. Some errors are no reason to refuse a request: they become
+//! warnings in the answer.
 
 use serde::Serialize;
 
-/// One thing wrong with well-formed input: why it is refused, or a warning about what is accepted all the same.
+/// One error in well-formed input: the reason why the input is refused, or a warning about input that is accepted
+/// nevertheless.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Violation {
-    /// Where, as a JSON pointer (RFC 6901) into the request body, or `?name` for a query parameter, or `/path/name` style
-    /// for a part of the URL.
+    /// The place of the error: a JSON pointer (RFC 6901) into the request body, `?name` for a query parameter, or
+    /// `/path/name` for a part of the URL.
     pub pointer: String,
     /// A stable machine-readable reason, in snake case.
     pub code: &'static str,
-    /// What was expected, what was found, what to do. Lower case, no full stop, no record text.
+    /// The expectation, the finding and the remedy. Lower case, no full stop, no text of a record.
     pub detail: String,
 }
 
 impl Violation {
-    /// A violation at `pointer`.
+    /// Creates a violation at `pointer`.
     pub fn new(pointer: impl Into<String>, code: &'static str, detail: impl Into<String>) -> Self {
         Self { pointer: pointer.into(), code, detail: detail.into() }
     }
 }
 
-/// Appends `key` to a JSON pointer, escaping `~` and `/` as RFC 6901 asks.
+/// Appends `key` to a JSON pointer, and escapes `~` and `/` as RFC 6901 requires.
 pub fn child(pointer: &str, key: impl std::fmt::Display) -> String {
     let key = key.to_string().replace('~', "~0").replace('/', "~1");
     format!("{pointer}/{key}")

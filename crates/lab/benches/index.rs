@@ -1,5 +1,5 @@
-//! What the search index costs beside signing, in CPU time of all threads: what stands for a record in it, and writing it with the commits
-//! and merges that go with it. Compare the ratios of one run. `cargo bench --bench index -- [RECORDS] [RECORDS BETWEEN COMMITS]`.
+//! Measures the cost of the search index in addition to signing, as CPU time of all threads: the preparation of a record, and the writing
+//! with its commits and merges. Compare only the ratios within one run. `cargo bench --bench index -- [RECORDS] [RECORDS BETWEEN COMMITS]`.
 
 #![allow(clippy::disallowed_methods, reason = "a bench makes its own time, files and settings")]
 #![allow(clippy::print_stdout, reason = "a bench reports on the terminal")]
@@ -17,7 +17,7 @@ use doppel_store::Seq;
 fn main() {
     let mut numbers = std::env::args().skip(1).filter_map(|number| number.parse::<usize>().ok());
     let records = numbers.next().unwrap_or(20_000);
-    // What arrives between two commits while an import fills two cores.
+    // Number of records that arrive between two commits while an import uses two cores fully.
     let between = numbers.next().unwrap_or(600);
     let options = Options { records: records as u64, seed: 7, duplicates: 0.2, forms: 0.0, labels: false };
     let row = |content: String| Row::parse(serde_json::json!({ "content": content }).to_string().as_bytes());
@@ -59,14 +59,14 @@ fn main() {
     std::fs::remove_dir_all(folder).expect("the folder can be removed");
 }
 
-/// What `work` gives, and the CPU time in microseconds that the process took for it.
+/// Returns the CPU time that the process used for `work`, in microseconds, and the result of `work`.
 fn cpu<T>(work: impl FnOnce() -> T) -> (f64, T) {
     let begun = used();
     let given = work();
     (used() - begun, given)
 }
 
-/// CPU time that the process has used, in microseconds (Linux: in ticks of a hundredth of a second).
+/// Returns the CPU time that the process has used, in microseconds (Linux: in ticks of a hundredth of a second).
 fn used() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").expect("/proc is there");
     let fields: Vec<&str> = stat.rsplit_once(") ").expect("a name in brackets").1.split(' ').collect();

@@ -1,4 +1,4 @@
-//! Measuring: made-up records ([`sample`]), and how good the answers are on them and on labelled ones ([`eval`]).
+//! Measurements: generated records ([`sample`]), and the quality of the answers on generated and on labelled records ([`eval`]).
 
 pub mod eval;
 pub mod sample;

@@ -1,11 +1,11 @@
-//! Channels: the schemes with their parameters, as a client writes them. What they mean is in [`crate::schemes`], one file
-//! each; which values are allowed is in [`super::ranges`].
+//! Channels: the schemes with their parameters, in the form in which a client writes them. [`crate::schemes`] describes
+//! the schemes, one file each. [`super::ranges`] holds the allowed values.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The function that turns a feature into 64 bits.
+/// The hash function that turns a feature into 64 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -21,7 +21,7 @@ pub enum HashFunction {
     Classic,
 }
 
-/// What a feature counts.
+/// The weight of a feature.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -29,59 +29,59 @@ pub enum Weighting {
     /// Term frequency.
     #[default]
     Tf,
-    /// Term frequency times the word's length in characters.
+    /// Term frequency times the length of the word in characters.
     TfLen,
-    /// Term frequency times inverse document frequency, frozen per generation.
+    /// Term frequency times inverse document frequency. The document frequencies do not change within a generation.
     TfIdf,
 }
 
-/// Which of a record's words are its keys.
+/// The choice of the words of a record that are its keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(untagged, expecting = "`keys` is a number from 1 to 64, \"all\" or \"prefix\"")]
 pub enum TermKeys {
-    /// The rarest so many, 1 to 64.
+    /// This number of the rarest words, 1 to 64.
     Rarest(u32),
     /// A rule.
     Named(NamedKeys),
 }
 
-/// Rules by which words become keys: both find every match.
+/// The rules that choose words as keys. With both rules every match is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum NamedKeys {
-    /// Every word: complete, and as slow as the commonest word.
+    /// Every word. Every match is found, but the most common word decides the speed.
     All,
-    /// The rarest words as far as a match must share one of them: complete, and fewer. Not for `scam`, where no such
-    /// bound exists.
+    /// The rarest words, as many as needed so that every match shares one of them. Every match is found with fewer
+    /// keys. `scam` cannot have this rule, because no such number exists for it.
     Prefix,
 }
 
-/// Which marks a feature code stands around.
+/// The punctuation marks beside which a feature code takes characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Marks {
-    /// 。
+    /// Only 。
     FullStop,
-    /// 。 ! ?
+    /// The marks 。 ! ?
     #[default]
     Sentence,
-    /// Every mark: whatever is neither letter, digit nor white space.
+    /// Every mark: all characters that are not letters, digits or white space.
     Any,
 }
 
-/// Which shingles of a text a sample holds.
+/// The choice of the shingles of a text that are in its sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Prefer {
-    /// Those with the smallest hashes: any is as likely as any other.
+    /// The shingles with the smallest hashes. All shingles have the same chance.
     #[default]
     Any,
-    /// Those of rare text, as far as the generation's document frequencies know: keys of what everybody writes would propose
-    /// everybody.
+    /// Shingles of text that is rare by the generation's document frequencies. Keys of very common text would propose
+    /// almost every record.
     Rare,
 }
 
@@ -91,28 +91,28 @@ impl Prefer {
     }
 }
 
-/// How a lookup key is made of the first fingerprints.
+/// The way in which the first fingerprints become lookup keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum LeadKey {
-    /// All of them together: one key.
+    /// One key of all first fingerprints together.
     #[default]
     All,
-    /// Each with its position: as many keys.
+    /// One key of each first fingerprint and its position.
     Any,
 }
 
-/// Where a text is cut into segments: `"clause"`, `"sentence"` or `"lines:n"`.
+/// The places at which a text is cut into segments: `"clause"`, `"sentence"` or `"lines:n"`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Split {
-    /// At everything that is neither letter nor digit.
+    /// At every character that is neither a letter nor a digit.
     #[default]
     Clause,
-    /// After 。 ! ?
+    /// After each of 。 ! ?
     Sentence,
-    /// After so many lines, 1 to 1,000.
+    /// After this number of lines, 1 to 1,000.
     Lines(u32),
 }
 
@@ -145,7 +145,8 @@ impl fmt::Display for Split {
     }
 }
 
-/// Declares the parameters of schemes: a struct each, with its fields, their documentation and their defaults in one place.
+/// Declares the parameters of schemes. Each scheme gets a struct; its fields, their documentation and their defaults
+/// are in one place.
 macro_rules! parameters {
     ($($(#[$doc:meta])* $name:ident {
         $($(#[$field_doc:meta])* $field:ident: $kind:ty = $default:expr,)*
@@ -169,126 +170,129 @@ macro_rules! parameters {
 parameters! {
     /// Parameters of the `simhash` scheme.
     SimhashParams {
-        /// Hash of a feature.
+        /// Hash function of a feature.
         hash: HashFunction = HashFunction::City64,
         /// Weight of a feature.
         weighting: Weighting = Weighting::Tf,
-        /// Greatest Hamming distance of a match, 0 to 15.
+        /// Maximum Hamming distance of a match, 0 to 15.
         radius: u8 = 3,
     }
 
     /// Parameters of the `shingle` scheme.
     ShingleParams {
-        /// Units (a Han character, or a run of letters or digits) in a shingle, 1 to 32.
+        /// Number of units (a Han character, or a run of letters or digits) in a shingle, 1 to 32.
         units: u8 = 8,
-        /// Fewest and most hashes kept of a record, 1 to 256; between them one for every 25 units.
+        /// Minimum and maximum number of hashes that are kept of a record, 1 to 256. Between these bounds, one hash is
+        /// kept for every 25 units.
         keep: [u16; 2] = [12, 96],
-        /// Keep every hash that is 0 modulo this instead, 2 to 64.
+        /// If given, every hash that is divisible by this number is kept instead, 2 to 64.
         #[serde(rename = "mod", skip_serializing_if = "Option::is_none")]
         modulus: Option<u8> = None,
-        /// Least resemblance of the samples; 0 accepts any shared shingle, which makes sense under verification.
+        /// Minimum resemblance of the samples. 0 accepts any common shingle, which is useful if matches are verified.
         t: f64 = 0.1,
-        /// Which shingles are kept first; not with `mod`.
+        /// The shingles that are kept first. It cannot be combined with `mod`.
         #[serde(skip_serializing_if = "Prefer::is_any")]
         prefer: Prefer = Prefer::Any,
     }
 
     /// Parameters of the `md5` scheme.
     Md5Params {
-        /// Whether only letters and digits count.
+        /// True if only letters and digits count.
         strip: bool = false,
     }
 
     /// Parameters of the `multi_md5` scheme.
     MultiMd5Params {
-        /// How many of the first fingerprints make the lookup key, 1 to 8. A record has at least as many words.
+        /// Number of the first fingerprints that form the lookup key, 1 to 8. A record needs at least this number of
+        /// words.
         pre: u32 = 3,
-        /// A match shares more fingerprints than this, 0 to 1,000.
+        /// A match has more common fingerprints than this number, 0 to 1,000.
         t: u32 = 5,
-        /// Least share of the shorter list that is shared, 0 to 1.
+        /// Minimum share of the shorter list that both lists contain, 0 to 1.
         share: f64 = 0.5,
-        /// Fields whose whole values come before the words, at most 8, each of role text, whole or url.
+        /// Fields whose whole values come before the words: at most 8, each of role text, whole or url.
         lead_fields: Vec<String> = Vec::new(),
-        /// Whether the first fingerprints are looked up together or each alone.
+        /// The way in which the first fingerprints are looked up: together or each alone.
         key: LeadKey = LeadKey::All,
     }
 
     /// Parameters of the `super_shingle` scheme (DSC-SS).
     SuperShingleParams {
-        /// Units in a shingle, 1 to 32.
+        /// Number of units in a shingle, 1 to 32.
         units: u8 = 3,
         /// Number of minima, 1 to 256.
         perms: u32 = 84,
         /// Number of groups of minima, 1 to 256; divides `perms`.
         groups: u32 = 21,
-        /// A match has at least so many equal groups, 1 to `groups`.
+        /// Minimum number of equal groups of a match, 1 to `groups`.
         agree: u32 = 2,
     }
 
     /// Parameters of the `minhash` scheme.
     MinhashParams {
-        /// Units in a shingle, 1 to 32.
+        /// Number of units in a shingle, 1 to 32.
         units: u8 = 3,
-        /// Number of bands, 1 to 128: the lookup keys.
+        /// Number of bands, 1 to 128. Each band is a lookup key.
         bands: u32 = 42,
-        /// Minima in a band, 1 to 16.
+        /// Number of minima in a band, 1 to 16.
         rows: u32 = 3,
-        /// Least share of equal minima, 0 to 1.
+        /// Minimum share of equal minima, 0 to 1.
         t: f64 = 0.3,
     }
 
     /// Parameters of the `i_match` scheme.
     IMatchParams {
-        /// Least normalised inverse document frequency of a word that counts, 0 to 1.
+        /// Minimum normalised inverse document frequency of a word that counts, 0 to 1.
         low: f64 = 0.5,
-        /// Greatest one, `low` to 1.
+        /// Maximum normalised inverse document frequency of a word that counts, `low` to 1.
         high: f64 = 0.8,
-        /// Fewer words that count than this give no signature, 1 to 100.
+        /// A record with fewer words that count gets no signature, 1 to 100.
         min: u32 = 5,
-        /// Number of further signatures, each without a random third of the words, 0 to 20.
+        /// Number of additional signatures, each without a random third of the words, 0 to 20.
         lexicons: u32 = 0,
     }
 
     /// Parameters of the `segments` scheme.
     SegmentsParams {
-        /// Where the text is cut: `clause`, `sentence` or `lines:n` with n from 1 to 1,000.
+        /// The places at which the text is cut: `clause`, `sentence` or `lines:n` with n from 1 to 1,000.
         #[cfg_attr(feature = "openapi", schema(value_type = String, pattern = "^(clause|sentence|lines:[0-9]+)$"))]
         split: Split = Split::Clause,
-        /// Segments of fewer units are left out, 1 to 100.
+        /// Minimum number of units of a segment, 1 to 100. Shorter segments are left out.
         min_units: u32 = 8,
-        /// A match shares at least so many segments, 1 to 1,000.
+        /// Minimum number of segments that both records of a match contain, 1 to 1,000.
         agree: u32 = 1,
-        /// Least share of the segments of the record with fewer that is shared, 0 to 1.
+        /// Minimum share of common segments among the segments of the record with fewer segments, 0 to 1.
         share: f64 = 0.5,
     }
 
     /// Parameters of the `tianwang1` scheme.
     AbstractParams {
-        /// Length of the beginning that is compared, 32 to 4,096: a character of ASCII counts 1, any other 2.
+        /// Length of the beginning of the text that is compared, 32 to 4,096. An ASCII character counts 1, any other
+        /// character 2.
         bytes: u32 = 512,
     }
 
     /// Parameters of the `tianwang2` and `tianwang5` schemes.
     KeywordParams {
-        /// Number of words, 3 to 50: the most frequent ones.
+        /// Number of words, 3 to 50. The most frequent words are taken.
         n: u32 = 5,
     }
 
     /// Parameters of the `tianwang3` and `tianwang4` schemes.
     KeywordVectorParams {
-        /// Number of words, 3 to 50: the most frequent ones.
+        /// Number of words, 3 to 50. The most frequent words are taken.
         n: u32 = 5,
-        /// The distance of a match is below this, 0 to 1.
+        /// The distance of a match is below this value, 0 to 1.
         epsilon: f64 = 0.05,
     }
 
     /// Parameters of the `feature_code` scheme (特征码).
     FeatureCodeParams {
-        /// Han characters taken on either side of a mark, 2 to 16.
+        /// Number of Han characters that are taken on each side of a mark, 2 to 16.
         k: u32 = 5,
         /// The marks.
         marks: Marks = Marks::Sentence,
-        /// Least share of the shorter code that is shared, 0 to 1.
+        /// Minimum share of the shorter code that both codes contain, 0 to 1.
         share: f64 = 0.3,
     }
 
@@ -296,35 +300,35 @@ parameters! {
     VsmParams {
         /// Weight of a word.
         weighting: Weighting = Weighting::Tf,
-        /// Least cosine, 0 to 1.
+        /// Minimum cosine, 0 to 1.
         t: f64 = 0.75,
-        /// The words that are keys: the rarest so many (1 to 64), `all`, or `prefix`.
+        /// The words that are keys: a number of the rarest words (1 to 64), `all`, or `prefix`.
         keys: TermKeys = TermKeys::Rarest(8),
     }
 
     /// Parameters of the `boolean` scheme.
     BooleanParams {
-        /// Least Dice coefficient, 0 to 1.
+        /// Minimum Dice coefficient, 0 to 1.
         t: f64 = 0.6,
-        /// The words that are keys: the rarest so many (1 to 64), `all`, or `prefix`.
+        /// The words that are keys: a number of the rarest words (1 to 64), `all`, or `prefix`.
         keys: TermKeys = TermKeys::Rarest(8),
     }
 
     /// Parameters of the `scam` scheme.
     ScamParams {
-        /// How far the counts of a word may differ, above 2, at most 10.
+        /// Limit on the sum of the ratio of a word's counts and its inverse, above 2 and at most 10.
         epsilon: f64 = 2.5,
-        /// Least similarity, 0 to 1.
+        /// Minimum similarity, 0 to 1.
         t: f64 = 0.8,
-        /// The words that are keys: the rarest so many (1 to 64), or `all`.
+        /// The words that are keys: a number of the rarest words (1 to 64), or `all`.
         keys: TermKeys = TermKeys::Rarest(8),
     }
 }
 
-/// Declares the schemes: a variant each, its name in JSON following from it.
+/// Declares the schemes. Each scheme is a variant with its name in JSON.
 macro_rules! channels {
     ($($(#[$doc:meta])* $variant:ident($params:ty) = $name:literal,)*) => {
-        /// A scheme with its parameters: one way by which candidates are proposed.
+        /// A scheme with its parameters: one method that proposes candidates.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
         #[serde(tag = "scheme")]
@@ -337,14 +341,14 @@ macro_rules! channels {
         pub const SCHEMES: &[&str] = &[$($name),*];
 
         impl Channel {
-            /// The scheme's name, as in JSON.
+            /// Returns the name of the scheme, as in JSON.
             pub fn scheme(&self) -> &'static str {
                 match self {
                     $(Self::$variant(_) => $name,)*
                 }
             }
 
-            /// Every scheme with its defaults, in the order of [`SCHEMES`].
+            /// Returns every scheme with its defaults, in the order of [`SCHEMES`].
             pub fn all_defaults() -> Vec<Self> {
                 vec![$(Self::$variant(Default::default())),*]
             }
@@ -363,7 +367,7 @@ channels! {
     MultiMd5(MultiMd5Params) = "multi_md5",
     /// Groups of minima of shingles (DSC-SS).
     SuperShingle(SuperShingleParams) = "super_shingle",
-    /// Minima of shingles in bands.
+    /// Minima of shingles, grouped in bands.
     Minhash(MinhashParams) = "minhash",
     /// One hash of the words that are neither common nor rare.
     IMatch(IMatchParams) = "i_match",
@@ -373,24 +377,24 @@ channels! {
     Tianwang1(AbstractParams) = "tianwang1",
     /// MD5 of the most frequent words in their order.
     Tianwang2(KeywordParams) = "tianwang2",
-    /// As `tianwang2`, and their frequencies.
+    /// As `tianwang2`, with the frequencies of the words.
     Tianwang3(KeywordVectorParams) = "tianwang3",
-    /// As `tianwang5`, and their frequencies.
+    /// As `tianwang5`, with the frequencies of the words.
     Tianwang4(KeywordVectorParams) = "tianwang4",
-    /// MD5 of the most frequent words, whatever their order.
+    /// MD5 of the most frequent words, in any order.
     Tianwang5(KeywordParams) = "tianwang5",
-    /// What stands around the ends of sentences (特征码).
+    /// The characters beside the ends of sentences (特征码).
     FeatureCode(FeatureCodeParams) = "feature_code",
     /// Cosine of word vectors.
     Vsm(VsmParams) = "vsm",
     /// Dice coefficient of word sets.
     Boolean(BooleanParams) = "boolean",
-    /// Words that occur about as often in both.
+    /// Words that occur about equally often in both texts.
     Scam(ScamParams) = "scam",
 }
 
 impl Channel {
-    /// Whether the scheme asks where lines end.
+    /// True if the scheme needs the ends of lines.
     pub fn reads_lines(&self) -> bool {
         matches!(self, Self::Segments(SegmentsParams { split: Split::Lines(_), .. }))
     }
@@ -401,27 +405,27 @@ impl Channel {
 pub struct ChannelPosition(pub u8);
 
 impl ChannelPosition {
-    /// As an index into what there is one of for each channel.
+    /// Returns the position as an index into a list with one element for each channel.
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 }
 
-/// Greatest Hamming distance at which fingerprints are near, 0 to 15 bits.
+/// Maximum Hamming distance of near fingerprints, 0 to 15 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Radius(pub u8);
 
-/// What of the `simhash` channel a lookup needs.
+/// The part of the `simhash` channel that a lookup needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SimhashChannel {
-    /// Its position.
+    /// The position of the channel.
     pub position: ChannelPosition,
-    /// Its radius.
+    /// The radius of the channel.
     pub radius: Radius,
 }
 
 impl SimhashChannel {
-    /// The first channel of the settings, with a radius of so many bits.
+    /// Returns the first channel of the settings, with a radius of this number of bits.
     pub const fn first(bits: u8) -> Self {
         Self { position: ChannelPosition(0), radius: Radius(bits) }
     }

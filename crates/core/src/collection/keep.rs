@@ -1,33 +1,36 @@
-//! What a collection keeps of its records: all, or what their texts were signed with and nothing of the texts.
+//! The parts of its records that a collection keeps: everything, or only the signatures of the texts and nothing of the
+//! texts.
 //!
-//! Where no text is kept, a verdict rests on what is kept: each channel compares two signatures. So only such settings are valid
-//! with [`Keep::Signatures`] as need no text once a record is signed, and whose signatures do not spell it: no hash of a word or of
-//! fewer than [`LEAST_UNITS`] units, which whoever has a dictionary turns back into what it was made of.
+//! If no text is kept, a verdict rests on the kept data: each channel compares two signatures. So settings with
+//! [`Keep::Signatures`] are valid only under two conditions. They need no text after a record is signed. And their
+//! signatures do not reveal the text: no hash is of a single word or of fewer than [`LEAST_UNITS`] units, because a
+//! person with a dictionary can find the input of such a hash.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Channel, Role, Settings, Weighting};
 use crate::violation::Violation;
 
-/// Fewest units (a Han character, or a run of letters or digits) that a kept hash is made of. Of seven thousand characters in use
-/// there are more runs of this length than can be tried.
+/// Minimum number of units (a Han character, or a run of letters or digits) in the input of a kept hash. There are
+/// seven thousand characters in use, so there are more sequences of this length than a person can try.
 const LEAST_UNITS: u32 = 8;
 
-/// What is kept of a record.
+/// The parts of a record that are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Keep {
-    /// Everything, the row as it came.
+    /// Everything, with the row as it was received.
     #[default]
     All,
-    /// No text: id, times, digest, signatures, verdict, and keyed hashes of the row and of the petitioner's values. Needs
-    /// `"verify": null`, no field of role `url`, and channels that compare signatures alone; the preset `signatures` has them.
+    /// No text. Kept are the id, the times, the digest, the signatures, the verdict, and keyed hashes of the row and of
+    /// the petitioner's values. This needs `"verify": null`, no field of role `url`, and channels that compare
+    /// signatures alone. The preset `signatures` has such settings.
     Signatures,
 }
 
 impl Keep {
-    /// Its name, as in JSON.
+    /// Returns the name, as in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::All => "all",
@@ -37,13 +40,13 @@ impl Keep {
 }
 
 impl Settings {
-    /// Whether the rows of its records are kept.
+    /// True if the rows of the collection's records are kept.
     pub fn keeps_text(&self) -> bool {
         self.keep == Keep::All
     }
 }
 
-/// What of `settings` needs text that is not kept, or keeps it in another form.
+/// Finds the parts of `settings` that need text that is not kept, or that would keep the text in another form.
 pub(super) fn validate(settings: &Settings, found: &mut Vec<Violation>) {
     let mut refuse = |at: String, detail: String| found.push(Violation::new(at, "needs_text", detail));
     if settings.verify.is_some() {
@@ -73,7 +76,8 @@ pub(super) fn validate(settings: &Settings, found: &mut Vec<Violation>) {
     }
 }
 
-/// The parameter of a channel that cannot be without text, and why; `None` where all can.
+/// Returns the parameter of a channel that is impossible without text, and the reason; `None` if all parameters are
+/// possible.
 #[deny(clippy::wildcard_enum_match_arm, reason = "of every new scheme somebody decides")]
 fn what_needs_text(channel: &Channel) -> Option<(&'static str, String)> {
     let few = |parameter, least: u32| {
@@ -94,7 +98,7 @@ fn what_needs_text(channel: &Channel) -> Option<(&'static str, String)> {
         Channel::Shingle(params) if u32::from(params.units) < LEAST_UNITS => few("units", LEAST_UNITS),
         Channel::Minhash(params) if u32::from(params.units) < LEAST_UNITS => few("units", LEAST_UNITS),
         Channel::Segments(params) if params.min_units < LEAST_UNITS => few("min_units", LEAST_UNITS),
-        // A hash is of one minimum of each permutation of its group.
+        // The input of a hash is one minimum of each permutation of its group.
         Channel::SuperShingle(params)
             if u32::from(params.units) * (params.perms / params.groups.max(1)) < LEAST_UNITS =>
         {

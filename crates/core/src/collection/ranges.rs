@@ -1,7 +1,8 @@
-//! Which values the parameters of schemes may have.
+//! The allowed values of the parameters of schemes.
 //!
-//! One table for all numbers, so that what is refused, what the message says and what the documents list cannot differ. The
-//! table is held against JSON, before it becomes a [`Channel`]: thus a number of the wrong kind or sign is told the range too.
+//! One table holds the ranges of all numbers, so that the check, the message and the documentation cannot differ.
+//! Values are checked in JSON, before they become a [`Channel`]: thus the message names the range also if a number has
+//! the wrong type or sign.
 
 use serde_json::Value;
 
@@ -9,17 +10,17 @@ use super::channels::{Channel, MultiMd5Params, NamedKeys, SuperShingleParams, Te
 use super::{Field, Role};
 use crate::violation::{Violation, child};
 
-/// Most lead fields of `multi_md5`: as many as a lookup key can have.
+/// Maximum number of lead fields of `multi_md5`. A lookup key can have as many fingerprints.
 const MAX_LEAD_FIELDS: usize = 8;
 
-/// What a number may be.
+/// A range of allowed numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Range {
-    /// A whole number from the first to the second.
+    /// A whole number from the first to the second value, both included.
     Whole(u32, u32),
-    /// A number from the first to the second.
+    /// A number from the first to the second value, both included.
     Real(f64, f64),
-    /// A number above the first, up to the second.
+    /// A number above the first value, up to the second value, which is included.
     Above(f64, f64),
 }
 
@@ -87,14 +88,14 @@ pub const RANGES: &[(&str, &[(&str, Range)])] = &[
     ("scam", &[("epsilon", Range::Above(2.0, 10.0)), ("t", SHARE), ("keys", Range::Whole(1, 64))]),
 ];
 
-/// The numbers of one channel, given as JSON, that are outside their ranges; `at` is the channel's own pointer. Says
-/// nothing of what is not there, nor of an unknown scheme.
+/// Returns a violation for each number of a channel, given as JSON, that is outside its range. `at` is the JSON pointer
+/// of the channel. Missing parameters and unknown schemes give no violation.
 pub fn out_of_range(channel: &Value, at: &str) -> Vec<Violation> {
     let scheme = channel.get("scheme").and_then(Value::as_str).unwrap_or_default();
     let ranges = RANGES.iter().find(|(name, _)| *name == scheme).map_or(&[][..], |(_, ranges)| ranges);
     let wrong = ranges.iter().filter_map(|(name, range)| {
         let value = channel.pointer(&format!("/{name}"))?;
-        // Rules by name stand beside the numbers; whether it is one of them is the parser's to say.
+        // The parameter may hold the name of a rule instead of a number. The parser checks the name.
         let named = *name == "keys" && value.is_string();
         let wrong = !value.is_null() && !named && !range.holds(value);
         wrong.then(|| {
@@ -104,12 +105,14 @@ pub fn out_of_range(channel: &Value, at: &str) -> Vec<Violation> {
     wrong.collect()
 }
 
-/// A value as a message repeats it: numbers only, for the rest may be anything.
+/// Returns a value in the form in which a message repeats it. Only numbers are repeated, because any other value may
+/// contain personal data.
 fn shown(value: &Value) -> String {
     if value.is_number() { value.to_string() } else { "what was given".into() }
 }
 
-/// What the table cannot say: how parameters of one channel hang together, and with the fields.
+/// Checks the rules that the table cannot express: how the parameters of one channel depend on each other, and on the
+/// fields.
 #[deny(clippy::wildcard_enum_match_arm, reason = "of every new scheme somebody decides")]
 pub(super) fn validate(channel: &Channel, at: &str, fields: &[Field], found: &mut Vec<Violation>) {
     let value = serde_json::to_value(channel).unwrap_or_default();

@@ -1,23 +1,24 @@
-//! The features of a pair of records: the numbers that the evidence model weighs.
+//! The features of a pair of records: the numbers that are the input of the evidence model.
 //!
-//! Each feature is a number of at least 0 and at most [`MAX_VALUE`]. Its [`Sign`] says in which direction it may count: the fit keeps
-//! the coefficient on that side of 0, so that bounds of the features give a bound of the probability ([`PairFeatures::bounds`]).
+//! Each feature is a number of at least 0 and at most [`MAX_VALUE`]. Its [`Sign`] is the direction in which it may
+//! count: the fit keeps the coefficient on that side of 0. So bounds of the features give a bound of the probability
+//! ([`PairFeatures::bounds`]).
 
 use crate::similarity::{Alignment, Contrast, Overlap};
 
 /// The largest value of a feature.
 pub const MAX_VALUE: f64 = 4.0;
 
-/// Weight at which the features of shared weight and of the longest run are one half, in shingles that are rare in the collection. Two
-/// short enquiries share about as much; beyond it more shared text says little.
+/// Weight at which the features of the shared weight and of the longest run are one half, in shingles that are rare in
+/// the collection. Two short enquiries share about this weight; more shared text is hardly more evidence.
 const HALF_SHARED_WEIGHT: f64 = 8.0;
 
-/// Plain Jaccard similarity from which texts are nearly the same. What differs between them is then what tells two matters of one form
-/// apart, or nothing does.
+/// Minimum plain Jaccard similarity of texts that are nearly the same. In such texts, only the differences can
+/// distinguish two matters on one form.
 pub const NEAR_JACCARD: f64 = 0.6;
-/// Shingles of a text at which [`Feature::NearShortness`] is one half.
+/// Number of shingles of a text at which [`Feature::NearShortness`] is one half.
 const HALF_SHORT: f64 = 8.0;
-/// Shingles of a text up to which any other word or number in the same place counts in full.
+/// Maximum number of shingles of a text in which a replaced word or number counts in full.
 const SHORT_SHINGLES: f64 = 60.0;
 
 /// The direction in which a feature may count.
@@ -31,7 +32,7 @@ pub enum Sign {
 
 macro_rules! features {
     ($($(#[$doc:meta])* $variant:ident $name:literal $sign:ident;)*) => {
-        /// A feature of a pair. The doc comment of each says why the feature should matter.
+        /// A feature of a pair. The comment of each feature gives the reason why the feature should matter.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum Feature {
@@ -42,12 +43,12 @@ macro_rules! features {
             /// All features, in the order of [`PairFeatures`].
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// The name in the file of a model and in answers.
+            /// Returns the name in the file of a model and in answers.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// The direction in which the feature may count.
+            /// Returns the direction in which the feature may count.
             pub fn sign(self) -> Sign {
                 match self { $(Self::$variant => Sign::$sign,)* }
             }
@@ -56,67 +57,74 @@ macro_rules! features {
 }
 
 features! {
-    /// Texts that are not near: Jaccard similarity of the shingle sets, every shingle counting alike.
+    /// Texts that are not near: Jaccard similarity of the shingle sets; every shingle has the same weight.
     FarJaccard "far_jaccard" For;
-    /// Texts that are not near: share of the shorter text's shingles that the longer text holds. A second letter that quotes the first
-    /// contains it.
+    /// Texts that are not near: share of the shorter text's shingles that the longer text contains. A second letter
+    /// that quotes the first one contains it.
     FarContainment "far_containment" For;
-    /// Texts that are not near: Jaccard similarity of the shingle sets weighted by rarity. Rare shared text is about the matter, common
-    /// text is the form's.
+    /// Texts that are not near: Jaccard similarity of the shingle sets weighted by rarity. Rare shared text concerns
+    /// the matter, common text belongs to the form.
     FarWeightedJaccard "far_weighted_jaccard" For;
     /// Texts that are not near: weighted containment, for the same reason.
     FarWeightedContainment "far_weighted_containment" For;
-    /// Texts that are not near: the weight of the longest run of text that both texts have, r / (r + 8). Letters about one matter have a
-    /// passage in common; letters on one form share many short turns of phrase.
+    /// Texts that are not near: the weight of the longest run of text that both texts contain, r / (r + 8). Letters
+    /// about one matter have a passage in common; letters on one form share many short phrases.
     FarLongestRun "far_longest_run" For;
-    /// Texts that are not near: the weight of the names that both texts have (places, roads, organisations), at most 1: the first such
-    /// name says nearly all.
+    /// Texts that are not near: the weight of the names that both texts contain (places, roads, organisations), at most
+    /// 1, because the first common name is nearly all of the evidence.
     FarNamesAgree "far_names_agree" For;
     /// Texts that are not near: 1 if both texts name the same bus line, metro line or vehicle.
     FarIdentifiersAgree "far_identifiers_agree" For;
     /// Texts that are not near: 1 if both texts cite the same order or petition.
     FarReferencesAgree "far_references_agree" For;
-    /// Texts that are not near: 1 if both texts name districts and none of them is the same.
+    /// Texts that are not near: 1 if both texts name districts, but no common one.
     FarDistrictsDiffer "far_districts_differ" Against;
-    /// Texts that are not near: the weight of the names that only one of them has, the smaller of the two sides. The longer of two letters
-    /// may always name more.
+    /// Texts that are not near: the weight of the names that only one of them contains, the smaller value of the two
+    /// sides. The longer of two letters may always contain more names.
     FarNamesDiffer "far_names_differ" Against;
-    /// Texts that are not near: the number of names that only one of them has, the smaller of the two sides.
+    /// Texts that are not near: the number of names that only one of them contains, the smaller number of the two
+    /// sides.
     FarOtherNames "far_other_names" Against;
-    /// Texts that are not near: 1 if both name lines or vehicles and none of them is the same.
+    /// Texts that are not near: 1 if both texts name lines or vehicles, but no common one.
     FarIdentifiersDiffer "far_identifiers_differ" Against;
-    /// Texts that are not near: places with another number, at most 4.
+    /// Texts that are not near: number of places with another number, at most 4.
     FarNumbersReplaced "far_numbers_replaced" Against;
-    /// Texts that are not near: places with other words of two to eight characters, by the weight of the words. At most 4.
+    /// Texts that are not near: sum of the weights of the places with other words of two to eight characters; the
+    /// sum is at most 4. The weight of a place is the weight of its words.
     FarWordsReplaced "far_words_replaced" Against;
-    /// Texts that are not near: places where such words are part of a name that only one of the texts has. At most 4.
+    /// Texts that are not near: number of places where such words are part of a name that only one of the texts
+    /// contains, at most 4.
     FarNamesReplaced "far_names_replaced" Against;
-    /// 1 if the texts are nearly the same, see [`NEAR_JACCARD`]. Copies of one text share nearly all of it, however common the text is
-    /// in the collection.
+    /// 1 if the texts are nearly the same, see [`NEAR_JACCARD`]. Copies of one text share nearly all of it, however
+    /// common the text is in the collection.
     Near "near" For;
     /// Texts that are nearly the same: weighted containment.
     NearWeightedContainment "near_weighted_containment" For;
     /// Texts that are nearly the same: the weight of the shared shingles, s / (s + 8).
     NearSharedWeight "near_shared_weight" For;
-    /// Texts that are nearly the same: 8 / (n + 8) for n shingles of the shorter text. A few words in common are no matter in common.
+    /// Texts that are nearly the same: 8 / (n + 8) for n shingles of the shorter text. A few words in common are no
+    /// matter in common.
     NearShortness "near_shortness" Against;
-    /// Texts that are nearly the same: 1 if each has a name that the other does not and the text is short, less in a long text. On a form
-    /// the name tells the matter, however common the name is; long letters name much by the way.
+    /// Texts that are nearly the same: 1 if each has a name that the other lacks and the text is short, less in a long
+    /// text. On a form the name identifies the matter, however common the name is. A long letter also contains many
+    /// other names.
     NearOtherNames "near_other_names" Against;
-    /// Texts that are nearly the same: 1 if both name lines or vehicles and none of them is the same.
+    /// Texts that are nearly the same: 1 if both texts name lines or vehicles, but no common one.
     NearIdentifiersDiffer "near_identifiers_differ" Against;
-    /// Texts that are nearly the same: 1 if both hold numbers of one kind and none is the same.
+    /// Texts that are nearly the same: 1 if both contain numbers of one kind, but no common one.
     NearNumbersDiffer "near_numbers_differ" Against;
-    /// Texts that are nearly the same: 1 if each holds a number of one kind that the other does not, although others are the same.
+    /// Texts that are nearly the same: 1 if each contains a number of one kind that the other does not, although they
+    /// share another number.
     NearNumbersSubstituted "near_numbers_substituted" Against;
-    /// Texts that are nearly the same: share of the changes that are other numbers, in a short text. In a long text a number is more often
-    /// an amount or a date.
+    /// Texts that are nearly the same: share of the changes that are other numbers, in a short text. In a long text a
+    /// number is more often an amount or a date.
     NearNumbersReplaced "near_numbers_replaced" Against;
-    /// Texts that are nearly the same: share of the changes that are other words of two to eight characters, by the weight of the words,
-    /// in a short text. On a form these words name the object. A single character is taken for a typing error.
+    /// Texts that are nearly the same: share of the changes that are other words of two to eight characters, by the
+    /// weight of the words, in a short text. On a form these words name the object. A single other character is taken
+    /// for a typing error.
     NearWordsReplaced "near_words_replaced" Against;
-    /// Texts that are nearly the same: places where such words are part of a name that only one of the texts has, 1 if there are two: a
-    /// letter names its object more than once.
+    /// Texts that are nearly the same: places where such words are part of a name that only one of the texts contains;
+    /// 1 if there are two places, because a letter names its object more than once.
     NearNamesReplaced "near_names_replaced" Against;
 }
 
@@ -128,7 +136,7 @@ pub const FEATURE_COUNT: usize = Feature::ALL.len();
 pub struct PairFeatures([f64; FEATURE_COUNT]);
 
 impl PairFeatures {
-    /// The features of two texts. O(1).
+    /// Returns the features of two texts. O(1).
     pub fn of(overlap: &Overlap, contrast: &Contrast, alignment: &Alignment) -> Self {
         match overlap.plain.jaccard >= NEAR_JACCARD {
             true => Self::near(overlap, contrast, alignment),
@@ -136,9 +144,10 @@ impl PairFeatures {
         }
     }
 
-    /// Two bounds of the features of two texts: one of them is at least as favourable in every feature as [`PairFeatures::of`], given
-    /// an `overlap` that is at least the true one and a `contrast` that agrees no less and differs no more than the true one. Whether
-    /// the texts are near is not known from the bounds; the second bound is `None` where they are not. O(1).
+    /// Returns two bounds of the features of two texts. One of them is at least as favourable in every feature as
+    /// [`PairFeatures::of`], if `overlap` is at least the true overlap, and `contrast` agrees no less and differs no
+    /// more than the true contrast. The bounds do not tell whether the texts are near. The second bound is `None` if
+    /// the texts cannot be near. O(1).
     pub fn bounds(overlap: &Overlap, contrast: &Contrast) -> (Self, Option<Self>) {
         let alignment = Alignment::most_favourable(overlap);
         let near = || Self::near(overlap, contrast, &alignment);
@@ -186,17 +195,17 @@ impl PairFeatures {
         features
     }
 
-    /// The features with these values, in the order of [`Feature::ALL`].
+    /// Creates the features with these values, in the order of [`Feature::ALL`].
     pub fn from_values(values: [f64; FEATURE_COUNT]) -> Self {
         Self(values.map(|value| value.clamp(0.0, MAX_VALUE)))
     }
 
-    /// The value of a feature.
+    /// Returns the value of a feature.
     pub fn get(&self, feature: Feature) -> f64 {
         self.0[feature as usize]
     }
 
-    /// All values, in the order of [`Feature::ALL`].
+    /// Returns all values, in the order of [`Feature::ALL`].
     pub fn values(&self) -> &[f64; FEATURE_COUNT] {
         &self.0
     }

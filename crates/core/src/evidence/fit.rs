@@ -6,32 +6,33 @@ use super::model::Coefficients;
 /// A pair with its label.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LabelledFeatures {
-    /// What was measured.
+    /// The measured features.
     pub features: PairFeatures,
-    /// Whether both records concern the same matter.
+    /// True if both records concern the same matter.
     pub same: bool,
-    /// How much the pair counts, above 0.
+    /// The weight of the pair, above 0.
     pub weight: f64,
 }
 
-/// How a fit is regularised.
+/// The regularisation of a fit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FitOptions {
-    /// The coefficients that the fit is drawn towards: zero for a first fit, the shipped ones when an office's decisions are learnt.
+    /// The coefficients towards which the fit is pulled: zero for a first fit, the shipped ones when the decisions of
+    /// an office are learnt.
     pub prior: Coefficients,
     /// Strength of the pull towards `prior`, as a share of the mean loss of a pair at a distance of one.
     pub strength: f64,
 }
 
-/// Largest number of steps. The loss is convex; 300 labelled pairs need about 60 steps.
+/// Maximum number of steps. The loss is convex; 300 labelled pairs need about 60 steps.
 const MAX_STEPS: usize = 4_000;
-/// The fit ends when no coefficient moves by more than this.
+/// The fit ends when no coefficient changes by more than this value.
 const TOLERANCE: f64 = 1e-7;
 
-/// The coefficients with the smallest penalised log loss among those with the sign of their feature.
+/// Returns the coefficients with the smallest penalised log loss among the coefficients with the sign of their feature.
 ///
-/// Accelerated proximal gradient descent with restarts (Beck and Teboulle 2009; O'Donoghue and Candes 2015): the projection on the
-/// signs is a clamp. Deterministic. O(steps × pairs × features).
+/// The method is accelerated proximal gradient descent with restarts (Beck and Teboulle 2009; O'Donoghue and Candes
+/// 2015); the projection on the signs is a clamp. Deterministic. O(steps × pairs × features).
 pub fn fit(pairs: &[LabelledFeatures], options: FitOptions) -> Coefficients {
     let total: f64 = pairs.iter().map(|pair| pair.weight).sum();
     if total <= 0.0 {
@@ -56,7 +57,8 @@ pub fn fit(pairs: &[LabelledFeatures], options: FitOptions) -> Coefficients {
     current
 }
 
-/// The weighted mean of the squared lengths of the feature vectors, with the intercept: four times a bound of the curvature.
+/// Returns the weighted mean of the squared lengths of the feature vectors, with the intercept: four times a bound of
+/// the curvature.
 fn largest_square(pairs: &[LabelledFeatures], total: f64) -> f64 {
     let square = |pair: &LabelledFeatures| pair.features.values().iter().map(|value| value * value).sum::<f64>() + 1.0;
     pairs.iter().map(|pair| pair.weight * square(pair)).sum::<f64>() / total
@@ -121,7 +123,7 @@ fn extrapolated(next: &Coefficients, current: &Coefficients, pace: f64) -> Coeff
 mod tests {
     use super::*;
 
-    /// Pairs whose label follows from two features, but for every tenth.
+    /// Returns pairs whose label follows from two features. Every tenth pair has the opposite label.
     fn pairs(count: usize) -> Vec<LabelledFeatures> {
         let pair = |number: usize| {
             let mut values = [0.0; FEATURE_COUNT];

@@ -1,11 +1,12 @@
-//! The evidence model: how probable it is that two records concern the same matter.
+//! The evidence model: the probability that two records concern the same matter.
 //!
-//! A logistic regression over [some features](Feature) of a pair. [`PairFeatures`] measures them, [`EvidenceModel`] weighs them,
-//! [`fit()`] fits the coefficients to labelled pairs. The shipped coefficients are data (`models/evidence-1.toml`, with the sets that
-//! they were fitted on); the engine may fit others to the decisions of an office, with the shipped ones as prior.
+//! The model is a logistic regression over [some features](Feature) of a pair. [`PairFeatures`] measures them,
+//! [`EvidenceModel`] weighs them, and [`fit()`] fits the coefficients to labelled pairs. The shipped coefficients are
+//! data (`models/evidence-1.toml`, which also names the sets that they were fitted on). The engine may fit other
+//! coefficients to the decisions of an office, with the shipped ones as prior.
 //!
-//! The sign of each coefficient is fixed by what its feature means, so that a bound of the features is a bound of the
-//! probability: a sketch of a text rules a candidate out for certain.
+//! The meaning of a feature fixes the sign of its coefficient. So a bound of the features is a bound of the
+//! probability, and a sketch of a text excludes a candidate with certainty.
 
 mod features;
 mod fit;

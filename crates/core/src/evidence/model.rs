@@ -1,4 +1,4 @@
-//! The coefficients of the evidence model, and what follows from them.
+//! The coefficients of the evidence model, and the probabilities and contributions that follow from them.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, LazyLock};
@@ -10,10 +10,10 @@ use super::features::{FEATURE_COUNT, Feature, PairFeatures, Sign};
 
 /// The shipped coefficients with their provenance.
 const SHIPPED: &str = include_str!("../../models/evidence-1.toml");
-/// Hexadecimal digits of a digest: enough to tell some thousand models apart.
+/// Number of hexadecimal digits of a digest: enough to distinguish some thousand models.
 const DIGEST_DIGITS: usize = 12;
 
-/// An intercept and one weight a feature, in log-odds.
+/// An intercept and one weight for each feature, in log-odds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Coefficients {
     /// Log-odds of a pair whose features are all 0.
@@ -29,19 +29,19 @@ impl Default for Coefficients {
 }
 
 impl Coefficients {
-    /// The log-odds that a pair concerns the same matter. O(features).
+    /// Returns the log-odds that a pair concerns the same matter. O(features).
     pub fn log_odds(&self, features: &PairFeatures) -> f64 {
         let weighed = self.weights.iter().zip(features.values()).map(|(weight, value)| weight * value);
         self.intercept + weighed.sum::<f64>()
     }
 
-    /// The probability, 0 to 1.
+    /// Returns the probability, 0 to 1.
     pub fn probability(&self, features: &PairFeatures) -> f64 {
         1.0 / (1.0 + (-self.log_odds(features)).exp())
     }
 }
 
-/// The part of one feature in the log-odds of a pair.
+/// The contribution of one feature to the log-odds of a pair.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Contribution {
     /// The feature.
@@ -52,21 +52,22 @@ pub struct Contribution {
     pub log_odds: f64,
 }
 
-/// Why a model cannot be read.
+/// The reason why a model cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
-    /// The text is no model.
+    /// The text is not a model.
     #[error("not an evidence model: {0}")]
     Malformed(String),
     /// A coefficient is on the wrong side of 0, or is not finite.
     #[error("the coefficient of {0} has the wrong sign or is no number")]
     WrongSign(&'static str),
-    /// A coefficient is missing or names no feature.
+    /// A coefficient is missing, or has the name of no feature.
     #[error("the coefficients are not those of this version: {0}")]
     OtherFeatures(String),
 }
 
-/// A fitted model: coefficients for collections whose document frequencies are counted, and for those where they are not yet.
+/// A fitted model: coefficients for collections with counted document frequencies, and coefficients for collections
+/// whose frequencies are not counted yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EvidenceModel {
     counted: Coefficients,
@@ -77,7 +78,7 @@ pub struct EvidenceModel {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ModelFile {
-    /// Where the coefficients come from; for people.
+    /// The origin of the coefficients, for people.
     #[serde(rename = "provenance", default)]
     _provenance: toml::Table,
     counted: CoefficientTable,
@@ -92,17 +93,17 @@ struct CoefficientTable {
 }
 
 impl EvidenceModel {
-    /// The model that the service ships.
+    /// Returns the model that is part of the service.
     pub fn shipped() -> Arc<Self> {
         static SHIPPED_MODEL: LazyLock<Arc<EvidenceModel>> = LazyLock::new(|| {
-            // A test reads the file; a model that cannot be read would accept nothing.
+            // A test reads the file. A model that cannot be read would accept nothing.
             let nothing = Coefficients { intercept: f64::NEG_INFINITY, ..Coefficients::default() };
             Arc::new(EvidenceModel::parse(SHIPPED).unwrap_or_else(|_| EvidenceModel::new(nothing, nothing)))
         });
         Arc::clone(&SHIPPED_MODEL)
     }
 
-    /// A model with these coefficients.
+    /// Creates a model with these coefficients.
     pub fn new(counted: Coefficients, uncounted: Coefficients) -> Self {
         let digest = digest([&counted, &uncounted]);
         Self { counted, uncounted, digest }
@@ -111,14 +112,14 @@ impl EvidenceModel {
     /// Reads a model from TOML.
     ///
     /// # Errors
-    /// [`ModelError`].
+    /// [`ModelError`] if the text is not a valid model.
     pub fn parse(text: &str) -> Result<Self, ModelError> {
         let file: ModelFile =
             toml::from_str(text).map_err(|error| ModelError::Malformed(error.message().to_owned()))?;
         Ok(Self::new(file.counted.read()?, file.uncounted.read()?))
     }
 
-    /// The coefficients as the tables `counted` and `uncounted` of a file, without the provenance.
+    /// Returns the coefficients as the tables `counted` and `uncounted` of a file, without the provenance.
     pub fn to_toml(&self) -> String {
         let mut text = String::new();
         for (name, coefficients) in [("counted", &self.counted), ("uncounted", &self.uncounted)] {
@@ -131,17 +132,18 @@ impl EvidenceModel {
         text
     }
 
-    /// Names the coefficients: equal digests, equal answers. 12 hexadecimal digits.
+    /// Returns the digest of the coefficients: models with equal digests give equal answers. 12 hexadecimal digits.
     pub fn digest(&self) -> &str {
         &self.digest
     }
 
-    /// The coefficients for a collection whose document frequencies are counted or not.
+    /// Returns the coefficients for a collection with or without counted document frequencies.
     pub fn coefficients(&self, is_counted: bool) -> &Coefficients {
         if is_counted { &self.counted } else { &self.uncounted }
     }
 
-    /// Returns the part of each feature in the log-odds of a pair, the largest effect first. Features without effect are left out.
+    /// Returns the contribution of each feature to the log-odds of a pair, the largest effect first. Features without
+    /// effect are left out.
     pub fn contributions(&self, features: &PairFeatures, is_counted: bool) -> Vec<Contribution> {
         let coefficients = self.coefficients(is_counted);
         let contribution = |feature: &Feature| {

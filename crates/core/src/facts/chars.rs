@@ -24,19 +24,19 @@ impl Chars {
         &self.all
     }
 
-    /// The character at `at`, or NUL behind the end of the text.
+    /// Returns the character at `at`, or NUL after the end of the text.
     #[inline]
     pub(super) fn at(&self, at: usize) -> char {
         self.all.get(at).copied().unwrap_or('\0')
     }
 
-    /// The character before `at`, or NUL at the start of the text.
+    /// Returns the character before `at`, or NUL at the start of the text.
     #[inline]
     pub(super) fn before(&self, at: usize) -> char {
         if at == 0 { '\0' } else { self.at(at - 1) }
     }
 
-    /// The end of `literal` if the text has it at `at`.
+    /// Returns the end of `literal` if the text has it at `at`.
     pub(super) fn starts(&self, at: usize, literal: &str) -> Option<usize> {
         let mut end = at;
         for c in literal.chars() {
@@ -48,7 +48,7 @@ impl Chars {
         Some(end)
     }
 
-    /// The start of `literal` if the text has it just before `end`.
+    /// Returns the start of `literal` if the text has it just before `end`.
     pub(super) fn ends(&self, end: usize, literal: &str) -> Option<usize> {
         let mut start = end;
         for c in literal.chars().rev() {
@@ -60,29 +60,31 @@ impl Chars {
         Some(start)
     }
 
-    /// The end of the longest of `literals` that the text has at `at`.
+    /// Returns the end of the longest of `literals` that the text has at `at`.
     pub(super) fn starts_any(&self, at: usize, literals: &[&str]) -> Option<usize> {
         literals.iter().filter_map(|literal| self.starts(at, literal)).max()
     }
 
-    /// The start of the longest of `literals` that the text has just before `end`.
+    /// Returns the start of the longest of `literals` that the text has just before `end`.
     pub(super) fn ends_any(&self, end: usize, literals: &[&str]) -> Option<usize> {
         literals.iter().filter_map(|literal| self.ends(end, literal)).min()
     }
 
-    /// The first position from `at` on whose character does not satisfy `belongs`, at most `limit` characters away.
+    /// Returns the first position from `at` on whose character does not satisfy `belongs`, at most `limit` characters
+    /// away.
     pub(super) fn skip(&self, at: usize, limit: usize, belongs: impl Fn(char) -> bool) -> usize {
         let last = self.len().min(at.saturating_add(limit));
         (at..last).find(|&at| !belongs(self.all[at])).unwrap_or(last.max(at))
     }
 
-    /// The last position up to `end` before which no character satisfies `belongs`, at most `limit` characters away.
+    /// Returns the last position up to `end` before which the character does not satisfy `belongs`, at most `limit`
+    /// characters away.
     pub(super) fn skip_back(&self, end: usize, limit: usize, belongs: impl Fn(char) -> bool) -> usize {
         let first = end.saturating_sub(limit);
         (first..end).rev().find(|&at| !belongs(self.all[at])).map_or(first, |at| at + 1)
     }
 
-    /// The characters of `range` as a string.
+    /// Returns the characters of `range` as a string.
     pub(super) fn string(&self, range: Range<usize>) -> String {
         self.all[range.start.min(self.len())..range.end.min(self.len())].iter().collect()
     }
@@ -94,7 +96,7 @@ pub(super) fn is_ideograph(c: char) -> bool {
     matches!(c, '\u{3400}'..='\u{4DBF}' | '\u{4E00}'..='\u{9FFF}' | '\u{20000}'..='\u{3FFFF}')
 }
 
-/// True for a sign that stands for a hidden digit or letter. The letter x is one, too, but not here.
+/// True for a sign that replaces a hidden digit or letter. The letter x can also do so, but is not included here.
 #[inline]
 pub(super) fn is_mask(c: char) -> bool {
     matches!(c, '*' | '×' | '●' | '■' | '█' | '○')
@@ -105,7 +107,7 @@ pub(super) fn ends_sentence(c: char) -> bool {
     matches!(c, '\0' | '\n' | '。' | '!' | '?' | ';' | '…' | '~' | ')' | '】' | '」' | '”')
 }
 
-/// True for white space, punctuation, symbols and emoji: everything but letters, digits and masks.
+/// True for white space, punctuation, symbols and emoji: everything except letters, digits and masks.
 pub(super) fn is_gap(c: char) -> bool {
     !is_ideograph(c) && !c.is_ascii_alphanumeric() && c != '\0' && (c.is_ascii() || !c.is_alphanumeric()) && !is_mask(c)
 }

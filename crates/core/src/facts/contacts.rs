@@ -1,7 +1,8 @@
-//! Numbers that belong to a person: telephone, identity card, bank account, contract; and numbers of orders and petitions.
+//! Numbers that belong to a person: telephone, identity card, bank account, contract; and numbers of orders and
+//! petitions.
 //!
-//! A number is found where a run of digits, letters and masks begins. Its length and its first digits say what it is; otherwise the
-//! label before it does (身份证号, 户号, 工单号).
+//! A number is found at the start of a sequence of digits, letters and masks. Its length and its first digits give its
+//! kind; if they do not, the label before it does (身份证号, 户号, 工单号).
 
 use super::literals::{Literals, literals};
 use std::ops::Range;
@@ -11,7 +12,7 @@ use super::chars::{Chars, is_gap, is_ideograph, is_mask};
 use super::labels;
 use super::{FactKind, Found};
 
-/// Labels of numbers, and kinds of the numbers.
+/// Kinds of numbers and the labels of each kind.
 static LABELS: LazyLock<[(FactKind, Literals); 6]> = LazyLock::new(|| {
     [
         (
@@ -45,13 +46,13 @@ static LABELS: LazyLock<[(FactKind, Literals); 6]> = LazyLock::new(|| {
 });
 
 literals! {
-    /// Words before a label that say whose number it is.
+    /// Words before a label that name the owner of the number.
     OWNERS,
     "联系 我的 本人 固定 移动 办公 个人 家庭 他的 她的 妈妈的 爸爸的"
 }
 
 literals! {
-    /// Remarks behind a telephone number.
+    /// Remarks after a telephone number.
     REMARKS,
     "(微信同号) (同微信) (微信同步) 微信同号 同微信 (微信) (手机)"
 }
@@ -62,24 +63,24 @@ literals! {
     "为 是 号为 号是"
 }
 
-/// Provinces as identity cards number them.
+/// Codes of the provinces in the numbers of identity cards.
 const REGIONS: [u32; 35] = [
     11, 12, 13, 14, 15, 21, 22, 23, 31, 32, 33, 34, 35, 36, 37, 41, 42, 43, 44, 45, 46, 50, 51, 52, 53, 54, 61, 62, 63,
     64, 65, 71, 81, 82, 83,
 ];
 
-/// Most groups of digits of one number: 6222 0000 0000 0000 000.
+/// Maximum number of groups of digits in one number: 6222 0000 0000 0000 000.
 const MAX_GROUPS: usize = 5;
-/// Longest number in characters: of a contract, with letters and hyphens.
+/// Maximum length of a number, in characters. The longest ones are numbers of contracts, with letters and hyphens.
 const MAX_NUMBER: usize = 32;
-/// Fewest digits other than zero of a number that identifies something.
+/// Minimum number of digits other than zero in a number that identifies something.
 const MIN_SHOWN: usize = 3;
-/// Fewest digits of the number of an order or a contract: four are a year.
+/// Minimum number of digits in the number of an order or a contract. Four digits are a year.
 const MIN_CODE: usize = 5;
-/// Fewest digits of a telephone number without its area code.
+/// Minimum number of digits in a telephone number without its area code.
 const MIN_PHONE: usize = 7;
 
-/// True for a character of a number of which some characters may be hidden.
+/// True for a digit, a mask, or the letter x, which may hide a digit.
 fn is_digit_or_mask(c: char) -> bool {
     c.is_ascii_digit() || is_mask(c) || c == 'x'
 }
@@ -92,7 +93,7 @@ fn is_long_run(c: char) -> bool {
     is_run(c) || matches!(c, '-' | '_')
 }
 
-/// Reads the run of letters, digits and masks that begins at `at`. Returns where reading goes on.
+/// Reads the sequence of letters, digits and masks that begins at `at`. Returns the position where reading continues.
 pub(super) fn read_run(found: &mut Found<'_>, at: usize) -> Option<usize> {
     let text = found.text;
     let end = text.skip(at, usize::MAX, is_run);
@@ -109,7 +110,7 @@ pub(super) fn read_run(found: &mut Found<'_>, at: usize) -> Option<usize> {
     let Some((kind, mut number)) = read else { return Some(end) };
     let canonical: String = text.string(number.clone()).chars().filter(|&c| !is_gap(c) || c == '_').collect();
     let next = number.end;
-    // A number that is hidden, or zeros instead of one, identifies nothing.
+    // A hidden number, or a number of zeros, identifies nothing.
     let identifies = canonical.chars().filter(|c| matches!(c, '1'..='9')).count() >= MIN_SHOWN;
     if !identifies && kind == FactKind::OrderNumber {
         return Some(next);
@@ -140,13 +141,13 @@ pub(super) fn read_run(found: &mut Found<'_>, at: usize) -> Option<usize> {
     Some(next)
 }
 
-/// A label and where it stands.
+/// A label and its position.
 struct Label {
     kind: FactKind,
     span: Range<usize>,
 }
 
-/// The label before a number that begins at `at`.
+/// Returns the label before a number that begins at `at`.
 fn label_before(text: &Chars, at: usize) -> Option<Label> {
     let skip_gap = |end: usize| text.skip_back(end, 2, |c| matches!(c, ':' | ' ' | '('));
     let end = skip_gap(at);
@@ -163,7 +164,7 @@ fn label_before(text: &Chars, at: usize) -> Option<Label> {
     Some(Label { kind, span: start..end })
 }
 
-/// The number at `at` if its label says what it is.
+/// Returns the number at `at` if its label gives its kind.
 fn labelled(text: &Chars, at: usize, end: usize, label: Option<&Label>) -> Option<(FactKind, Range<usize>)> {
     let kind = label?.kind;
     let long = text.skip(at, MAX_NUMBER, is_long_run);
@@ -190,7 +191,7 @@ fn labelled(text: &Chars, at: usize, end: usize, label: Option<&Label>) -> Optio
     number.map(|number| (kind, number))
 }
 
-/// The number at `at` if its shape says what it is.
+/// Returns the number at `at` if its shape gives its kind.
 fn unlabelled(text: &Chars, at: usize, end: usize) -> Option<(FactKind, Range<usize>)> {
     let run = &text.as_slice()[at..end];
     if is_identity_number(run) {
@@ -209,13 +210,13 @@ fn number(run: &[char]) -> Option<u32> {
     run.iter().try_fold(0_u32, |sum, &c| sum.checked_mul(10)?.checked_add(c.to_digit(10)?))
 }
 
-/// True for two digits of a month and two of a day; hidden ones may be any.
+/// True for two digits of a month and two digits of a day. A hidden digit may be any digit.
 fn is_month_and_day(run: &[char]) -> bool {
     let [month, day] = [number(&run[..2]), number(&run[2..4])];
     month.is_none_or(|month| (1..=12).contains(&month)) && day.is_none_or(|day| (1..=31).contains(&day))
 }
 
-/// True for 18 or 15 characters of the number of an identity card, of which some may be hidden.
+/// True for 18 or 15 characters of the number of an identity card. Some characters may be hidden.
 fn is_identity_number(run: &[char]) -> bool {
     let all_digits = |run: &[char]| run.iter().all(|c| c.is_ascii_digit());
     let digits = run.iter().filter(|c| c.is_ascii_digit()).count();
@@ -234,7 +235,7 @@ fn is_identity_number(run: &[char]) -> bool {
     }
 }
 
-/// True for a number of an order: 12 to 20 digits that begin with a date.
+/// True for the number of an order: 12 to 20 digits that begin with a date.
 fn is_dated(run: &[char]) -> bool {
     (12..=20).contains(&run.len())
         && run.iter().all(|c| c.is_ascii_digit())
@@ -242,7 +243,8 @@ fn is_dated(run: &[char]) -> bool {
         && is_month_and_day(&run[4..8])
 }
 
-/// Groups of digits and masks from `at` on, with a blank or a hyphen between them.
+/// Returns the groups of digits and masks from `at` on that are separated by a blank or a hyphen, and the number of
+/// groups.
 fn groups(text: &Chars, at: usize) -> ([Range<usize>; MAX_GROUPS], usize) {
     let mut groups: [Range<usize>; MAX_GROUPS] = Default::default();
     let (mut count, mut start) = (0, at);
@@ -262,7 +264,7 @@ fn groups(text: &Chars, at: usize) -> ([Range<usize>; MAX_GROUPS], usize) {
     (groups, count)
 }
 
-/// The telephone number at `at`.
+/// Returns the telephone number at `at`.
 fn phone(text: &Chars, at: usize) -> Option<Range<usize>> {
     if !matches!(text.at(at), '0' | '1' | '4' | '8') {
         return None;
@@ -274,7 +276,7 @@ fn phone(text: &Chars, at: usize) -> Option<Range<usize>> {
     })
 }
 
-/// True if these groups of digits together are a telephone number.
+/// True if these groups of digits form a telephone number.
 fn is_phone(text: &Chars, groups: &[Range<usize>]) -> bool {
     let chars = text.as_slice();
     let first = &chars[groups[0].clone()];
@@ -285,7 +287,7 @@ fn is_phone(text: &Chars, groups: &[Range<usize>]) -> bool {
         ('1', [11, 0, 0, 0] | [3, 4, 4, 0] | [3, 8, 0, 0] | [7, 4, 0, 0]) => {
             (first[1].is_ascii_digit() && first[1] >= '3' || !first[1].is_ascii_digit()) && digits >= 2
         }
-        // 138****, with no more behind it.
+        // The number is 138****, with no further digits after it.
         ('1', [7..=14, 0, 0, 0]) => first[1] >= '3' && first[1].is_ascii_digit() && digits >= 3 && hidden >= 3,
         ('8', [4, 6, 2, 0]) => false,
         ('0', [3 | 4, 7 | 8, 0, 0] | [3 | 4, 7 | 8, 1..=5, 0] | [3, 4, 4, 0] | [4, 3 | 4, 4, 0]) => first[1] != '0',
@@ -297,7 +299,8 @@ fn is_phone(text: &Chars, groups: &[Range<usize>]) -> bool {
     }
 }
 
-/// The number of a bank account at `at`: 16 to 19 digits, with or without blanks after each four.
+/// Returns the number of a bank account at `at`: 16 to 19 digits, with or without a blank after each group of four
+/// digits.
 fn bank_account(text: &Chars, at: usize) -> Option<Range<usize>> {
     let (groups, count) = groups(text, at);
     let groups = &groups[..count];

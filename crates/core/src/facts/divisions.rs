@@ -10,10 +10,10 @@ use super::{FactKind, FactSource, Found};
 /// Names without their endings, in sections that state the ending.
 const LIST: &str = include_str!("../../data/divisions.txt");
 
-/// Longest name in characters that is looked up.
+/// Maximum length of a name that is looked up, in characters.
 const MAX_NAME: usize = 12;
 
-/// Cities and districts whose names are also common words: without their ending they name nothing.
+/// Cities and districts whose names are also common words: without the ending the word is no name.
 const COMMON_WORDS: &str = "朝阳 和平 平安 新华 长安 城关 东风 解放 高新 市中 郊 城中 东城 西城 南山 东山 西山 桥西 桥东 路南 路北 河东 河西 江北 江南 城东 城西 城南 \
     城北 新城 老城 开发 民主 友好 红旗 向阳 前进 胜利 光明 振兴 文化 铁东 铁西 站前 港口 海港 港区 双桥 北关 南关 新市 安定 永定 大方 南部 中山 南开 东港 新建 鼓楼 \
     通道 通海 开平 安居 合作 统一 自由 繁华 平和 安全 建设 新区 中站 工农 立山 明山 金山 青山 白云 西湖 东湖 南湖 北湖 大同 太和 太平 兴隆 兴安 新兴 新民 民乐 \
@@ -26,7 +26,7 @@ struct Divisions {
     stems: HashMap<u64, (), BuildHasherDefault<NameHash>>,
 }
 
-/// Passes on a key that is a hash already.
+/// A hasher for keys that are hashes already.
 #[derive(Default)]
 struct NameHash(u64);
 
@@ -56,7 +56,7 @@ static DIVISIONS: LazyLock<Divisions> = LazyLock::new(|| {
         }
         let name = line.chars().rev();
         let whole = ending.chars().rev().chain(name.clone());
-        // Names of two characters are common words, but for counties.
+        // Names of two characters are common words, except the names of counties.
         if kind == FactKind::Town && line.chars().nth(1).is_none() {
             continue;
         }
@@ -76,7 +76,7 @@ fn mix(hash: u64, c: char) -> u64 {
     mixed ^ mixed >> 32
 }
 
-/// The start and the kind of the longest division whose name ends before `end`.
+/// Returns the start and the kind of the longest division whose name ends before `end`.
 pub(super) fn before(text: &Chars, end: usize) -> Option<(usize, FactKind)> {
     let (mut hash, mut longest) = (SEED, None);
     for at in (end.saturating_sub(MAX_NAME)..end).rev() {
@@ -97,13 +97,13 @@ pub(super) fn is_stem(text: &Chars, start: usize, end: usize) -> bool {
     (2..=4).contains(&(end - start)) && DIVISIONS.stems.contains_key(&hash)
 }
 
-/// Reads the division whose last character is at `at`. Returns where reading goes on.
+/// Reads the division whose last character is at `at`. Returns the position where reading continues.
 pub(super) fn read(found: &mut Found<'_>, at: usize) -> Option<usize> {
     let text = found.text;
     let end = at + 1;
     let (start, kind, source) = match before(text, end) {
         Some((start, kind)) => (start, kind, FactSource::DivisionList),
-        // Offices that hide names write a2区, k县.
+        // Some offices hide names and write a2区, k县.
         None => {
             let coded = text.skip_back(at, 2, |c| c.is_ascii_digit());
             let letter = coded.checked_sub(1)?;
@@ -116,7 +116,7 @@ pub(super) fn read(found: &mut Found<'_>, at: usize) -> Option<usize> {
             (letter, kind, FactSource::Pattern)
         }
     };
-    // Parts of one word are no division of their own: 区域 is not the end of 河东区.
+    // A division does not end in the middle of a word: the text 河东区域 does not name 河东区.
     if source == FactSource::DivisionList && NOT_AT_END.at(text, at).is_some() {
         return None;
     }

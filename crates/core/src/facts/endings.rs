@@ -1,4 +1,4 @@
-//! Endings of names, and the words that tell where a name begins.
+//! Endings of names, and the words that show where a name begins.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -7,7 +7,7 @@ use super::FactKind;
 use super::chars::Chars;
 use super::literals::literals;
 
-/// Endings by the kind of what they name.
+/// Endings by kind.
 const ENDINGS: &[(FactKind, &str)] = &[
     (FactKind::District, "新区 开发区 高新区 经开区 示范区 保税区 自治县 自治州"),
     (FactKind::Town, "镇 乡 街道 街道办 街道办事处"),
@@ -41,7 +41,7 @@ const ENDINGS: &[(FactKind, &str)] = &[
     ),
 ];
 
-/// Endings without which a name still means the same thing, the longest first.
+/// Endings that do not change the meaning of a name, the longest first.
 const LOOSE: [&str; 64] = [
     "有限责任公司",
     "股份有限公司",
@@ -109,8 +109,8 @@ const LOOSE: [&str; 64] = [
     "城",
 ];
 
-/// The part of a name before its ending, or all of it if less than two characters are left. A number or a side before the ending is part
-/// of what is left.
+/// Returns the part of a name before its ending, or the whole name if less than two characters would be left. A number
+/// or a side before the ending belongs to the returned part.
 pub(super) fn core(name: &[char]) -> &[char] {
     let ends = |ending: &str| {
         let length = ending.chars().count();
@@ -120,7 +120,7 @@ pub(super) fn core(name: &[char]) -> &[char] {
     ending.map_or(name, |ending| &name[..name.len() - ending.chars().count()])
 }
 
-/// Endings and what they name, by their last character.
+/// Endings with their kinds, by their last character.
 type EndingsByLast = HashMap<char, Vec<(Vec<char>, FactKind)>>;
 
 static BY_LAST: LazyLock<EndingsByLast> = LazyLock::new(|| {
@@ -134,26 +134,27 @@ static BY_LAST: LazyLock<EndingsByLast> = LazyLock::new(|| {
     by_last
 });
 
-/// The start and the kind of the longest ending before `end`, which begins at `first` at the earliest.
+/// Returns the start and the kind of the longest ending before `end` that does not begin before `first`.
 pub(super) fn before(text: &Chars, first: usize, end: usize) -> Option<(usize, FactKind)> {
     let chars = text.as_slice().get(first..end)?;
     let endings = BY_LAST.get(chars.last()?)?.iter().filter(|(ending, _)| chars.ends_with(ending));
     endings.map(|(ending, kind)| (end - ending.len(), *kind)).min_by_key(|(start, _)| *start)
 }
 
-/// True if a name that ends at `end` goes on with the ending of a school, an organisation or a road: then it is part of another name.
+/// True if the ending of a school, an organisation or a road follows a name that ends at `end`: then the name is part
+/// of another name.
 pub(super) fn is_continued(text: &Chars, end: usize) -> bool {
     OTHER_NAMES.at(text, end).is_some_and(|stop| !BEHIND_ROAD.contains(text.at(stop)) || text.before(stop) != '路')
 }
 
 literals! {
-    /// Endings that make another name of a place before them.
+    /// Endings that turn a place before them into another name.
     OTHER_NAMES,
     "小学 中学 学校 幼儿园 医院 派出所 社区 居委会 村委会 公司 有限公司 路 东路 西路 南路 北路 街道 酒店 宾馆 超市 大桥 隧道"
 }
 
 literals! {
-    /// Endings that take a name just before them in: 青石桥小学 is a school.
+    /// Endings that include a name just before them: 青石桥小学 is a school.
     JOINING,
     "路 街 大道 大街 巷 村 小区 花园 家园 苑 镇 乡 街道 街道办 公司 有限公司 小学 中学 学校 幼儿园 医院 大厦 广场 公园 新村 公寓 山庄 站 地铁站 公交站 火车站 \
      派出所 社区 居委会 村委会 市场 菜市场 农贸市场 酒店 宾馆 超市 商场 集团 工业园 产业园 物流园 分局 支行 大桥 卫生院 卫生室 公交场站 总站 东路 西路 南路 北路 中路 \
@@ -161,7 +162,7 @@ literals! {
 }
 
 literals! {
-    /// Words at which a name ends on its left side.
+    /// Words that cannot be part of a name. A name begins after such a word.
     BOUNDARIES,
     "左右 的 了 在 是 位于 附近 旁 旁边 反映 投诉 举报 我 我们 市民 来电 咨询 要求 关于 和 与 及 至 到 从 由 被 把 对 向 \
     家住 该 本 此 这 那 每 各 某 其 现 请 让 给 有 没有 已 对面 门口 门前 交叉口 交汇处 交界处 为 就 称 业主 住户 \
@@ -184,7 +185,7 @@ literals! {
 }
 
 literals! {
-    /// Words that end like a name and are none.
+    /// Words that end like a name but are no names.
     COMMON_NOUNS,
     "学区 城区 市区 郊区 山区 辖区 灾区 街区 居民区 住宅区 生活区 特区 老区 县区 本省 全省 我省 本市 全市 我市 本县 全县 我县 本区 全区 我区 本镇 我镇 本乡 我乡 本村 我村 全村 城市 乡镇 村镇 集镇 乡村 农村 城乡 村庄 公路 马路 \
      道路 铁路 线路 电路 思路 出路 大路 小路 后路 门市 楼市 股市 上市 早市 夜市 河道 水沟 排水沟 下水道 人行道 车道 通道 隧道口 住宅小区 该小区 我小区 小区 本公司 该公司 我公司 分公司 子公司 总公司 母公司 各公司 本校 该校 我校 学校 \
@@ -196,7 +197,7 @@ literals! {
      管理处 管理局 分局 研究所 设计院 事务所 经营部 专卖店 旗舰店 美容院 健身房 会所 网吧 培训机构 培训学校 培训中心 驾校 党校 技校 职校 校区 教育局 单位 家属院 大院 宿舍楼 综合楼 写字楼 寺庙 庙 寺 港 沟 溪 渠 屯 庄 寨 弄 家庭 开庭 法庭 下乡 返乡 家乡 故乡 老乡 同乡 大厅 客厅 餐厅 展厅 歌厅 省厅 公里 长城 心城 全城 进城 县城 古城 京城 倾城 国里 网里 上高速 下高速 走高速 公交线路 线路图 市中心 本单位 总公司 购物中心 公交场站 场站"
 }
 
-/// Words that stand before an ending without naming anything.
+/// Words before an ending that do not name anything.
 pub(super) const VAGUE_WORDS: &str = "政府 居民 业主 物业 市政 有关 相关 职能 小区 我们 本 该 各 农村 乡村 城市 社会 国家 中国 人民 公共 基层 地方 主管 行政 执法 政法 监管 监督 管理 部门 政策 法律 民 公 大 小 老 新 两 三 一 家 房 马 道 水 出 下 上 外 内 中 县 区 市 镇 \
      乡 省 村 全 半 主 网 电 手 高 低 长 短 左 右 东 西 南 北 走 回 过 修 铁 线 思 套 门 后 前 进 退 弯 直 无 有 每 停 堵 开 生 活 居住 住宅 商品 自建 违章 违法 老旧 房地产 开发 建筑 建设 施工 工程 装修 培训 事业 企业 民营 私人 国有 上市 责任 股份 \
      有限 用人 本人 有限责任 股份有限 多家 一家 这家 那家 心 地下 停车 垃圾 污水 生活 交通 公交 汽车 火车 地铁 出租 共享 单车 电动 安全 教育 环境 医疗 文化 经济 科技 金融 住房 土地 自然 资源 职能局 商业 工业 农业 旅游 服务 保险 快递 物流 外卖 \
@@ -206,19 +207,19 @@ pub(super) const VAGUE_WORDS: &str = "政府 居民 业主 物业 市政 有关 
      运营 客运 货运 公交车 长途 高铁 动车 轻轨 轨道 始发 终点 换乘 双向 单向 下行 上行 跨江 跨海 人行 立交 过街 景观 沿街 临街 单行 双向 主干 城市 回家 上学 上班 下班 必经 致富 维权 出行 通行 求学 人生 进村 入户 机耕 产业 传播 传媒 人才 城乡 城乡建设 几大 个别 几大 众多 各大 研发 收购 废品 木材 交汇 交叉 岔 十字 三岔 丁字 普惠 新型 大型 当地 本地 外地 各地 乡间 泥巴 水泥 沥青 断头 必经 内部 规划 市政 环城 绕城 辅 主 支 村级 县道 乡道";
 
 literals! {
-    /// Words for roads: with another word before them they name no road.
+    /// Words for roads. Even with another word before them they name no road.
     COMMON_ROADS,
     "公路 马路 道路 铁路 线路 电路 思路 出路 大路 小路 后路 车道 通道 街道"
 }
 
 literals! {
-    /// Words before an ending that name nothing.
+    /// Words before an ending that do not name anything.
     VAGUE,
     VAGUE_WORDS
 }
 
 literals! {
-    /// Verbs and adjectives that names of roads, estates and companies consist of.
+    /// Verbs and adjectives that are used in names of roads, estates and companies.
     NAMESAKES,
     "人民 建设 解放 和平 友谊 胜利 团结 民主 幸福 健康 光明 朝阳 振兴 发展 迎宾 科技 科学 科创 创新 创业 学府 文化 教育 体育 工业 商业 园区 高新 开发 产业 物流 理想 港口 机场 滨河 滨江 滨湖 滨海 沿江 沿河 环城 环湖 环山 环保 \
      招商 中信 保利 和谐 富强 文明 自由 平等 长安 永安 永和 平安 兴隆 兴旺 繁荣 前进 跃进 向阳 红旗 东风 五一 八一 国庆 实验 中心 第一 第二 第三 投资 旅游 服务 管理 生产 制造 运输 经营 销售 贸易 置业 实业 进出口 融信 融创 万达 恒大 碧桂园 \
@@ -226,34 +227,34 @@ literals! {
 }
 
 literals! {
-    /// Endings that are recognised where the dictionary has them as the start of a longer word: 小区业主.
+    /// Endings that are also recognised at the start of a longer word of the dictionary: 小区业主.
     HEADS,
     "小区 社区 公司 集团 花园 医院 大道 广场 公园 学校 中学 小学 幼儿园 路 街 村 大厦 街道 桥 站 河"
 }
 
 literals! {
-    /// Ends of such words.
+    /// Ends of such longer words.
     TAILS,
     "处 下 业主 物业 居民 村民 内 里 上 口 段 边 面 灯 沿 牌 况 员工 门口 东 西 南 北 东侧 西侧 南侧 北侧 周边 附近 路口 门前 旁 旁边 对面 老师 学生 领导 外 住户"
 }
 
 literals! {
-    /// Endings of shops and hotels, whose names consist of any nouns.
+    /// Endings of shops and hotels. Their names consist of any nouns.
     SHOPS,
     "酒店 宾馆 饭店 餐厅 超市 商场 店"
 }
 
 literals! {
-    /// Words before a name among unknown characters: 加站东外斜街.
+    /// Words just before a name of unknown characters: 加站东外斜街.
     LEADING_WORDS,
     "加站 设站 增站 停靠 改走 绕行"
 }
 
-/// Verbs and prepositions of one character that stand just before a name among unknown characters: 走京深路.
+/// Verbs and prepositions of one character that stand just before a name of unknown characters: 走京深路.
 pub(super) const LEADING: &str = "经走靠设开可到至往能读用将把去从来归于为向由过途住进出离改绕沿接抵赴";
 
-/// Characters with which words of roads go on: 路灯, 路面.
+/// Characters that form a word with 路: 路灯, 路面.
 pub(super) const BEHIND_ROAD: &str = "灯面口边段沿牌况基障";
 
-/// Directions and sides, which distinguish things of one name.
+/// Directions and sides, which distinguish objects with the same name.
 pub(super) const SIDES: &str = "东西南北中上下前后大小新老";

@@ -5,14 +5,14 @@ use super::literals::literals;
 use super::{FactKind, Found};
 
 literals! {
-    /// Labels of the person who writes, or who can be asked.
+    /// Labels of the person who writes, or of a person who can be asked.
     LABELS,
     "反映人 反馈人 联系人 来电人 来信人 来访人 上访人 信访人 投诉人 诉求人 举报人 申请人 写信人 求助人 求救人 报料人 \
         爆料人 发帖人 留言人 咨询人 建议人 检举人 控告人 姓名 署名 求助者 反映者 投诉者 举报者 致信人 申诉人 落款人 签名"
 }
 
 literals! {
-    /// The first words of a label that says whose name follows: 联系人姓名.
+    /// First words of a label: 联系人姓名. They say whose name follows.
     PREFIXES,
     "联系人 反映人 来电人 投诉人 诉求人 举报人 来信人 本人 市民 我的"
 }
@@ -24,7 +24,7 @@ literals! {
 }
 
 literals! {
-    /// Forms of address behind a surname or a name.
+    /// Forms of address after a surname or a name.
     TITLES,
     "先生 女士 小姐 同志 老师 师傅 阿姨 大爷 主任 书记 经理 医生 村长 队长"
 }
@@ -42,7 +42,7 @@ literals! {
     "电话 手机 联系 性别 身份证 住址 地址 年龄 微信 于 电联 男 女 敬上 敬呈 等"
 }
 
-/// Surnames of one character, most of those in use.
+/// Surnames of one character. The list has most surnames in use.
 const SURNAMES: &str = "赵钱孙李周吴郑王冯陈褚卫蒋沈韩杨朱秦尤许何吕施张孔曹严华金魏陶姜戚谢邹喻柏水窦章云苏潘葛奚范彭郎鲁韦昌马苗\
     凤花方俞任袁柳鲍史唐费廉岑薛雷贺倪汤滕殷罗毕郝邬安常乐于时傅皮卞齐康伍余元卜顾孟平黄和穆萧尹姚邵湛汪祁毛禹狄米贝明臧计伏成戴谈宋茅庞\
     熊纪舒屈项祝董梁杜阮蓝闵席季麻强贾路娄危江童颜郭梅盛林刁钟徐邱骆高夏蔡田樊胡凌霍虞万支柯管卢莫经房裘缪干解应宗丁宣邓单杭洪包诸左石崔吉\
@@ -50,7 +50,7 @@ const SURNAMES: &str = "赵钱孙李周吴郑王冯陈褚卫蒋沈韩杨朱秦�
     蔺屠蒙池乔阴胥能苍双闻莘党翟谭贡劳逄姬申扶堵冉宰郦雍桑桂濮牛寿通边扈燕冀浦尚农温别庄晏柴瞿阎充慕连茹习宦艾鱼容向古易慎戈廖庾终暨居衡步\
     都耿满弘匡国文寇广禄阙东欧沃利蔚越隆师巩厍聂晁勾敖融冷辛阚那简饶曾沙养鞠丰巢关相查后荆红游权逯盖益桓公肖付闫代邸佟苑税";
 
-/// Characters of sentences that go on behind a label, and hardly ever of given names.
+/// Characters that often continue a sentence after a label, and hardly ever occur in given names.
 const NO_NAMES: &str = "在是的有说称要已不为了被对从向就来去到还也都没把与和";
 
 /// True for a character that is a surname.
@@ -58,7 +58,7 @@ pub(super) fn is_surname(c: char) -> bool {
     SURNAMES.contains(c)
 }
 
-/// Reads the name behind a label whose last character is at `at`. Returns where reading goes on.
+/// Reads the name after a label whose last character is at `at`. Returns the position where reading continues.
 pub(super) fn read(found: &mut Found<'_>, at: usize) -> Option<usize> {
     let text = found.text;
     let mut start = LABELS.before(text, at + 1)?;
@@ -73,7 +73,7 @@ pub(super) fn read(found: &mut Found<'_>, at: usize) -> Option<usize> {
     Some(end)
 }
 
-/// The end of the name at `at`. Without a colon before it, a name must begin with a surname.
+/// Returns the end of the name at `at`. Without a colon before it, a name must begin with a surname.
 fn name_end(text: &Chars, at: usize, labelled: bool) -> Option<usize> {
     if labelled && let Some(end) = PLACEHOLDERS.at(text, at).filter(|&end| ends_name(text, end)) {
         return Some(end);
@@ -106,7 +106,7 @@ fn ends_name(text: &Chars, at: usize) -> bool {
     c == '\0' || is_gap(c) && c != '·' || c.is_ascii_alphanumeric() || BEHIND.at(text, at).is_some()
 }
 
-/// True if a name tells one person from others.
+/// True if a name identifies one person.
 fn identifies(name: &str) -> bool {
     let hidden = name.contains(|c| is_mask(c) || c == '某');
     let whole = name.chars().count() >= 2 && !PLACEHOLDERS.contains(name);

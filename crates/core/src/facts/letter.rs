@@ -1,6 +1,7 @@
-//! The frame of a letter: the greeting at its start; polite phrases, the writer's group, the date of writing at its end.
+//! The frame of a letter: the greeting at its start; polite phrases, the writer's group and the date of writing at its
+//! end.
 //!
-//! Everything here is recognised from the ends of the text inwards, so that a word of thanks or a date in the body stays.
+//! The frame is recognised from the ends of the text inwards, so that thanks or a date in the body are kept.
 
 use super::literals::literals;
 use std::ops::Range;
@@ -22,7 +23,7 @@ literals! {
     WELCOMES,
     "您好 你好 您们好 你们好 大家好 各位好 领导好 上午好 下午好 早上好 晚上好 中午好 新年好 节日好 好"
 }
-/// First characters of sentences behind a greeting without a sign.
+/// First characters of a sentence that may follow a greeting without a sign between them.
 const OPENINGS: &str = "我请想本现关反咨投这政领因由";
 literals! {
     /// Forms of address.
@@ -31,13 +32,13 @@ literals! {
         主席 同志 同志们 先生 女士 老师 工作人员 客服 政府 人民政府 市委 市政府 县委 县政府 区政府 纪委 信访局 编辑 记者 \
         网信办 父母官 青天 小编 部门 单位"
 }
-/// Longest name before a form of address: that of an office with its city.
+/// Maximum length of a name before a form of address, in characters: the name of an office with its city.
 const MAX_ADDRESSEE: usize = 14;
-/// Most greetings in a row: 尊敬的领导:您好!各位领导好!
+/// Maximum number of greetings in a row: 尊敬的领导:您好!各位领导好!
 const MAX_GREETINGS: usize = 4;
-/// Most parts of a letter's end that are removed one after the other: thanks, names, dates, links.
+/// Maximum number of parts that are removed from the end of a letter, one after the other: thanks, names, dates, links.
 const MAX_ENDINGS: usize = 24;
-/// Longest closing phrase in characters.
+/// Maximum length of a closing phrase, in characters.
 const MAX_CLOSING: usize = 60;
 
 const CLOSING_WORDS: &str = "谢谢 谢谢了 谢谢您 谢谢你 谢谢你们 谢谢大家 多谢 感谢 感激 感激不尽 跪谢 叩谢 拜谢 万分叩谢 谢 盼 盼复 盼望 急盼 望 希望 望请 恳请 \
@@ -52,13 +53,13 @@ const CLOSING_WORDS: &str = "谢谢 谢谢了 谢谢您 谢谢你 谢谢你们 �
     致以 耐心 阅读 谢意 敬意 崇高 诚挚 再次 先 在此 于此 表示感谢 为民做主 做主 谅解 批示 指示 阅 安好 顺祝 商祺 谨此 上报 报告 反映 以上情况 望能 \
     了 吧 啊 哈 呀 呢";
 literals! {
-    /// Words of which a closing phrase must have one.
+    /// Words of which a closing phrase must contain at least one.
     CLOSING_MARKS,
     "谢 感激 盼 望 恳请 恳求 请 拜托 此致 敬礼 致敬 祝 特此 静候 期待 期盼 等待 急 辛苦 打扰 重视 处理 解决 答复 \
         回复 帮忙 转发 扩散 为民做主 做主 监管 救救 求转发 管管 敬意"
 }
 literals! {
-    /// Words with which a closing phrase can begin where no sign separates it from the sentence before it.
+    /// Words with which a closing phrase can begin if no sign separates the phrase from the sentence before it.
     STRONG_STARTS,
     "盼回复 盼答复 盼解决 谢谢 万分感谢 非常感谢 十分感谢 感激不尽 盼复 急盼 望尽快 望领导 望相关 望有关 望政府 望予以 望解决 望处理 望回复 \
         希望领导 希望上级 希望相关 希望有关 希望政府 希望部门 希望能 望上级 望部门 望能 请领导 请上级 请有关 请相关 请职能 请部门 请政府 请尽快 请及时 请处理 请核实 再次感谢 万分叩谢 万分谢谢 \
@@ -89,13 +90,13 @@ pub(super) fn read(found: &mut Found<'_>) {
     read_endings(found);
 }
 
-/// The last end of a contact or noise fact that begins within `starts`; 0 if there is none. O(facts).
+/// Returns the last end of a contact or noise fact that begins within `starts`; 0 if there is none. O(facts).
 fn behind_fact(found: &Found<'_>, starts: Range<usize>) -> usize {
     let begins = |fact: &&super::Fact| starts.contains(&(fact.span.start as usize)) && fact.kind.is_removed();
     found.facts.iter().filter(begins).map(|fact| fact.span.end as usize).max().unwrap_or(0)
 }
 
-/// The start of the contact or noise fact that ends at `end`, or `end`.
+/// Returns the start of the contact or noise fact that ends at `end`, or `end` if there is none.
 fn before_fact(found: &Found<'_>, end: usize) -> usize {
     let ends = |fact: &&super::Fact| fact.span.end as usize == end && fact.kind.is_removed();
     found.facts.iter().filter(ends).map(|fact| fact.span.start as usize).min().unwrap_or(end)
@@ -107,7 +108,7 @@ fn read_greetings(found: &mut Found<'_>) {
     for _ in 0..MAX_GREETINGS + MAX_ENDINGS {
         let start = text.skip(at, usize::MAX, is_gap);
         let behind = behind_fact(found, start..start + 1);
-        // A hashtag begins with a gap.
+        // A hashtag may begin with a gap.
         let hashtag = Some(behind_fact(found, at..start)).filter(|&end| end > start);
         if let Some(end) = hashtag {
             at = end;
@@ -120,7 +121,7 @@ fn read_greetings(found: &mut Found<'_>) {
             break;
         }
     }
-    // A title or a summary may stand before the letter, on a line of its own.
+    // A title or a summary may stand on a separate line before the letter.
     let lines = (at..text.len()).filter(|&at| text.before(at) == '\n');
     let starts: Vec<usize> = lines.take(2).filter(|&at| HONOURS.at(text, at).is_some()).collect();
     for start in starts {
@@ -130,12 +131,12 @@ fn read_greetings(found: &mut Found<'_>) {
     }
 }
 
-/// The end of the greeting at `at`, with the sign behind it.
+/// Returns the end of the greeting at `at`, including the sign after it.
 fn greeting(text: &Chars, at: usize) -> Option<usize> {
     let honour = HONOURS.at(text, at);
     let start = honour.unwrap_or(at);
     let welcome = WELCOMES.at(text, start).filter(|&end| end - start >= 2);
-    // 你好 is also the start of names.
+    // The characters 你好 are also the start of names.
     if let Some(end) =
         welcome.filter(|&end| text.at(start) != '你' || !is_ideograph(text.at(end)) || OPENINGS.contains(text.at(end)))
     {
@@ -195,7 +196,8 @@ fn read_endings(found: &mut Found<'_>) {
     }
 }
 
-/// The part of a letter's frame that ends at `end`, if one does: its kind and its start. `dated` says that a date of writing follows.
+/// Returns the kind and the start of the part of a letter's frame that ends at `end`, if there is one. `dated` is true
+/// if a date of writing follows.
 fn ending(found: &Found<'_>, end: usize, dated: bool) -> Option<(FactKind, usize)> {
     let text = found.text;
     if let Some(start) = writing_date(found, end) {
@@ -203,7 +205,7 @@ fn ending(found: &Found<'_>, end: usize, dated: bool) -> Option<(FactKind, usize
     }
     let clause = clause_start(found, end);
     let mut widest = None;
-    // A closing may reach over commas: 望尽快处理,谢谢.
+    // A closing phrase may contain commas: 望尽快处理,谢谢.
     let mut start = clause;
     for _ in 0..4 {
         if end - start > MAX_CLOSING {
@@ -246,7 +248,7 @@ fn is_closing(text: &Chars, start: usize, end: usize) -> bool {
     CLOSING.covers(text, start..end) && CLOSING_MARKS.occur(text, start, end)
 }
 
-/// The start of the clause that ends at `end`: behind the last gap or the last contact or noise fact.
+/// Returns the start of the clause that ends at `end`: the end of the last gap, or of the last contact or noise fact.
 fn clause_start(found: &Found<'_>, end: usize) -> usize {
     let start = found.text.skip_back(end, end, |c| !is_gap(c));
     let facts = found.facts.iter().filter(|fact| fact.kind.is_removed()).map(|fact| fact.span.end as usize);
@@ -270,10 +272,10 @@ fn is_signed_name(found: &Found<'_>, start: usize, end: usize, dated: bool) -> b
     after_closing || (dated && ends_sentence(text.before(start)))
 }
 
-/// The start of the date of writing that ends at `end`. A date within a sentence is none.
+/// Returns the start of the date of writing that ends at `end`. A date within a sentence is no date of writing.
 fn writing_date(found: &Found<'_>, end: usize) -> Option<usize> {
     let text = found.text;
-    // The time of day.
+    // Skips the time of day.
     let clock = text.skip_back(end, 8, |c| c.is_ascii_digit() || c == ':');
     let timed = (end - clock >= 4 && text.as_slice()[clock..end].contains(&':'))
         .then(|| text.skip_back(clock, 1, |c| c == ' '));
@@ -287,11 +289,11 @@ fn writing_date(found: &Found<'_>, end: usize) -> Option<usize> {
     let behind_noise =
         before_fact(found, start) < start || before_fact(found, text.skip_back(start, 4, is_gap)) < start;
     let separate = ends_sentence(before) || before == ' ' || behind_noise;
-    // At the start of the text the date is all there is.
+    // At the start of the text, the date is the whole text.
     (separate && start > 0).then_some(start)
 }
 
-/// The start of the date that ends at `end`: 2024年3月5日, 2024-3-5, 2024.03.05, 二〇二四年三月五日, 3月5日.
+/// Returns the start of the date that ends at `end`: 2024年3月5日, 2024-3-5, 2024.03.05, 二〇二四年三月五日, 3月5日.
 fn date_start(text: &Chars, end: usize) -> Option<usize> {
     let part = |end: usize, most: usize| {
         let start = text.skip_back(end, most, is_number);

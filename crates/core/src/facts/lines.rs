@@ -12,7 +12,7 @@ literals! {
 }
 
 literals! {
-    /// Words that stand before the number of a bus line, and never before that of a road.
+    /// Words that stand before the number of a bus line, but never before the number of a road.
     BEFORE_LINES,
     "公交 公交车 巴士 坐 乘坐 乘 转 换乘 转乘 改乘 搭乘 换 的 和 与 及 或 到 让 把 将 给 对 为 建议 增加 调整 \
         开通 取消 撤销 恢复 延长 缩短 希望 投诉 反映 关于 请 有 是 由 新开 等 等了 开 市 县 区 站 线路 优化 改 \
@@ -20,19 +20,19 @@ literals! {
 }
 
 literals! {
-    /// Words behind the number and 路 of a bus line.
+    /// Words after the number and 路 of a bus line.
     BEHIND_LINES,
     "公交 公交车 巴士 班车 车 线 站 首班 末班 首末班 班次 司机 发车 到站 进站 晚点 改线 停运 停开 加站 加车 换车 \
         延长 缩短 增设 调整 分段 改道 绕行 公共汽车 区间 快车 支线 外环 内环 总站 终点"
 }
 
-/// Words behind 路 that belong to roads: 路口, 路段.
+/// Characters after 路 that form a word about roads: 路口, 路段.
 const ROAD_PARTS: &str = "口段灯边沿牌况障面";
 
-/// Most digits of a line.
+/// Maximum number of digits of a line.
 const MAX_DIGITS: usize = 4;
 
-/// Reads the line before the character at `at`. Returns where reading goes on.
+/// Reads the line before the character at `at`. Returns the position where reading continues.
 pub(super) fn read(found: &mut Found<'_>, at: usize) -> Option<usize> {
     match found.text.at(at) {
         '路' => read_bus(found, at),
@@ -41,20 +41,20 @@ pub(super) fn read(found: &mut Found<'_>, at: usize) -> Option<usize> {
     }
 }
 
-/// The start of a line's class before its number: 专 of 专86路. Of 快 and others only where the word is not part of another.
+/// Returns the start of a line's class before its number: 专 of 专86路.
 fn class_start(text: &Chars, number: usize) -> usize {
     let blank = text.skip_back(number, 1, |c| c == ' ');
     CLASSES.before(text, blank).unwrap_or(number)
 }
 
-/// Adds a line whose number is `number`, up to `end`, and the other lines of its list.
+/// Adds a line with the number `number` and the end `end`, and the other lines of its list.
 fn add(found: &mut Found<'_>, number: &Number, end: usize, suffix: &str) -> Option<usize> {
     let text = found.text;
     let (mut start, mut stop, mut canonical) = (number.start, end, number.canonical.clone());
     for _ in 0..16 {
         let first = class_start(text, start);
         let class: String = text.string(first..start).trim().to_owned();
-        // A community or a tour is part of the name only if it is written so; "快速公交3线" is "快3" in short.
+        // The forms "快速公交3线" and "brt3线" are compared in the short form "快3".
         let class = if matches!(class.as_str(), "快速公交" | "brt") { "快".to_owned() } else { class };
         found.add(FactKind::TransitLine, first..stop, format!("{class}{canonical}{suffix}"));
         let listed = listed_before(text, first).filter(|other| !other.in_words);
@@ -68,7 +68,7 @@ fn add(found: &mut Found<'_>, number: &Number, end: usize, suffix: &str) -> Opti
     Some(end)
 }
 
-/// 86路, and not 经三路, 科创5路 or 2路口.
+/// Reads 86路, but not 经三路, 科创5路 or 2路口.
 fn read_bus(found: &mut Found<'_>, at: usize) -> Option<usize> {
     let text = found.text;
     let number = number_before(text, text.skip_back(at, 1, |c| c == ' '))?;
@@ -82,7 +82,7 @@ fn read_bus(found: &mut Found<'_>, at: usize) -> Option<usize> {
     let previous = text.before(text.skip_back(first, 1, |c| c == ' '));
     let part = text.at(end) != '\0' && ROAD_PARTS.contains(text.at(end)) && text.starts(end, "口公交").is_none();
     if number.in_words {
-        // In words the number is that of a road, unless something else says that a bus is meant.
+        // A number in words belongs to a road, unless another word shows that a bus is meant.
         let bus = text.ends_any(number.start, &["公交", "乘坐", "乘", "坐", "公交车"]).is_some();
         let named = behind && text.starts_any(end, &["公交", "公共汽车", "巴士"]).is_some();
         let separate = !is_ideograph(previous) || BEFORE_LINES.before(text, number.start).is_some();
@@ -95,7 +95,7 @@ fn read_bus(found: &mut Found<'_>, at: usize) -> Option<usize> {
     (likely && !(part && digits < 3)).then(|| add(found, &number, end, "路"))?
 }
 
-/// 86公交.
+/// Reads 86公交.
 fn read_bare(found: &mut Found<'_>, at: usize) -> Option<usize> {
     let text = found.text;
     let end = text.starts(at, "公交")?;
@@ -105,7 +105,7 @@ fn read_bare(found: &mut Found<'_>, at: usize) -> Option<usize> {
     (digits <= MAX_DIGITS && !number.canonical.contains('-')).then(|| add(found, &number, end, "路"))?
 }
 
-/// 地铁86号线; `at` is the position of 号.
+/// Reads 地铁86号线; `at` is the position of 号.
 pub(super) fn read_metro(found: &mut Found<'_>, at: usize) -> Option<usize> {
     let text = found.text;
     let number = number_before(text, text.skip_back(at, 1, |c| c == ' '))?;
@@ -124,13 +124,13 @@ pub(super) fn read_metro(found: &mut Found<'_>, at: usize) -> Option<usize> {
     Some(end)
 }
 
-/// s1线, 运通101线, 快速公交3线, 139路区间线; `at` is the position of 线.
+/// Reads s1线, 运通101线, 快速公交3线, 139路区间线; `at` is the position of 线.
 fn read_track(found: &mut Found<'_>, at: usize) -> Option<usize> {
     let text = found.text;
     let number = number_before(text, at).filter(|number| !number.in_words && number.value.is_some())?;
     let first = class_start(text, number.start);
     let coded = number.canonical.starts_with(|c: char| c.is_ascii_lowercase());
-    // g107线, s227线 are highways.
+    // The names g107线 and s227线 are highways.
     let highway = number.canonical.len() >= 4 && number.canonical.starts_with(['g', 's', 'x', 'y']);
     if coded && highway {
         found.add(FactKind::Road, number.start..at + 1, number.canonical);
@@ -143,7 +143,7 @@ fn read_track(found: &mut Found<'_>, at: usize) -> Option<usize> {
     bus.then(|| add(found, &number, at + 1, "路"))?
 }
 
-/// 139区间, 86路区间车: the line that only serves part of the way; `at` is the position of 区.
+/// Reads 139区间, 86路区间车: a line that serves only a part of the route; `at` is the position of 区.
 pub(super) fn read_short_turn(found: &mut Found<'_>, at: usize) -> Option<usize> {
     let text = found.text;
     let stop = text.ends_any(at, &["路"]).unwrap_or(at);
@@ -151,7 +151,7 @@ pub(super) fn read_short_turn(found: &mut Found<'_>, at: usize) -> Option<usize>
         number_before(text, stop).filter(|number| !number.in_words && number.value.is_some_and(|value| value > 0))?;
     let end = text.starts(at, "区间")?;
     if stop < at {
-        // The line itself was added when its 路 was read.
+        // The line without 区间 was added when its 路 was read.
         found.facts.retain(|fact| !(fact.kind == FactKind::TransitLine && fact.span.end as usize == at));
     }
     add(found, &number, end, "路区间")

@@ -1,4 +1,5 @@
-//! Addresses of web pages, e-mail addresses, names of accounts and names of files: ASCII with a sign of its own in it.
+//! Addresses of web pages, e-mail addresses, names of accounts and names of files. Each is recognised by a sign within
+//! it.
 
 use super::chars::{Chars, is_gap, is_ideograph};
 use super::literals::literals;
@@ -19,27 +20,27 @@ const EXTENSIONS: &[&str] = &[
 ];
 
 literals! {
-    /// Words before a link or a file that announce it.
+    /// Words before a link or a file that introduce it.
     ANNOUNCEMENTS,
     "附件 附图 图片 照片 视频 录音 截图 链接 网址 网页 原文 详见 详情见 见附件 材料 文件"
 }
 
-/// Longest name of a file in characters, where ideographs are part of it.
+/// Maximum length of a file name that contains ideographs, in characters.
 const MAX_FILE_NAME: usize = 24;
-/// Longest name of an account in ideographs (Weibo allows 30 half-width characters).
+/// Maximum length of an account name in ideographs (Weibo allows 30 half-width characters).
 const MAX_ACCOUNT_IDEOGRAPHS: usize = 15;
-/// ... and in ASCII characters.
+/// Maximum length of an account name in characters.
 const MAX_ACCOUNT_ASCII: usize = 30;
-/// Longest link in characters.
+/// Maximum length of a link, in characters.
 const MAX_LINK: usize = 2048;
-/// Longest name of a host in characters (RFC 1035).
+/// Maximum length of a host name, in characters (RFC 1035).
 const MAX_HOST: usize = 253;
 
 fn is_host(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '-' | '.')
 }
 
-/// Reads what the sign at `at` belongs to. Returns where reading goes on.
+/// Reads the address, account or file name around the sign at `at`. Returns the position where reading continues.
 pub(super) fn read(found: &mut Found<'_>, at: usize) -> Option<usize> {
     match found.text.at(at) {
         '@' => read_address(found, at).or_else(|| read_account(found, at)),
@@ -48,7 +49,7 @@ pub(super) fn read(found: &mut Found<'_>, at: usize) -> Option<usize> {
     }
 }
 
-/// An address with a scheme, whose colon is at `at`.
+/// Reads an address with a scheme. The colon of the scheme is at `at`.
 fn read_scheme(found: &mut Found<'_>, at: usize) -> Option<usize> {
     let text = found.text;
     let rest = text.starts(at, "://")?;
@@ -57,7 +58,7 @@ fn read_scheme(found: &mut Found<'_>, at: usize) -> Option<usize> {
     (end > rest).then(|| add_link(found, FactKind::Url, start, end))
 }
 
-/// A host without a scheme or the name of a file, with a dot at `at`.
+/// Reads a host without a scheme, or the name of a file, with a dot at `at`.
 fn read_dotted(found: &mut Found<'_>, at: usize) -> Option<usize> {
     let text = found.text;
     let next = text.at(at + 1);
@@ -86,7 +87,8 @@ fn read_dotted(found: &mut Found<'_>, at: usize) -> Option<usize> {
     None
 }
 
-/// The start of the file name whose dot is at `at`: as far as ASCII reaches, or from the last gap on if ideographs are part of it.
+/// Returns the start of the file name whose dot is at `at`: the start of the ASCII characters before the dot, or the
+/// end of the last gap if the name contains ideographs.
 fn file_start(text: &Chars, at: usize) -> Option<usize> {
     let is_ascii = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '(' | ')' | '@');
     let ascii = text.skip_back(at, MAX_LINK, is_ascii);
@@ -97,14 +99,14 @@ fn file_start(text: &Chars, at: usize) -> Option<usize> {
     (start < at && at - start <= MAX_FILE_NAME).then_some(start)
 }
 
-/// The end of a link from `at` on, without the punctuation that ends the sentence around it.
+/// Returns the end of a link from `at` on, without the punctuation that ends the sentence around it.
 fn link_end(text: &Chars, at: usize) -> usize {
     let is_link = |c: char| c.is_ascii_graphic() && !matches!(c, '<' | '>' | '"' | '`' | '{' | '}' | '|' | '\\' | '^');
     let end = text.skip(at, MAX_LINK, is_link);
     text.skip_back(end, end - at, |c| matches!(c, '.' | ',' | ';' | ':' | '!' | '?' | ')' | ']' | '\''))
 }
 
-/// Adds a link or a file with the word that announces it.
+/// Adds a link or a file, with the word that introduces it.
 fn add_link(found: &mut Found<'_>, kind: FactKind, start: usize, end: usize) -> usize {
     let text = found.text;
     let label = text.skip_back(start, 3, |c| matches!(c, ':' | ' '));
@@ -117,7 +119,7 @@ fn add_link(found: &mut Found<'_>, kind: FactKind, start: usize, end: usize) -> 
     end
 }
 
-/// An e-mail address whose sign is at `at`.
+/// Reads an e-mail address whose @ is at `at`.
 fn read_address(found: &mut Found<'_>, at: usize) -> Option<usize> {
     let text = found.text;
     let is_local = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '%' | '+' | '-' | '*');
@@ -137,7 +139,8 @@ fn read_address(found: &mut Found<'_>, at: usize) -> Option<usize> {
     Some(end)
 }
 
-/// The name of an account whose sign is at `at`: as far as letters reach. A longer run is text with which a sentence goes on.
+/// Reads the name of an account whose @ is at `at`: all letters after it. A longer sequence of letters is no name,
+/// because the sentence continues there.
 fn read_account(found: &mut Found<'_>, at: usize) -> Option<usize> {
     let text = found.text;
     if text.before(at).is_ascii_alphanumeric() {

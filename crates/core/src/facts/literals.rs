@@ -1,21 +1,21 @@
-//! Sets of literals that are looked for at one position.
+//! Sets of literals that are searched at one position.
 
 use std::collections::HashSet;
 
 use super::chars::Chars;
 
-/// A set of literals, compiled so that a position where none of them stands is recognised by one character.
+/// A set of literals. At most positions, one character is enough to see that no literal of the set is there.
 #[derive(Debug)]
 pub(super) struct Literals {
     literals: Vec<Vec<char>>,
     set: HashSet<String>,
-    /// Bits of the first characters.
+    /// A filter for the first characters of the literals.
     first: Filter,
-    /// Bits of the last characters.
+    /// A filter for the last characters of the literals.
     last: Filter,
 }
 
-/// Bits of characters, by eight bits of each.
+/// A set of characters, in the form of bits for an 8-bit hash of each character.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Filter([u64; 4]);
 
@@ -38,7 +38,7 @@ impl Filter {
 }
 
 impl Literals {
-    /// The literals of `list`, which white space separates.
+    /// Creates the set of the literals in `list`, which are separated by white space.
     pub(super) fn new(list: &str) -> Self {
         let literals: Vec<Vec<char>> = list.split_whitespace().map(|literal| literal.chars().collect()).collect();
         let (mut first, mut last) = (Filter::default(), Filter::default());
@@ -50,13 +50,13 @@ impl Literals {
         Self { literals, set, first, last }
     }
 
-    /// The end of the longest literal that `text` has at `at`.
+    /// Returns the end of the longest literal that `text` has at `at`.
     #[inline]
     pub(super) fn at(&self, text: &Chars, at: usize) -> Option<usize> {
         self.first.may_contain(text.at(at)).then(|| self.longest_at(text, at))?
     }
 
-    /// The start of the longest literal that `text` has just before `end`.
+    /// Returns the start of the longest literal that `text` has just before `end`.
     #[inline]
     pub(super) fn before(&self, text: &Chars, end: usize) -> Option<usize> {
         self.last.may_contain(text.before(end)).then(|| self.longest_before(text, end))?
@@ -72,7 +72,7 @@ impl Literals {
         self.set.contains(literal)
     }
 
-    /// True if `text` is a single character and one of the set behind it.
+    /// True if `text` is a single character and a literal of the set after it.
     pub(super) fn ends_single(&self, text: &str) -> bool {
         let chars: Vec<char> = text.chars().collect();
         self.literals.iter().any(|literal| chars.len() == literal.len() + 1 && chars.ends_with(literal))

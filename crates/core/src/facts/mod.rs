@@ -1,15 +1,15 @@
-//! Facts: the typed things that a text names.
+//! Facts: the typed objects that a text names.
 //!
-//! A [`FactReader`] finds them in a normalised text. Facts of the group [`Object`](FactGroup::Object) say what a report is about,
-//! facts of the group [`Reference`](FactGroup::Reference) name an earlier order or petition. Facts of the groups
-//! [`Contact`](FactGroup::Contact) and [`Noise`](FactGroup::Noise) belong to the writer or to the form of the letter; they are
-//! removed before texts are compared ([`contact_and_noise_spans`]). `similarity::contrast` says which of two texts agree and which
-//! contradict each other.
+//! A [`FactReader`] finds the facts in a normalised text. Facts of the group [`Object`](FactGroup::Object) say what a
+//! report is about. Facts of the group [`Reference`](FactGroup::Reference) name an earlier order or petition. Facts of
+//! the groups [`Contact`](FactGroup::Contact) and [`Noise`](FactGroup::Noise) belong to the writer or to the form of
+//! the letter; they are removed before texts are compared ([`contact_and_noise_spans`]). `similarity::contrast` decides
+//! which facts of two texts agree and which contradict each other.
 //!
-//! Facts with a shape are found by characters only (`contacts`, `labels`, `links`, `noise`, `numbers`, `lines`, `divisions`): one pass over
-//! the text finds the characters that such a fact can begin or end with, and the rest of the work happens at these places. Then `places`
-//! finds what the office knows, `names` finds names by their endings and the classes of the words before them, and `letter` finds the
-//! greeting and the closing phrases.
+//! Facts with a shape are found by characters only (`contacts`, `labels`, `links`, `noise`, `numbers`, `lines`,
+//! `divisions`): one pass over the text finds the characters with which such a fact can begin or end, and the rest of
+//! the work happens at these places. Then `places` finds the places that the office knows, `names` finds names by their
+//! endings and the classes of the words before them, and `letter` finds the greeting and the closing phrases.
 
 mod chars;
 mod contacts;
@@ -59,13 +59,13 @@ pub enum FactKind {
     Phase,
     /// A group of villagers: 3组.
     VillageGroup,
-    /// A square, a park, a market, a station, a body of water, a building that has a name.
+    /// A square, a park, a market, a station, a body of water, or a building with a name.
     PublicPlace,
     /// A school or a kindergarten.
     School,
     /// A company, a hospital, an authority or another organisation.
     Organisation,
-    /// A brand or a service that has a name.
+    /// A brand or a service with a name.
     Product,
     /// The number plate of a vehicle.
     Plate,
@@ -91,7 +91,7 @@ pub enum FactKind {
     AttachmentName,
     /// A hashtag.
     Hashtag,
-    /// A signature: of an account, of a group of writers, of a mail.
+    /// A signature of an account, of a group of writers, or of a mail.
     Signature,
     /// The date when the letter was written.
     WritingDate,
@@ -110,13 +110,13 @@ pub enum FactKind {
 /// The meaning of a fact for a pair of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FactGroup {
-    /// An equal value speaks for the same matter, a different one against it.
+    /// An equal value is evidence for the same matter, a different value is evidence against it.
     Object,
-    /// An equal value speaks strongly for the same matter; a different one says nothing.
+    /// An equal value is strong evidence for the same matter; a different value is no evidence.
     Reference,
-    /// An equal value speaks for the same writer; a different one says nothing.
+    /// An equal value is evidence for the same writer; a different value is no evidence.
     Contact,
-    /// Says nothing.
+    /// The value is no evidence.
     Noise,
 }
 
@@ -126,7 +126,7 @@ impl FactKind {
         matches!(self.group(), FactGroup::Contact | FactGroup::Noise)
     }
 
-    /// The group of the kind.
+    /// Returns the group of the kind.
     pub fn group(self) -> FactGroup {
         match self {
             Self::OrderNumber => FactGroup::Reference,
@@ -151,7 +151,7 @@ impl FactKind {
     }
 }
 
-/// How a fact was recognised.
+/// The way in which a fact was recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FactSource {
     /// By its shape.
@@ -162,25 +162,25 @@ pub enum FactSource {
     PlaceList,
     /// By the ending of the name.
     Ending,
-    /// By the dictionary of words, which has it as a name.
+    /// By the dictionary of words, which contains the name.
     Dictionary,
-    /// By a list of places in which it stands.
+    /// By a list of places in the text that contains the name.
     List,
     /// By the list of offices and well-known organisations.
     Office,
 }
 
-/// A typed thing that a text names.
+/// A typed object that a text names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Fact {
-    /// What it is.
+    /// The kind of the fact.
     pub kind: FactKind,
-    /// The form in which facts are compared: numbers in digits, without white space and labels. Empty if the value identifies
-    /// nothing (反映人:匿名).
+    /// The form in which facts are compared: numbers in digits, without white space and labels. Empty if the value
+    /// identifies nothing (反映人:匿名).
     pub canonical: Box<str>,
     /// Position in the normalised text, in characters. Facts of the groups contact and noise include their label (联系电话:).
     pub span: Range<u32>,
-    /// How it was recognised.
+    /// The way in which the fact was recognised.
     pub source: FactSource,
 }
 
@@ -189,29 +189,30 @@ pub struct Fact {
 pub struct WordSpan<'a> {
     /// Position in the normalised text, in characters.
     pub span: Range<u32>,
-    /// Word class as jieba names it.
+    /// Word class, as in jieba.
     pub tag: &'a str,
 }
 
-/// Finds the facts of texts. Make one for each collection; a reader is immutable.
+/// Finds the facts of texts. Each collection needs one reader, which never changes.
 #[derive(Clone, Debug)]
 pub struct FactReader {
     places: PlaceNames,
 }
 
 impl FactReader {
-    /// A reader that knows `places`.
+    /// Creates a reader that knows `places`.
     pub fn new(places: &PlaceList) -> Self {
         Self { places: PlaceNames::new(places) }
     }
 
-    /// The reader that knows no places of an office.
+    /// Returns a reader that knows no places of an office.
     pub fn without_places() -> &'static Self {
         static READER: LazyLock<FactReader> = LazyLock::new(|| FactReader::new(&PlaceList::default()));
         &READER
     }
 
-    /// Returns the spans of contacts and noise: [`contact_and_noise_spans`] of all facts, without looking for names. O(length).
+    /// Returns the spans of contacts and noise: [`contact_and_noise_spans`] of all facts, without a search for names.
+    /// O(length).
     pub fn noise_spans(&self, text: &str) -> Vec<Range<u32>> {
         let chars = Chars::new(text);
         let mut found = Found::new(&chars);
@@ -220,9 +221,9 @@ impl FactReader {
         contact_and_noise_spans(&found.finish())
     }
 
-    /// Returns the facts of `text` in the order of their spans. `text` must be normalised: NFKC, lower case, simplified characters; a
-    /// line break may be kept as one U+000A. `words` are the words of the text; without them names are found only where a list has
-    /// them. O(length).
+    /// Returns the facts of `text` in the order of their spans. `text` must be normalised: NFKC, lower case, simplified
+    /// characters; a line break may be kept as one U+000A. `words` are the words of the text. Without them, only names
+    /// in lists are found. O(length).
     pub fn read(&self, text: &str, words: &[WordSpan<'_>]) -> Vec<Fact> {
         let chars = Chars::new(text);
         let mut found = Found::new(&chars);
@@ -235,7 +236,7 @@ impl FactReader {
     }
 }
 
-/// Facts that are looked through for one just before a position: more than one list has items.
+/// Number of the last facts that are searched for a fact just before a position. More than one list has items there.
 const NEAR_FACTS: usize = 32;
 
 /// The facts found so far in one text.
@@ -243,9 +244,10 @@ const NEAR_FACTS: usize = 32;
 struct Found<'t> {
     text: &'t Chars,
     facts: Vec<Fact>,
-    /// Behind the last signature of a mail that was looked at, no row of hyphens stands before this position; so none is looked for twice.
+    /// Between the last signature of a mail that was read and this position there is no row of hyphens. So no part of
+    /// the text is searched twice.
     no_rule_before: usize,
-    /// Behind it, no mark of a mail's signature stands before this position.
+    /// Between the last signature of a mail that was read and this position there is no mark of a signature.
     no_mark_before: usize,
 }
 
@@ -263,7 +265,7 @@ impl<'t> Found<'t> {
         self.facts.push(Fact { kind, canonical: canonical.into(), span, source });
     }
 
-    /// True if one of the facts added last is of this kind and begins at `at`.
+    /// True if one of the last facts has this kind and begins at `at`.
     fn begins(&self, kind: FactKind, at: usize) -> bool {
         self.facts.iter().rev().take(NEAR_FACTS).any(|fact| fact.kind == kind && fact.span.start as usize == at)
     }
@@ -295,7 +297,7 @@ impl<'t> Found<'t> {
                     '路' | '线' | '公' => lines::read(self, at),
                     '人' | '名' | '者' => labels::read(self, at),
                     '来' | '发' | '附' | '本' | '展' | '网' => noise::read(self, at),
-                    // The first characters of plates.
+                    // The first characters of licence plates.
                     '京' | '津' | '沪' | '渝' | '冀' | '豫' | '云' | '辽' | '黑' | '湘' | '皖' | '鲁' | '新' | '苏'
                     | '浙' | '赣' | '鄂' | '桂' | '甘' | '晋' | '蒙' | '陕' | '吉' | '闽' | '贵' | '粤' | '青'
                     | '藏' | '川' | '宁' | '琼' | '使' => numbers::read_plate(self, at),
@@ -306,9 +308,10 @@ impl<'t> Found<'t> {
         }
     }
 
-    /// Removes facts that lie within others, and sorts the rest.
+    /// Removes facts that lie within other facts, and sorts the rest.
     fn finish(mut self) -> Vec<Fact> {
-        // The longest of those that begin together comes first; the order is total, so that it does not depend on the sort.
+        // Among facts with the same start the longest one comes first. The order is total, so that the result does not
+        // depend on the algorithm.
         self.facts.sort_by(|a, b| {
             let key = |fact: &Fact| (fact.span.start, std::cmp::Reverse(fact.span.end), fact.kind);
             key(a).cmp(&key(b))
@@ -342,13 +345,14 @@ impl<'t> Found<'t> {
     }
 }
 
-/// Returns the number of bytes of a canonical name that stand before its ending: all of it where the name has none. O(length).
+/// Returns the number of bytes of a canonical name before its ending; the length of the name if it has no ending.
+/// O(length).
 pub fn core_bytes(name: &str) -> usize {
     let chars: Vec<char> = name.chars().collect();
     endings::core(&chars).iter().map(|c| c.len_utf8()).sum()
 }
 
-/// Returns the spans of the facts that are removed before texts are compared, merged, in order. O(facts).
+/// Returns the spans of the facts that are removed before texts are compared, merged and in order. O(facts).
 pub fn contact_and_noise_spans(facts: &[Fact]) -> Vec<Range<u32>> {
     let mut merged: Vec<Range<u32>> = Vec::new();
     for fact in facts.iter().filter(|fact| fact.kind.is_removed()) {

@@ -1,7 +1,8 @@
-//! Names of places and organisations, from their endings and the word classes of the words before them.
+//! Names of places and organisations, found by their endings and the word classes of the words before them.
 //!
-//! A name ends with an ending (路, 小区, 中学). On its left it reaches as far as words can belong to it: up to the start of the clause, to
-//! another name, or to a word that is no part of names (a verb, a conjunction, a preposition, a person).
+//! A name ends with an ending (路, 小区, 中学). To the left, the name extends as far as words can belong to it: to the start
+//! of the clause, to another name, or to a word that is no part of names (a verb, a conjunction, a preposition, a
+//! person).
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -15,9 +16,9 @@ use super::numerals::{is_numeral, value};
 use super::vocabulary::Vocabulary;
 use super::{Fact, FactKind, FactSource, Found, WordSpan};
 
-/// Most characters of a name before its ending.
+/// Maximum number of characters of a name before its ending.
 const MAX_CORE: usize = 8;
-/// ... of an organisation or a school.
+/// Maximum number of characters of the name of an organisation or a school before its ending.
 const MAX_ORGANISATION: usize = 16;
 
 super::literals::literals! {
@@ -27,12 +28,12 @@ super::literals::literals! {
 }
 
 super::literals::literals! {
-    /// Words behind a place.
+    /// Words after a place.
     PLACE_SUFFIXES,
     "站 地区 方向 一带 附近 区域 片区 至 到 往返 北站 南站 东站 西站 路口"
 }
 
-/// Sequences of words that together still name nothing: 市政建设.
+/// Sequences of words that name nothing, not even together: 市政建设.
 static VAGUE_CORES: LazyLock<Vocabulary> = LazyLock::new(|| Vocabulary::new(&[endings::VAGUE_WORDS]).without_single());
 
 /// Adds the names among `words`.
@@ -69,7 +70,7 @@ fn range(word: &WordSpan<'_>) -> Range<usize> {
     word.span.start as usize..word.span.end as usize
 }
 
-/// Words between two signs.
+/// The words between two signs.
 struct Clause<'c, 'w> {
     text: &'c Chars,
     words: &'c [WordSpan<'w>],
@@ -79,12 +80,12 @@ struct Clause<'c, 'w> {
     taken: &'c [Range<usize>],
 }
 
-/// A name that ends in a clause.
+/// The ending of a name within a clause.
 struct Ending {
     kind: FactKind,
-    /// Where the ending begins, and where it ends.
+    /// Start and end of the ending.
     span: Range<usize>,
-    /// Index of the word with its last character.
+    /// Index of the word that contains the last character of the ending.
     word: usize,
 }
 
@@ -143,7 +144,8 @@ impl Clause<'_, '_> {
             && super::divisions::is_stem(self.text, word.start, word.end)
     }
 
-    /// True if the dictionary has the word as the name of a place, and it stands where places stand if it is short.
+    /// True if the dictionary has the word as the name of a place. A short word must also stand in a position where
+    /// places are named.
     fn is_place(&self, at: usize) -> bool {
         let word = self.word(at);
         let string = self.string(at);
@@ -164,7 +166,7 @@ impl Clause<'_, '_> {
             && !BOUNDARIES.contains(&string)
     }
 
-    /// The ending that the word at `at` has.
+    /// Returns the ending of the word at `at`.
     fn ending(&self, free: usize, at: usize) -> Option<Ending> {
         let span = range(&self.words[at]);
         let head = (span.start + 1..span.end).rev().find_map(|end| {
@@ -178,7 +180,7 @@ impl Clause<'_, '_> {
             return head;
         }
         let (start, kind) = endings::before(self.text, free.min(span.start), span.end)?;
-        // 花园别墅 is an ending, too.
+        // A sequence of two endings such as 花园别墅 is also an ending.
         let start = if start > span.start + 1 && kind != FactKind::Road {
             endings::before(self.text, span.start, start)
                 .map_or(start, |(first, _)| if first == span.start { first } else { start })
@@ -188,7 +190,7 @@ impl Clause<'_, '_> {
         Some(Ending { kind, span: start..span.end, word: at })
     }
 
-    /// The name that ends with the word at `at` and begins at `free` at the earliest.
+    /// Returns the name that ends with the word at `at` and does not begin before `free`.
     fn name_at(&self, free: usize, at: usize) -> Option<(FactKind, Range<usize>)> {
         let ending = self.ending(free, at)?;
         let word = range(&self.words[at]);
@@ -201,7 +203,7 @@ impl Clause<'_, '_> {
         if own_core && !number && common {
             return None;
         }
-        // 一路 is "all the way", too.
+        // The word 一路 can also mean "all the way".
         let way = number
             && core == ['一']
             && self.words[..at]
@@ -278,18 +280,18 @@ impl Clause<'_, '_> {
             })
     }
 
-    /// Where the name with this ending begins.
+    /// Returns the start of the name with this ending.
     fn start(&self, free: usize, at: usize, ending: &Ending) -> usize {
         let most =
             if matches!(ending.kind, FactKind::Organisation | FactKind::School) { MAX_ORGANISATION } else { MAX_CORE };
-        // The first word that the ending does not fill.
+        // The first word that is not entirely part of the ending.
         let mut first = ending.word;
         while range(&self.words[first]).start > ending.span.start {
             first -= 1;
         }
         let mut start = ending.span.start.min(range(&self.words[first]).start.max(free));
         let own = ending.span.start - start;
-        // A name of the dictionary is complete: common nouns before it are none of its parts.
+        // A name of the dictionary is complete: common nouns before it are no part of it.
         let mut complete = own >= 2 && self.is_proper(at);
         for left in (0..first).rev() {
             let word = range(&self.words[left]);
@@ -309,7 +311,7 @@ impl Clause<'_, '_> {
             || self.words[at].tag.is_empty()
     }
 
-    /// True if the word at `left` can be part of a name of which the rest begins at `start`.
+    /// True if the word at `left` can be part of a name whose other part begins at `start`.
     fn belongs(&self, left: usize, start: usize, ending: &Ending, complete: bool) -> bool {
         let (word, tag) = (self.word(left), self.words[left].tag);
         let string = self.string(left);
@@ -320,7 +322,8 @@ impl Clause<'_, '_> {
             || SHOPS.at(self.text, ending.span.start).is_some();
         let rest = ending.span.start - start;
         if word.len() == 1 {
-            // A verb or a particle before a known word is none of the name; behind another unknown character it may be.
+            // A verb or a particle before a known word is no part of the name. After another unknown character it may
+            // be a part.
             let known = self
                 .words
                 .get(left + 1)
@@ -347,14 +350,14 @@ impl Clause<'_, '_> {
         let noun = tag.starts_with('n') || matches!(tag, "vn" | "an" | "j" | "x" | "eng" | "b" | "" | "g");
         let proper = self.is_proper(left);
         let vague = VAGUE.contains(&string) && rest > 0 && !institution && !proper;
-        // 旅游投资公司, but not 遭遇医院.
+        // The name 旅游投资公司 is accepted, 遭遇医院 is not.
         let company = matches!(self.text.before(ending.span.end), '司' | '团' | '厂' | '中' | '心');
         let nominal = !matches!(tag, "vn" | "an") || institution && company;
         let division = self.is_short_division(left);
         ordinal || number || division || (noun && !vague && nominal && (!complete || proper || institution))
     }
 
-    /// True if the characters before an ending name something.
+    /// True if the characters before an ending are a name.
     fn names(&self, core: &[char], start: usize, ending: &Ending) -> bool {
         let string: String = core.iter().collect();
         let road = ending.kind == FactKind::Road;
@@ -388,7 +391,7 @@ impl Clause<'_, '_> {
             let noun = single_word.is_some_and(|word| word.tag.starts_with('n') || word.tag.is_empty());
             return proper || namesake || noun && (road && core.len() >= 2 || place);
         }
-        // One common noun before a short ending is a word of its own: 操场边的小河.
+        // One common noun before a short ending is a separate word: 操场边的小河.
         let one_word = single_word.filter(|word| range(word).end == ending.span.start);
         let division =
             one_word.is_some_and(|word| super::divisions::is_stem(self.text, range(word).start, range(word).end));
@@ -401,12 +404,13 @@ impl Clause<'_, '_> {
     }
 }
 
-/// Fewest items of a list of places.
+/// Minimum number of items in a list of places.
 const MIN_ITEMS: usize = 4;
-/// Longest item of a list of places in characters.
+/// Maximum length of an item in a list of places, in characters.
 const MAX_ITEM: usize = 10;
 
-/// Adds the items of lists of places that have no ending: of the stops of a line some have one, and the others are places, too.
+/// Adds the items without an ending in lists of places. For example, only some stops of a bus line have an ending, but
+/// the other stops are also places.
 pub(super) fn read_lists(found: &mut Found<'_>) {
     let text = found.text;
     let is_sign = |c: char| matches!(c, '、' | '~' | '-' | '—' | '→' | '/' | '➝' | '>');
@@ -451,13 +455,13 @@ pub(super) fn read_lists(found: &mut Found<'_>) {
     }
 }
 
-/// Adds the items of one list if at least two of five contain a name.
+/// Adds the items of one list if at least two in five contain a name.
 fn add_items(found: &mut Found<'_>, items: &[Range<usize>], contains_name: &impl Fn(&Range<usize>) -> bool) {
     let named = items.iter().filter(|item| contains_name(item)).count();
     if items.len() < MIN_ITEMS || named * 5 < items.len() * 2 {
         return;
     }
-    // The first and the last item may have words of the sentence with them.
+    // The first and the last item may contain words of the sentence around the list.
     for item in &items[1..items.len() - 1] {
         let chars = &found.text.as_slice()[item.clone()];
         if !contains_name(item) && chars.iter().all(|&c| is_ideograph(c)) {
@@ -467,7 +471,8 @@ fn add_items(found: &mut Found<'_>, items: &[Range<usize>], contains_name: &impl
     }
 }
 
-/// The form in which a name is compared: numbers of roads, schools and villages in digits, offices of streets as the streets.
+/// Returns the form in which a name is compared: numbers of roads, schools and villages in digits, and the office of a
+/// street as the street.
 pub(super) fn canonical(kind: FactKind, name: &[char]) -> String {
     let mut canonical = String::with_capacity(name.len() * 3);
     let mut at = 0;

@@ -1,4 +1,5 @@
-//! What platforms, mail programs and offices add anywhere in a text: hashtags, signatures of accounts, footers, mail headers.
+//! Texts that platforms, mail programs and offices add anywhere in a letter: hashtags, signatures of accounts, footers,
+//! mail headers.
 
 use super::literals::literals;
 use std::sync::LazyLock;
@@ -8,15 +9,16 @@ use super::numbers;
 use super::vocabulary::Vocabulary;
 use super::{FactKind, Found};
 
-/// Longest hashtag in characters.
+/// Maximum length of a hashtag, in characters.
 const MAX_HASHTAG: usize = 30;
-/// Longest hashtag without a closing sign.
+/// Maximum length of a hashtag without a closing sign, in characters.
 const MAX_OPEN_HASHTAG: usize = 20;
-/// Longest footer in parentheses, in characters.
+/// Maximum length of a footer in parentheses, in characters.
 const MAX_FOOTER: usize = 62;
-/// Longest signature of a mail in characters.
+/// Maximum length of the signature of a mail, in characters.
 const MAX_MAIL_SIGNATURE: usize = 400;
-/// Fewest characters of a writer's own text before a quoted letter. A shorter text only forwards the letter.
+/// Minimum length of a writer's text before a quoted letter, in characters. With a shorter text, the writer only
+/// forwards the letter.
 const MIN_OWN_TEXT: usize = 16;
 
 /// Words of the instructions that an office adds for the unit that handles the matter.
@@ -26,24 +28,24 @@ const FOOTER_WORDS: &str = "请 承办单位 承办部门 承办 主办单位 �
     答复 情况 结果 意见 办件 办结 办毕 紧急 加急 特急 督办 转办 交办 阅处 阅办 做好 解释 工作 的 和 与 及 给 向 书面 电话 系统 平台 热线 12345 办";
 
 literals! {
-    /// Words of which a footer must have one: the others are usual in letters, too.
+    /// Words of which a footer must contain at least one. The other words are also usual in letters.
     FOOTER_MARKS,
     "承办 主办单位 协办 责任单位 责任部门 职能局 职能部门 工作日 分钟 办件 时限 阅处 阅办 办结"
 }
 
 literals! {
-    /// What a footer asks for.
+    /// Actions that a footer asks for.
     FOOTER_ACTS,
     "处理 处置 响应 办理 反馈 办件 联系 核实 回复 答复 办结 办毕 阅处 阅办 督办 转办 交办"
 }
 
-/// Words with which an operator begins an order: who reported it, by which channel, how.
+/// Words with which an operator begins an order: the person who reported the matter, the channel, and the manner.
 const INTAKE_WORDS: &str = "市民 群众 居民 村民 网民 网友 来电人 来信人 来件人 来访人 诉求人 反映人 投诉人 信访人 热心 匿名 一位 一名 某 该 来电 来信 来访 来函 \
     致电 电话 微信 公众号 公众 号 短信 邮件 邮箱 网站 网络 网上 网页 手机 app 小程序 客户端 平台 热线 12345 工作号 通过 拨打 再次 又 多次 继续 第 次 \
     反映 咨询 投诉 举报 求助 建议 反馈 表扬 诉求 称";
 
 literals! {
-    /// Channels of which the beginning of an order must name one, if no colon ends it.
+    /// Channels. The beginning of an order must contain one of them if no colon ends it.
     INTAKE_CHANNELS,
     "来电 来信 来访 来函 致电 电话 微信 公众号 短信 邮件 邮箱 网站 网络 网上 网页 app 小程序 客户端 平台 热线 12345 工作号"
 }
@@ -56,14 +58,14 @@ literals! {
 
 /// First characters of the beginning of an order.
 const INTAKE_OPENINGS: &str = "市群居村网来诉反投信热匿一";
-/// Longest and shortest beginning of an order, in characters.
+/// Maximum length of the beginning of an order, in characters.
 const MAX_INTAKE: usize = 16;
 const MIN_INTAKE: usize = 4;
 
 static INTAKE: LazyLock<Vocabulary> = LazyLock::new(|| Vocabulary::new(&[INTAKE_WORDS]).with_numbers());
 
-/// Reads the words with which an operator begins an order, at the start of a text or of a sentence: 市民来电反映:. They name the channel,
-/// and say nothing about the matter.
+/// Reads the words with which an operator begins an order, at the start of a text or of a sentence: 市民来电反映:. They name
+/// the channel and contain nothing about the matter.
 pub(super) fn read_intake(found: &mut Found<'_>, at: usize) -> Option<usize> {
     let text = found.text;
     let is_start = at == 0 || is_gap(text.before(at));
@@ -83,12 +85,12 @@ pub(super) fn read_intake(found: &mut Found<'_>, at: usize) -> Option<usize> {
 
 static FOOTER: LazyLock<Vocabulary> = LazyLock::new(|| Vocabulary::new(&[FOOTER_WORDS]).with_numbers());
 
-/// True if the characters from `start` to `end` are an instruction of an office and nothing else.
+/// True if the characters from `start` to `end` are only an instruction of an office.
 pub(super) fn is_footer(text: &Chars, start: usize, end: usize) -> bool {
     FOOTER.covers(text, start..end) && FOOTER_MARKS.occur(text, start, end) && FOOTER_ACTS.occur(text, start, end)
 }
 
-/// Reads what the character at `at` begins. Returns where reading goes on.
+/// Reads the noise that begins with the character at `at`. Returns the position where reading continues.
 pub(super) fn read(found: &mut Found<'_>, at: usize) -> Option<usize> {
     match found.text.at(at) {
         '#' => read_hashtag(found, at).or_else(|| numbers::read(found, at)),
@@ -114,7 +116,7 @@ fn read_hashtag(found: &mut Found<'_>, at: usize) -> Option<usize> {
         found.add(FactKind::Hashtag, at..close + 1, canonical);
         return Some(close + 1);
     }
-    // Some platforms close a hashtag with a blank.
+    // Some platforms end a hashtag with a blank.
     let end = text.skip(at + 1, MAX_OPEN_HASHTAG + 1, |c| !is_gap(c));
     let opened = at == 0 || matches!(text.before(at), ' ' | '\n') || is_gap(text.before(at));
     let closed = matches!(text.at(end), '\0' | ' ' | '\n' | '#');
@@ -137,7 +139,7 @@ fn read_footer(found: &mut Found<'_>, at: usize) -> Option<usize> {
     Some(close + 1)
 }
 
-/// Phrases of platforms: 来自…的帖子, 发布于…, 展开全文.
+/// Reads phrases of platforms: 来自…的帖子, 发布于…, 展开全文.
 fn read_platform(found: &mut Found<'_>, at: usize) -> Option<usize> {
     let text = found.text;
     if let Some(start) = text.starts(at, "来自") {
@@ -214,7 +216,7 @@ const HEADERS: [&str; 15] = [
     "附件",
 ];
 
-/// The end of what belongs to a mail's signature: where a quoted letter begins, or the end of the text.
+/// Returns the end of the signature of a mail: the start of a quoted letter, or the end of the text.
 fn mail_end(found: &mut Found<'_>, at: usize) -> usize {
     let text = found.text;
     let last = text.len().min(at + MAX_MAIL_SIGNATURE);
@@ -223,7 +225,7 @@ fn mail_end(found: &mut Found<'_>, at: usize) -> usize {
     end
 }
 
-/// Reads what begins with hyphens: the signature of a mail, or the header of a quoted letter.
+/// Reads a part that begins with hyphens: the signature of a mail, or the header of a quoted letter.
 fn read_mail(found: &mut Found<'_>, at: usize) -> Option<usize> {
     let text = found.text;
     let opened = at == 0 || matches!(text.before(at), ' ' | '\n');
@@ -254,7 +256,7 @@ fn read_mail(found: &mut Found<'_>, at: usize) -> Option<usize> {
     Some(end)
 }
 
-/// The end of the header of a mail from `at` on.
+/// Returns the end of the header of a mail from `at` on.
 fn header_end(text: &Chars, mut at: usize) -> usize {
     while let Some(label) = text.starts_any(at, &HEADERS)
         && matches!(text.at(label), ':' | ' ')

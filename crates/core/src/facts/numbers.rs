@@ -1,44 +1,44 @@
-//! Numbers of places: house, building, unit, room, phase, group of villagers; and plates of vehicles.
+//! Numbers of places: house, building, unit, room, phase, group of villagers; and licence plates of vehicles.
 //!
-//! A number is found from the character behind it (号, 栋, 室). Its canonical form is its value in digits, with a letter before it and a
-//! second number behind a hyphen, if it has them: a12, 23-1.
+//! A number is found from the character behind it (号, 栋, 室). Its canonical form is its value in digits. A letter before
+//! the number and a second number after a hyphen are part of the form: a12, 23-1.
 
 use super::chars::{Chars, is_gap, is_ideograph, is_number};
 use super::literals::literals;
 use super::numerals::value;
 use super::{FactKind, Found, lines};
 
-/// Characters that a house number follows: endings of roads, lanes and villages.
+/// Characters that stand before a house number: endings of roads, lanes and villages.
 const ROAD_ENDINGS: &str = "路街道巷弄里同村庄坊条段侧镇乡坪湾大";
 literals! {
-    /// Words behind a number with 号 that make it a house number without a road before it.
+    /// Words after a number with 号 that make it a house number without a road before it.
     HOUSE_WORDS,
     "院 大院 门面 商铺 铺面 店面 院子 宅"
 }
-/// What stands before a number that counts.
+/// Characters before a number that counts things.
 const COUNTING: &str = "共有建约近达余了这那每各几第前后个着过多";
-/// What stands behind a measure: 室 of 三室两厅, 期 of 期间.
+/// Characters after a count of rooms, as in 三室两厅.
 const LAYOUT: &str = "厅卫";
-/// Most items of one list of numbers: 5、6、7号楼.
+/// Maximum number of items in one list of numbers: 5、6、7号楼.
 const MAX_LIST: usize = 16;
-/// Largest house number. Larger ones are of vehicles.
+/// Largest house number. Larger numbers belong to vehicles.
 const MAX_HOUSE: u32 = 9999;
-/// Largest number of a construction phase. Larger ones are instalments or issues.
+/// Largest number of a construction phase. Larger numbers are instalments or issues.
 const MAX_PHASE: u32 = 12;
 /// Largest number of a section of an estate.
 const MAX_SECTION: u32 = 30;
 
-/// A number and where it begins.
+/// A number and its start.
 #[derive(Debug)]
 pub(super) struct Number {
     pub(super) start: usize,
     pub(super) canonical: String,
-    /// Its value; `None` if it has letters or a second part only.
+    /// The value of the number; `None` if the number has only letters or a second part.
     pub(super) value: Option<u32>,
     pub(super) in_words: bool,
 }
 
-/// The number that ends at `end`.
+/// Returns the number that ends at `end`.
 pub(super) fn number_before(text: &Chars, end: usize) -> Option<Number> {
     let last = text.before(end);
     let start = if last.is_ascii_digit() {
@@ -58,7 +58,7 @@ pub(super) fn number_before(text: &Chars, end: usize) -> Option<Number> {
     Some(if in_words { number } else { with_first_part(text, number) })
 }
 
-/// A letter, or one of 甲乙丙丁, that stands for a number.
+/// Returns a letter, or one of 甲乙丙丁戊, that is used as a number.
 fn letter_before(text: &Chars, end: usize) -> Option<Number> {
     let c = text.before(end);
     let single = c.is_ascii_lowercase() && !text.before(end - 1).is_ascii_alphanumeric();
@@ -66,7 +66,7 @@ fn letter_before(text: &Chars, end: usize) -> Option<Number> {
     (single || named).then(|| Number { start: end - 1, canonical: c.to_string(), value: None, in_words: false })
 }
 
-/// The number with what belongs to it in front: a letter, or a number and a hyphen.
+/// Returns the number with the part before it that belongs to it: a letter, or a number and a hyphen.
 fn with_first_part(text: &Chars, number: Number) -> Number {
     let before = text.before(number.start);
     if before.is_ascii_lowercase() || "甲乙丙丁".contains(before) && before != '\0' {
@@ -92,7 +92,7 @@ fn with_first_part(text: &Chars, number: Number) -> Number {
     number
 }
 
-/// Reads the number before the character at `at`. Returns where reading goes on.
+/// Reads the number before the character at `at`. Returns the position where reading continues.
 pub(super) fn read(found: &mut Found<'_>, at: usize) -> Option<usize> {
     match found.text.at(at) {
         '号' => read_numbered(found, at),
@@ -108,7 +108,7 @@ pub(super) fn read(found: &mut Found<'_>, at: usize) -> Option<usize> {
     }
 }
 
-/// Adds the number before `at`, with the other numbers of its list, if `fits` accepts it.
+/// Adds the number before `at`, with the other numbers of its list, if `fits` accepts the number.
 fn add_before(
     found: &mut Found<'_>,
     at: usize,
@@ -130,7 +130,7 @@ fn add_before(
     Some(end)
 }
 
-/// The number before the one that begins at `start`, if they are parts of one list: 5、6号楼, 5号、6号楼, 1和2号楼.
+/// Returns the number before the number that begins at `start`, if both are parts of one list: 5、6号楼, 5号、6号楼, 1和2号楼.
 pub(super) fn listed_before(text: &Chars, start: usize) -> Option<Number> {
     let sign = text.before(start);
     if !matches!(sign, '、' | '/' | '和' | '与' | '及' | ',') {
@@ -177,7 +177,7 @@ fn read_numbered(found: &mut Found<'_>, at: usize) -> Option<usize> {
     if in_lane {
         return add_before(found, at, at + 1, FactKind::Building, |_| true, "");
     }
-    // 23号附1号, 23号之一, 23号-1.
+    // Reads 23号附1号, 23号之一, 23号-1.
     let hyphen =
         (text.at(at + 1) == '-').then(|| text.skip(at + 2, 4, |c| c.is_ascii_digit())).filter(|&end| end > at + 2);
     if let Some(end) = hyphen {
@@ -187,7 +187,7 @@ fn read_numbered(found: &mut Found<'_>, at: usize) -> Option<usize> {
     add_before(found, at, at + 1, FactKind::HouseNumber, |_| true, "")
 }
 
-/// 12#, 12#楼.
+/// Reads 12#, 12#楼.
 fn read_hash(found: &mut Found<'_>, at: usize) -> Option<usize> {
     let text = found.text;
     let end = text.starts_any(at + 1, &["号楼", "楼", "栋", "幢", "座"]).unwrap_or(at + 1);
@@ -198,7 +198,7 @@ fn read_hash(found: &mut Found<'_>, at: usize) -> Option<usize> {
 }
 
 literals! {
-    /// What stands between an estate and the number of a building.
+    /// Characters between an estate and the number of a building.
     SECTION_ENDINGS,
     "期 区 号 院 村 寓 舍 厦 居 轩 馆 墅 路 街 巷 处"
 }
@@ -208,7 +208,7 @@ fn read_building(found: &mut Found<'_>, at: usize, end: usize) -> Option<usize> 
     let counted = text.starts_any(end, &["楼房", "高楼", "居民楼", "别墅", "楼", "房", "住宅楼", "建筑"]).is_some();
     let fits = |number: &Number| {
         let counts = COUNTING.contains(text.before(number.start)) && text.before(number.start) != '\0';
-        // In words the number counts, too, unless an estate stands before it or an entrance behind it.
+        // A number in words also counts things, unless an estate stands before the number or an entrance after it.
         let named = ESTATE_ENDINGS.before(text, number.start).is_some()
             || SECTION_ENDINGS.before(text, number.start).is_some()
             || is_number(text.at(end));
@@ -218,7 +218,7 @@ fn read_building(found: &mut Found<'_>, at: usize, end: usize) -> Option<usize> 
 }
 
 literals! {
-    /// Things that are counted with 座, or words that begin with it.
+    /// Things that are counted with 座, and words that begin with 座.
     NO_BLOCKS,
     "位 桥 车 城 山 谈 机 大 隧 充 立 高 变 加 水 坟 墓 庙 商 客 新 公 雕 塔 房 标"
 }
@@ -240,7 +240,7 @@ fn read_unit(found: &mut Found<'_>, at: usize) -> Option<usize> {
     let end = text.starts(at, "单元")?;
     let fits = |number: &Number| number.value.is_none_or(|value| (1..=30).contains(&value)) && text.before(at) != '两';
     add_before(found, at, end, FactKind::Unit, fits, "")?;
-    // 3单元1203.
+    // Reads 3单元1203.
     let digits = text.skip(end, 5, |c| c.is_ascii_digit());
     let measured =
         text.starts_any(digits, &["室", "房", "户", "元", "块", "米", "平", "天", "个", "年", "人", "%"]).is_some();
@@ -277,7 +277,7 @@ fn read_phase(found: &mut Found<'_>, at: usize) -> Option<usize> {
     let other =
         text.starts_any(at + 1, &["间", "限", "待", "望", "房贷", "款", "培训", "节目", "公示", "女职工"]).is_some();
     let fits = number.value.is_some_and(|value| (1..=MAX_PHASE).contains(&value)) && !instalment && !other;
-    // 一二期 are two.
+    // The text 一二期 names two phases.
     if fits && number.in_words && at - number.start == 2 && text.string(number.start..at).find('十').is_none() {
         for at in number.start..at {
             let Some(phase) = value(&text.as_slice()[at..=at]) else { continue };
@@ -313,7 +313,7 @@ fn read_section(found: &mut Found<'_>, at: usize) -> Option<usize> {
 
 fn read_group(found: &mut Found<'_>, at: usize) -> Option<usize> {
     let text = found.text;
-    // 第三村民小组, 3组.
+    // Reads 第三村民小组, 3组.
     let end = text.ends_any(at, &["村民小", "居民小", "村小", "小"]).unwrap_or(at);
     let number = number_before(text, end)?;
     let ordinal = text.ends(number.start, "第");
@@ -331,7 +331,8 @@ fn read_group(found: &mut Found<'_>, at: usize) -> Option<usize> {
     })
 }
 
-/// Reads the plate that begins at `at`: province, letter, five or six letters and digits. Returns where reading goes on.
+/// Reads the licence plate that begins at `at`: province, letter, five or six letters and digits. Returns the position
+/// where reading continues.
 pub(super) fn read_plate(found: &mut Found<'_>, at: usize) -> Option<usize> {
     let text = found.text;
     if !text.at(at + 1).is_ascii_lowercase() {
@@ -346,7 +347,7 @@ pub(super) fn read_plate(found: &mut Found<'_>, at: usize) -> Option<usize> {
     let whole = (5..=6).contains(&(last - start)) && (digits >= 2 || hidden >= 2);
     whole.then(|| {
         let canonical = text.string(at..at + 2) + &text.string(start..last);
-        // A plate of which most is hidden names no vehicle.
+        // If more than two characters of a plate are hidden, the plate identifies no vehicle.
         found.add(FactKind::Plate, at..last, if hidden > 2 { String::new() } else { canonical });
         last
     })

@@ -1,9 +1,10 @@
 //! Values of numbers in digits and in Chinese numerals.
 
-/// Longest number in characters whose value is computed: longer ones are codes, and their value would overflow.
+/// Maximum length of a number whose value is computed, in characters. Longer numbers are codes, and their value would
+/// overflow.
 const MAX_CHARS: usize = 9;
 
-/// The value of a digit in words, also in the form of bank notes.
+/// Returns the value of a digit in words, also in the form of bank notes.
 fn digit(c: char) -> Option<u32> {
     Some(match c {
         '〇' | '零' => 0,
@@ -20,7 +21,7 @@ fn digit(c: char) -> Option<u32> {
     })
 }
 
-/// The value of a power of ten in words.
+/// Returns the value of a power of ten in words.
 fn power(c: char) -> Option<u32> {
     Some(match c {
         '十' | '拾' => 10,
@@ -36,8 +37,8 @@ pub(super) fn is_numeral(c: char) -> bool {
     c >= '〇' && !c.is_ascii() && (digit(c).is_some() || power(c).is_some() || matches!(c, '廿' | '卅'))
 }
 
-/// The value of a number in digits, in words (二十三) or in a row of digits as words (二三). `None` if `number` is no number, or has
-/// more than nine characters.
+/// Returns the value of a number in digits, in words (二十三), or in a sequence of digits as words (二三). `None` if
+/// `number` is no number, or has more than nine characters.
 pub(super) fn value(number: &[char]) -> Option<u32> {
     if number.is_empty() || number.len() > MAX_CHARS {
         return None;
@@ -52,7 +53,7 @@ pub(super) fn value(number: &[char]) -> Option<u32> {
         } else if matches!(c, '廿' | '卅') {
             sum += if c == '廿' { 20 } else { 30 };
         } else {
-            // A zero only says that a power is left out.
+            // A zero only marks a power that is left out.
             last = Some(last.filter(|&last| last > 0).map_or(0, |last: u32| last * 10) + digit(c)?);
         }
     }

@@ -7,13 +7,13 @@ use super::literals::Filter;
 use super::{FactGroup, FactKind, FactSource, Found, endings, names};
 use crate::text::normalise::Normaliser;
 
-/// Most places of a list: a large city has so many roads, estates and organisations.
+/// Maximum number of places in a list: a large city has this number of roads, estates and organisations.
 pub const MAX_PLACES: usize = 100_000;
-/// Most aliases of a place.
+/// Maximum number of aliases of a place.
 pub const MAX_ALIASES: usize = 64;
-/// Shortest name in characters. One character is part of too many words.
+/// Minimum length of a name, in characters. A single character is part of too many words.
 const MIN_NAME: usize = 2;
-/// Longest name in characters.
+/// Maximum length of a name, in characters.
 const MAX_NAME: usize = 64;
 
 /// A place of a list.
@@ -21,7 +21,7 @@ const MAX_NAME: usize = 64;
 pub struct Place {
     /// The name under which the place is compared.
     pub name: String,
-    /// What it is: one of the kinds of objects.
+    /// The kind of the place: one of the kinds of objects.
     pub kind: FactKind,
     /// Other names of the place.
     pub aliases: Vec<String>,
@@ -35,13 +35,13 @@ pub struct PlaceList {
     places: Vec<Place>,
 }
 
-/// What is wrong with a list of places.
+/// An error in a list of places.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlaceListError {
-    /// The first row names no column `name`.
+    /// The first row has no column `name`.
     #[error("the first row names no column \"name\"; the columns are name, kind, aliases, parent")]
     NoNameColumn,
-    /// A quoted value does not end.
+    /// A quoted value has no closing quote.
     #[error("line {line}: a quoted value does not end; write \"\" for a quotation mark in a value")]
     OpenQuote {
         /// Line where the value begins, from 1.
@@ -53,7 +53,7 @@ pub enum PlaceListError {
         /// Line of the row, from 1.
         line: usize,
     },
-    /// The kind is none of the known ones.
+    /// The kind is unknown.
     #[error("line {line}: the kind is not known; write one of {}", kind_names())]
     Kind {
         /// Line of the row, from 1.
@@ -70,7 +70,7 @@ pub enum PlaceListError {
     },
 }
 
-/// Kinds as a list names them: the first word is the usual one.
+/// The names of kinds in a list; the first word is the usual one.
 const KINDS: [(FactKind, &[&str]); 12] = [
     (FactKind::PublicPlace, &["place", "公共场所", "场所", "地点", "站点", "大厦", "公园", ""]),
     (FactKind::District, &["district", "区县", "行政区", "区划"]),
@@ -91,8 +91,9 @@ fn kind_names() -> String {
 }
 
 impl PlaceList {
-    /// Reads a list as CSV (RFC 4180) with the columns `name`, `kind`, `aliases` and `parent`, in any order; only `name` must be there.
-    /// Several aliases are separated by `|`, `;` or `、`. Names are normalised. Rows without a name are skipped. O(length).
+    /// Reads a list as CSV (RFC 4180) with the columns `name`, `kind`, `aliases` and `parent`, in any order; only
+    /// `name` is required. Several aliases are separated by `|`, `;` or `、`. Names are normalised. Rows without a name
+    /// are skipped. O(length).
     pub fn parse_csv(text: &str) -> Result<Self, PlaceListError> {
         let mut rows = rows(text.trim_start_matches('\u{feff}'))?.into_iter();
         let header = rows.next().map(|(_, row)| row).unwrap_or_default();
@@ -134,12 +135,12 @@ impl PlaceList {
         Ok(Self { places })
     }
 
-    /// The places in the order of the list.
+    /// Returns the places in the order of the list.
     pub fn places(&self) -> &[Place] {
         &self.places
     }
 
-    /// The list as CSV, which [`PlaceList::parse_csv`] reads.
+    /// Returns the list as CSV, which [`PlaceList::parse_csv`] reads.
     pub fn to_csv(&self) -> String {
         let mut csv = String::from("name,kind,aliases,parent\n");
         for place in &self.places {
@@ -152,7 +153,7 @@ impl PlaceList {
     }
 }
 
-/// A value as it stands in CSV.
+/// Returns a value in the form of CSV.
 fn quoted(value: &str) -> String {
     if value.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", value.replace('"', "\"\""))
@@ -161,7 +162,7 @@ fn quoted(value: &str) -> String {
     }
 }
 
-/// The rows of a CSV text with the lines where they begin, from 1. Empty rows are left out.
+/// Returns the rows of a CSV text with the lines where they begin, from 1. Empty rows are left out.
 fn rows(text: &str) -> Result<Vec<(usize, Vec<String>)>, PlaceListError> {
     let (mut rows, mut row, mut cell) = (Vec::new(), Vec::new(), String::new());
     let (mut line, mut begins, mut quote) = (1, 1, None);
@@ -195,7 +196,7 @@ fn rows(text: &str) -> Result<Vec<(usize, Vec<String>)>, PlaceListError> {
 /// A name and the index of its place.
 type PlaceName = (Vec<char>, u32);
 
-/// The names of a list, ready to be found in a text.
+/// The names of a list, prepared for the search in a text.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PlaceNames {
     /// Names by their first two characters: the name, and the index of its place.
@@ -220,16 +221,16 @@ impl PlaceNames {
         names
     }
 
-    /// The end and the place of the longest name that `text` has at `at`.
+    /// Returns the end and the place of the longest name that `text` has at `at`.
     fn at(&self, text: &Chars, at: usize) -> Option<(usize, u32)> {
         let rest = &text.as_slice()[at..];
         let names = self.by_start.get(&(*rest.first()?, *rest.get(1)?))?;
         let found = names.iter().filter(|(name, _)| rest.starts_with(name));
-        // Of two places with one name the earlier of the list counts.
+        // If two places have the same name, the earlier place of the list counts.
         found.map(|(name, place)| (at + name.len(), *place)).max_by_key(|&(end, place)| (end, std::cmp::Reverse(place)))
     }
 
-    /// Adds the places that the text names. What other lists have found within them is removed.
+    /// Adds the places that the text names. Facts within them that other lists have found are removed.
     pub(super) fn read(&self, found: &mut Found<'_>) {
         if self.places.is_empty() {
             return;

@@ -4,7 +4,7 @@ fn facts(text: &str) -> Vec<Fact> {
     FactReader::new(&PlaceList::default()).read(text, &[])
 }
 
-/// Kind and canonical form of each fact.
+/// Returns the kind and the canonical form of each fact.
 fn shown(text: &str) -> String {
     let facts = facts(text);
     facts.iter().map(|fact| format!("{:?} {}", fact.kind, fact.canonical)).collect::<Vec<_>>().join("; ")
@@ -15,7 +15,7 @@ fn check(table: &[(&str, &str)]) {
     check_shown(table, shown);
 }
 
-/// Fails with all texts of which something else is shown than expected.
+/// Fails and lists all texts for which `show` returns something else than expected.
 #[track_caller]
 pub(super) fn check_shown(table: &[(&str, &str)], show: impl Fn(&str) -> String) {
     let wrong = |(text, expected): &(&str, &str)| {
@@ -26,7 +26,7 @@ pub(super) fn check_shown(table: &[(&str, &str)], show: impl Fn(&str) -> String)
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Fails with all texts of which more or less is compared than expected.
+/// Fails and lists all texts of which more or less than expected is compared.
 #[track_caller]
 fn check_compared(table: impl IntoIterator<Item = (String, String)>) {
     let wrong = |(text, expected): (String, String)| {
@@ -37,7 +37,7 @@ fn check_compared(table: impl IntoIterator<Item = (String, String)>) {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// The letters and digits of `text` outside its contact and noise spans.
+/// Returns the letters and digits of `text` outside its contact and noise spans.
 fn compared(text: &str) -> String {
     let spans = contact_and_noise_spans(&facts(text));
     let chars = text.chars().zip(0_u32..);
@@ -45,7 +45,7 @@ fn compared(text: &str) -> String {
     kept.map(|(c, _)| c).collect()
 }
 
-/// Letters that are changed harmlessly, all invented.
+/// Invented letters, for changes that must not matter.
 const LETTERS: [&str; 6] = [
     "河口新区三号路与兴业街交叉口的污水井盖破损已经半个多月,夜间骑车经过时有老人摔倒受伤,社区和市政都说不归自己管,请尽快更换井盖并设置警示标志。",
     "翠湖花园5号楼2单元1203室装修噪音扰民,2021年3月5日报过警,谢谢民警当时到场,但是第二天又开始了",
@@ -55,7 +55,7 @@ const LETTERS: [&str; 6] = [
     "湘a12b45的渣土车在龙津路23号门口乱倒垃圾!",
 ];
 
-/// What people, platforms and offices add at the end of a letter.
+/// Texts that people, platforms and offices add at the end of a letter.
 const ENDINGS: &[&str] = &[
     "联系电话18232860129。",
     "联系电话:182-3286-0129",
@@ -97,7 +97,7 @@ const ENDINGS: &[&str] = &[
     "\n-----原始邮件-----\n发件人: 河口新区信箱 <box@hekou.example>\n发送时间: 2024年3月1日 9:12\n主题: 答复:来信\n\n您好,信已经转给承办的科室。",
 ];
 
-/// What people write before a letter.
+/// Texts that people write before a letter.
 const GREETINGS: &[&str] = &[
     "尊敬的领导:您好!",
     "尊敬的领导,你好,",

@@ -1,11 +1,11 @@
-//! Closed vocabularies: a phrase belongs to a form if it consists of the words of that form only.
+//! Closed vocabularies: a phrase belongs to a form if it consists only of words of that form.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
 use super::chars::Chars;
 
-/// Longest phrase that is looked up, in characters: what offices and writers add is shorter.
+/// Maximum length of a phrase that is looked up, in characters. Texts that offices and writers add are shorter.
 const MAX_PHRASE: usize = 64;
 
 /// A set of words by their first character.
@@ -16,7 +16,7 @@ pub(super) struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// The words of `lists`, which white space separates.
+    /// Creates a vocabulary of the words in `lists`, which are separated by white space.
     pub(super) fn new(lists: &[&str]) -> Self {
         let mut by_first: HashMap<char, Vec<Vec<char>>> = HashMap::new();
         for word in lists.iter().flat_map(|list| list.split_whitespace()) {
@@ -26,7 +26,7 @@ impl Vocabulary {
         Self { by_first, digits: false }
     }
 
-    /// The same vocabulary without words of one character.
+    /// Removes the words of one character from the vocabulary.
     pub(super) fn without_single(mut self) -> Self {
         for words in self.by_first.values_mut() {
             words.retain(|word| word.len() > 1);
@@ -34,20 +34,20 @@ impl Vocabulary {
         self
     }
 
-    /// The same vocabulary, with numbers.
+    /// Adds numbers to the vocabulary.
     pub(super) fn with_numbers(self) -> Self {
         Self { digits: true, ..self }
     }
 
-    /// True if the characters of `range` are words of the vocabulary, one after the other, with gaps between them. Ranges that
-    /// are empty or longer than 64 characters are not.
+    /// True if the characters of `range` are words of the vocabulary, one after the other, with gaps between them.
+    /// False for a range that is empty or longer than 64 characters.
     pub(super) fn covers(&self, text: &Chars, range: Range<usize>) -> bool {
         let length = range.len();
         if length == 0 || length > MAX_PHRASE {
             return false;
         }
         let chars = &text.as_slice()[range];
-        // Bit i: the first i characters are covered.
+        // Bit i is set if the first i characters are covered.
         let mut reached: u128 = 1;
         for at in 0..length {
             if reached >> at & 1 == 0 {

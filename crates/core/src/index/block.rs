@@ -106,8 +106,8 @@ impl BlockIndex {
         self.change(block, fingerprint, |bucket, remainder| bucket.push(remainder, slot));
     }
 
-    /// Adds new fingerprints, which ascend in the block `block`, to the buckets of this block. Only for loading, because readers may have to wait until
-    /// a whole stripe is filled.
+    /// Adds new fingerprints, which ascend in the block `block`, to the buckets of this block. Only for loading, because readers may have to
+    /// wait until a whole stripe is filled.
     pub(super) fn push_run(&self, block: u8, run: &[(Fingerprint, u32)]) {
         let stripe_of = |entry: &(Fingerprint, u32)| locate(block, entry.0).0;
         for run in run.chunk_by(|a, b| stripe_of(a) == stripe_of(b)) {

@@ -2,17 +2,17 @@
 //!
 //! * [`GenerationIndex::insert`] and [`GenerationIndex::remove`] exclude each other by a mutex. Each locks only the part that it changes, for
 //!   microseconds.
-//! * [`GenerationIndex::propose`] runs at the same time as these and as other lookups. It finds every record whose insertion returned
-//!   before the lookup began, and no record whose removal returned before. A record that is inserted or removed during the lookup may be found or not.
-//! * After a removal only the 16 bytes in the slot table remain. Slots are not used again. A collection that replaces every record once
-//!   a day therefore grows by 16 bytes for each record and day until its generation is rebuilt, which happens at every start. One generation
-//!   can take 2^31 registrations between rebuilds.
+//! * [`GenerationIndex::propose`] runs at the same time as these and as other lookups. It finds every record whose insertion returned before the
+//!   lookup began, and no record whose removal returned before. A record that is inserted or removed during the lookup may be found or not.
+//! * After a removal only the 16 bytes in the slot table remain. Slots are not used again. A collection that replaces every record once a day
+//!   therefore grows by 16 bytes for each record and day until its generation is rebuilt, which happens at every start. One generation can take
+//!   2^31 registrations between rebuilds.
 //!
 //! Cost of a lookup: short scans of four buckets for a fingerprint at radius 3, one place for each posting key, one wait for memory for all
 //! buckets and one for each 13 keys, and sorting the hits. An insert costs the same and the writing. Measured with `benches/lookup` on two
-//! shared cores with one thread, with uniform fingerprints or with popular blocks: 0.7 µs for a fingerprint among a million records, 1.1 to
-//! 1.4 µs among ten million; 1.3 to 2.4 µs for a whole record of 12 keys; 2.5 to 4.5 µs for an insert. Memory: 187 to 207 bytes for
-//! such a record, of which 16 for the slot, 41 to 60 for the blocks and 130 for the postings.
+//! shared cores with one thread, with uniform fingerprints or with popular blocks: 0.7 µs for a fingerprint among a million records, 1.1 to 1.4
+//! µs among ten million; 1.3 to 2.4 µs for a whole record of 12 keys; 2.5 to 4.5 µs for an insert. Memory: 187 to 207 bytes for such a record,
+//! of which 16 for the slot, 41 to 60 for the blocks and 130 for the postings.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -68,8 +68,8 @@ impl GroupSet {
         Self::default()
     }
 
-    /// Adds the pair of `a` and `b`, which match. Adding a pair twice has no effect. A rejected pair counts only after the decision is withdrawn. Does
-    /// nothing if `a` equals `b`.
+    /// Adds the pair of `a` and `b`, which match. Adding a pair twice has no effect. A rejected pair counts only after the decision is
+    /// withdrawn. Does nothing if `a` equals `b`.
     pub fn add_pair(&mut self, a: u64, b: u64) {
         let Some(pair) = ordered(a, b) else { return };
         match self.decided.get_mut(&pair) {
@@ -128,7 +128,8 @@ impl GroupSet {
         self.decided.get(&ordered(a, b)?).map(|decided| decided.decision)
     }
 
-    /// Number of groups. Takes O(members + pairs) for components of at least [`CHAINED_SIZE`] members, and some nanoseconds for every other component.
+    /// Number of groups. Takes O(members + pairs) for components of at least [`CHAINED_SIZE`] members, and some nanoseconds for every other
+    /// component.
     pub fn len(&self) -> usize {
         self.firsts.iter().map(|first| self.summaries_at(self.places[first]).len()).sum()
     }
@@ -151,9 +152,9 @@ impl GroupSet {
         self.groups_of_copies(|_| 1)
     }
 
-    /// Returns all groups like [`Self::groups`], for members that represent several copies. `copies` returns the number of records that a member represents; they
-    /// match each other and all neighbours of the member. The pairs of such a member are therefore not single links. The numbers in a group
-    /// count each member once.
+    /// Returns all groups like [`Self::groups`], for members that represent several copies. `copies` returns the number of records that a member
+    /// represents; they match each other and all neighbours of the member. The pairs of such a member are therefore not single links. The
+    /// numbers in a group count each member once.
     pub fn groups_of_copies<'a>(
         &'a self,
         copies: impl Fn(u64) -> usize + Copy + 'a,

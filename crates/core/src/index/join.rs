@@ -1,21 +1,22 @@
 //! Finds all pairs of fingerprints of a batch within a Hamming radius, each once.
 //!
-//! If fingerprints are divided into r + 1 disjoint pieces, two fingerprints within radius r agree in at least one piece. (This is the rule of `probes`,
-//! with so many pieces that no bit needs to be flipped.) The batch is therefore partitioned by each piece in turn, and only fingerprints in the same part
-//! are compared. A large part is not compared but partitioned again: its fingerprints agree in one piece, so that the remaining bits in
-//! which they differ are divided into new pieces (`split`). A popular value of a piece then costs one more partition instead of a
-//! quadratic scan.
+//! If fingerprints are divided into r + 1 disjoint pieces, two fingerprints within radius r agree in at least one piece. (This is the rule of
+//! `probes`, with so many pieces that no bit needs to be flipped.) The batch is therefore partitioned by each piece in turn, and only
+//! fingerprints in the same part are compared. A large part is not compared but partitioned again: its fingerprints agree in one piece, so that
+//! the remaining bits in which they differ are divided into new pieces (`split`). A popular value of a piece then costs one more partition
+//! instead of a quadratic scan.
 //!
-//! A pair that agrees in several pieces is found several times and reported only for the first of these pieces: while the join works on piece j, a pair must
-//! differ in each earlier piece. This also reduces the number of new pieces: if a pair differs in j pieces, at most r − j other bits can differ.
+//! A pair that agrees in several pieces is found several times and reported only for the first of these pieces: while the join works on piece j,
+//! a pair must differ in each earlier piece. This also reduces the number of new pieces: if a pair differs in j pieces, at most r − j other bits
+//! can differ.
 //!
 //! [`Distinct`] stores equal fingerprints once, with the list of their places. Ten thousand copies of a letter are one value with ten thousand
 //! places, and the caller decides what to do with their fifty million pairs.
 //!
-//! Cost for n fingerprints: [`Distinct`] sorts them; it takes 12 bytes a fingerprint, and as much again while it sorts. [`join`] makes r + 1 passes on
-//! all cores, with some ten nanoseconds for each fingerprint, and further partitions inside the caches of the processor. The time is nearly linear in n, apart from
-//! reporting. The copies take at most the given memory (with 8 bytes a fingerprint, each pass runs at once; with less, in several parts), and each thread takes a
-//! few megabytes.
+//! Cost for n fingerprints: [`Distinct`] sorts them; it takes 12 bytes a fingerprint, and as much again while it sorts. [`join`] makes r + 1
+//! passes on all cores, with some ten nanoseconds for each fingerprint, and further partitions inside the caches of the processor. The time is
+//! nearly linear in n, apart from reporting. The copies take at most the given memory (with 8 bytes a fingerprint, each pass runs at once; with
+//! less, in several parts), and each thread takes a few megabytes.
 
 mod distinct;
 mod layers;
@@ -35,7 +36,8 @@ use self::layers::Partition;
 use self::pieces::{BitPiece, CutPlan, JoinPath};
 use self::split::JoinWorker;
 
-/// Largest radius of a join. With a larger radius many fingerprints are near by chance, so that a pair means little, and pieces of 7 bits make large parts.
+/// Largest radius of a join. With a larger radius many fingerprints are near by chance, so that a pair means little, and pieces of 7 bits make
+/// large parts.
 pub const MAX_RADIUS: u8 = 7;
 
 /// Largest number of groups of a partition: so many places a processor can write to without misses in its page table cache.
@@ -151,8 +153,8 @@ impl GroupFilter {
 }
 
 impl<'a, S: Sink> JoinRun<'a, S> {
-    /// Joins the fingerprints that pass all `filters`. `path` describes the bits in which they agree; a pair must differ in each piece of `apart`. All
-    /// cores work on each partition, and only the partition is in memory.
+    /// Joins the fingerprints that pass all `filters`. `path` describes the bits in which they agree; a pair must differ in each piece of
+    /// `apart`. All cores work on each partition, and only the partition is in memory.
     fn join_filtered(&self, filters: &[GroupFilter], path: JoinPath, apart: &mut Vec<u64>) {
         let passes = |value: u64| filters.iter().all(|filter| filter.passes(value));
         let (count, vary) = self.survey(&passes);

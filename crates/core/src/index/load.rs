@@ -1,11 +1,11 @@
 //! Fills an index from stored entries, on all cores. This happens at every start.
 //!
-//! Entries are read in batches. The keys of a batch are arranged by shard. The keys of each shard are sorted and merged into its table in one pass, unless the
-//! batch is small compared with the table. The threads share the shards and the blocks among them. A million records of 12 keys took 0.5 s on
-//! two idle cores, ten million took 22 s on two busy cores.
+//! Entries are read in batches. The keys of a batch are arranged by shard. The keys of each shard are sorted and merged into its table in one
+//! pass, unless the batch is small compared with the table. The threads share the shards and the blocks among them. A million records of 12 keys
+//! took 0.5 s on two idle cores, ten million took 22 s on two busy cores.
 //!
-//! This module starts its own threads instead of using rayon: a rayon worker that waits here could start another load of the same index
-//! and then wait for itself.
+//! This module starts its own threads instead of using rayon: a rayon worker that waits here could start another load of the same index and then
+//! wait for itself.
 
 use std::thread;
 
@@ -48,9 +48,9 @@ const MIN_PARALLEL: usize = 4_096;
 const SHARDS_AT_ONCE: usize = 32;
 
 impl GenerationIndex {
-    /// Inserts `entries`, which are in seq order, with the same result as [`GenerationIndex::insert`] for each: in an empty index, entry number n
-    /// gets slot n. Calls `progress` from time to time with the number of inserted entries. No lookup may run at the same time, because several threads
-    /// write and `batched_locks` assumes one writer.
+    /// Inserts `entries`, which are in seq order, with the same result as [`GenerationIndex::insert`] for each: in an empty index, entry number
+    /// n gets slot n. Calls `progress` from time to time with the number of inserted entries. No lookup may run at the same time, because
+    /// several threads write and `batched_locks` assumes one writer.
     pub fn load(
         &self,
         entries: impl IntoIterator<Item = Entry>,

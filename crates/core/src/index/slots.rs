@@ -1,17 +1,17 @@
 //! The slot table contains the seq, the fingerprint and the state of every record of a generation, by slot.
 //!
-//! Layout: two atomic words (16 bytes) for each slot, in chunks that are allocated at the first write and never move. Readers therefore
-//! need no lock, and growing never copies. A chunk has 8,192 slots. The first 8,192 slots are in chunks of 64, 64, 128, 256 … 4,096
-//! slots, because there may be thousands of collections with a few records each.
+//! Layout: two atomic words (16 bytes) for each slot, in chunks that are allocated at the first write and never move. Readers therefore need no
+//! lock, and growing never copies. A chunk has 8,192 slots. The first 8,192 slots are in chunks of 64, 64, 128, 256 … 4,096 slots, because there
+//! may be thousands of collections with a few records each.
 //!
 //! ```text
 //! word 0   bit 63 live · bit 62 has a fingerprint · bit 61 is the first of twins (see `block`) · bits 60-0 seq
 //! word 1   fingerprint
 //! ```
 //!
-//! The caller must make sure that only one thread writes at a time; any number of threads may read. A slot is written before it is added to any key. A
-//! reader that finds the slot under a key has taken a lock that the writer released before, so that the reader sees the words. A removed slot
-//! keeps its words until the generation is rebuilt.
+//! The caller must make sure that only one thread writes at a time; any number of threads may read. A slot is written before it is added to any
+//! key. A reader that finds the slot under a key has taken a lock that the writer released before, so that the reader sees the words. A removed
+//! slot keeps its words until the generation is rebuilt.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,11 +1,12 @@
-//! The content of a row in one form, for hashing it.
+//! The content of a row in a canonical form, as input of a hash.
 
 use serde_json::value::RawValue;
 
 use super::{Row, entries_of};
 
 impl Row {
-    /// Its content in one form: those of two rows are equal where [`Row::same_content`] says so. O(depth × bytes).
+    /// Returns the content in a canonical form. The forms of two rows are equal if [`Row::same_content`] is true for
+    /// the rows. O(depth × bytes).
     pub fn canonical(&self) -> String {
         let mut canonical = String::with_capacity(self.json.len());
         let mut entries = entries_of(&self.json).unwrap_or_default();
@@ -15,7 +16,7 @@ impl Row {
     }
 }
 
-/// Writes entries, which are sorted, as those of two rows are compared.
+/// Writes sorted entries in the form in which the entries of two rows are compared.
 fn write_entries(entries: &[(String, &RawValue)], canonical: &mut String) {
     canonical.push('{');
     for (key, value) in entries {
@@ -27,7 +28,7 @@ fn write_entries(entries: &[(String, &RawValue)], canonical: &mut String) {
     canonical.push('}');
 }
 
-/// Writes a value as it is compared with another one.
+/// Writes a value in the form in which values are compared.
 fn write_value(raw: &str, canonical: &mut String) {
     let text = || serde_json::from_str::<String>(raw).ok();
     let list = || serde_json::from_str::<Vec<&RawValue>>(raw).ok();
@@ -46,7 +47,7 @@ fn write_value(raw: &str, canonical: &mut String) {
     }
 }
 
-/// Length and text: no text can be taken for another one with what follows it.
+/// Writes the length of a text and the text, so that the end of the text is always clear.
 fn write_text(text: &str, canonical: &mut String) {
     canonical.push_str(&format!("{}\"", text.len()));
     canonical.push_str(text);

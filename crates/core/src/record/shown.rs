@@ -1,27 +1,28 @@
-//! Rows shown beside the ids of records, whole or some of their columns.
+//! Rows that are shown beside the ids of records, with all or some of their columns.
 
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::Entries;
 
-/// Which columns of a row are shown.
+/// The columns of a row that are shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Columns {
-    /// The row as it came.
+    /// The whole row as it was received.
     All,
-    /// Those with these names, in the row's own order; one that a row does not have is absent.
+    /// The columns with these names, in the order of the row. A name that the row does not have is left out.
     Named(Vec<String>),
 }
 
-/// A row as it is shown: a JSON object, its values as they came; `null` where it is not kept.
+/// A row in the form in which it is shown: a JSON object whose values are written as they were received; `null` if the
+/// row is not kept.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
 pub struct ShownRow(Box<RawValue>);
 
 impl ShownRow {
-    /// Those `columns` of a stored row; `null` of one that is not kept. O(bytes of the row).
+    /// Returns the chosen columns of a stored row; `null` for a row that is not kept. O(bytes of the row).
     ///
     /// # Errors
     /// The text is no JSON object.
@@ -42,7 +43,7 @@ impl ShownRow {
         RawValue::from_string(shown).map(Self)
     }
 
-    /// Its JSON text.
+    /// Returns the JSON text of the row.
     pub fn json(&self) -> &str {
         self.0.get()
     }

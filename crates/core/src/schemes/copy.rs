@@ -1,10 +1,10 @@
-//! Equal copies: records whose text is the same but for punctuation, white space, contacts and noise.
+//! Equal copies: records whose texts are the same except for punctuation, white space, contacts and noise.
 //!
-//! The stage is no channel. It stands with the exact stage in every collection that removes noise and keeps texts, and takes the last
-//! position. The signature is the *copy key*: a hash of the letters, digits and Han characters of the content in order, digits and single
-//! Chinese numerals alike. Titles are left out where the content is long enough to name a matter by itself, because people give one letter
-//! several titles. The key is complete: records with equal keys are candidates however short or common their text is, and too few features
-//! do not keep a record from signing.
+//! This stage is no channel. Like the exact stage, it belongs to every collection that removes noise and keeps texts; its position is after
+//! all others. The signature is the *copy key*: a hash of the letters, digits and Han characters of the content in order. Digits and single
+//! Chinese numerals are the same. Titles are left out if the content is long enough to identify a matter alone, because people give several
+//! titles to one letter. The key is complete: records with equal keys are candidates, however short or common their texts are. Records with
+//! too few features are also signed.
 
 use super::hash::city64;
 use super::reading::Reading;
@@ -13,23 +13,24 @@ use crate::collection::{Role, Settings};
 use crate::text::shingles::{counts, digit_form};
 use crate::text::{Document, DocumentField};
 
-/// The name of the stage, as in [`Match::via`](crate::verdict::Match::via).
+/// The name of the stage in [`Match::via`](crate::verdict::Match::via).
 pub const NAME: &str = crate::verdict::VIA_COPY;
 
-/// Fewest characters of the content for a key without the title. A shorter content ("same as above") says nothing without its title.
+/// Minimum length of the content for a key without the title, in characters. A shorter content ("same as above") has no meaning without its
+/// title.
 const CONTENT_CHARS: usize = 20;
-/// Fewest characters of a key: less names no matter.
+/// Minimum length of the text of a key, in characters. A shorter text identifies no matter.
 const MIN_CHARS: usize = 4;
 
-/// See the module.
+/// The scheme that matches equal copies, see the module.
 #[derive(Clone, Debug)]
 pub struct EqualCopy {
-    /// Of each field of the settings, whether it is a title.
+    /// For each field of the settings, true if the field is a title.
     titles: Vec<bool>,
 }
 
 impl EqualCopy {
-    /// The stage of a collection with these settings.
+    /// Creates the stage of a collection with these settings.
     pub fn new(settings: &Settings) -> Self {
         Self { titles: settings.titles() }
     }
@@ -41,7 +42,7 @@ pub fn applies(settings: &Settings) -> bool {
 }
 
 impl EqualCopy {
-    /// The copy key of a document; `None` where it says too little to have one. O(length).
+    /// Returns the copy key of a document; `None` if its text is too short for a key. O(length).
     pub fn key(&self, document: &Document) -> Option<u64> {
         let content = compact(self.texts(document, false));
         let text = match content.chars().nth(CONTENT_CHARS - 1) {
@@ -52,12 +53,12 @@ impl EqualCopy {
         Some(city64(&text))
     }
 
-    /// The titles of a document, one behind the other.
+    /// Returns the titles of a document, one after the other.
     pub fn title(&self, document: &Document) -> String {
         self.texts(document, true).collect::<Vec<_>>().join("\n")
     }
 
-    /// The texts of the fields that are titles, or of those that are not.
+    /// Returns the texts of the fields that are titles, or of the fields that are not.
     fn texts<'a>(&'a self, document: &'a Document, titles: bool) -> impl Iterator<Item = &'a str> {
         let is_title = |position: u8| self.titles.get(usize::from(position)).copied().unwrap_or_default();
         let fields = document.fields.iter().filter(is_text);
@@ -93,7 +94,7 @@ impl Scheme for EqualCopy {
     }
 }
 
-/// The letters, digits and Han characters of some texts, one behind the other. A sign that makes one number of two digits is one of them:
+/// Returns the letters, digits and Han characters of some texts, one after the other. A sign that joins two digits to one number is kept:
 /// 1.5 is not 15.
 fn compact<'a>(texts: impl Iterator<Item = &'a str>) -> String {
     let mut compact = String::new();

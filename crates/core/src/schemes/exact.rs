@@ -1,8 +1,8 @@
 //! The exact stage: a digest that is equal for two documents exactly if their contents are equal.
 //!
-//! The digest is the SHA-256 of the `text`, `whole` and `url` fields in the order of the settings. Each field gives its name and its normalised value,
-//! both with their length in bytes before them (64 bits, little endian), so that different lists of fields never give the same bytes. Empty
-//! fields are left out. All documents without content have the same digest, so that they must not be matched or registered (see
+//! The digest is the SHA-256 of the `text`, `whole` and `url` fields in the order of the settings. Each field gives its name and its normalised
+//! value, both with their length in bytes before them (64 bits, little endian), so that different lists of fields never give the same bytes.
+//! Empty fields are left out. All documents without content have the same digest, so that they must not be matched or registered (see
 //! [`Document::is_empty`]).
 
 use sha2::{Digest as _, Sha256};

@@ -1,12 +1,12 @@
 //! Document frequencies of shingles and of names in a collection.
 //!
-//! Text that most records of a collection repeat is no evidence that two records concern the same matter. Only *frequent* text needs to be known for
-//! this: text that fewer than one record in [`RARE_RECORDS`] contains has the full weight and is not stored. The frequencies are
-//! counted over a sample of at most [`SAMPLE_RECORDS`] records with lossy counting (Manku and Motwani 2002), so that memory and
-//! time do not grow with the collection.
+//! Text that most records of a collection repeat is no evidence that two records concern the same matter. Only *frequent* text needs to be known
+//! for this: text that fewer than one record in [`RARE_RECORDS`] contains has the full weight and is not stored. The frequencies are counted
+//! over a sample of at most [`SAMPLE_RECORDS`] records with lossy counting (Manku and Motwani 2002), so that memory and time do not grow with
+//! the collection.
 //!
-//! Before enough records are counted, a built-in list of the phrases in letters and orders counts as [`BUILT_IN_RECORDS`] records. The list is added to
-//! the counts, so that the counts soon outweigh it.
+//! Before enough records are counted, a built-in list of the phrases in letters and orders counts as [`BUILT_IN_RECORDS`] records. The list is
+//! added to the counts, so that the counts soon outweigh it.
 
 use std::sync::{Arc, LazyLock};
 
@@ -102,7 +102,8 @@ pub struct Frequencies {
     sampled: u32,
     /// Number of records in the collection when they were counted.
     records: u64,
-    /// A hash table with open addressing, at most half full. A word contains a tag of the hash (24 bits) and a level (8 bits, never 0); 0 is a free place.
+    /// A hash table with open addressing, at most half full. A word contains a tag of the hash (24 bits) and a level (8 bits, never 0); 0 is a
+    /// free place.
     table: Box<[u32]>,
     entries: usize,
 }
@@ -199,8 +200,8 @@ impl Frequencies {
         size_of::<Self>() + size_of_val(&*self.table)
     }
 
-    /// Decodes bytes of [`Counter::encode`] as version `version`. Returns `None` for any other bytes. Never panics, and allocates no more memory than the
-    /// bytes can justify.
+    /// Decodes bytes of [`Counter::encode`] as version `version`. Returns `None` for any other bytes. Never panics, and allocates no more memory
+    /// than the bytes can justify.
     pub fn decode(version: u32, bytes: &[u8]) -> Option<Self> {
         let mut input = ByteInput(bytes);
         if input.byte()? != FORMAT {

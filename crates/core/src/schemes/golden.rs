@@ -1,5 +1,5 @@
-//! Golden vectors: invented texts with their normal form, words and fingerprints. They protect all steps from a row to a signature. A change of a golden
-//! vector makes every stored index invalid; it requires a higher version of the text rules.
+//! Golden vectors: invented texts with their normal form, words and fingerprints. They protect all steps from a row to a signature. A change of
+//! a golden vector makes every stored index invalid; it requires a higher version of the text rules.
 //!
 //! The tests also compute the fingerprints from the words by the plain definition.
 

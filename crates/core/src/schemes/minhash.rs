@@ -1,9 +1,9 @@
 //! MinHash with bands (Broder 1997; Indyk, Motwani 1998). The share of equal minima estimates the resemblance of two texts.
 //!
 //! The signature contains, for each of `bands` × `rows` permutations, the minimum over the record's shingles (runs of `units` units, as in
-//! [`shingle`](super::shingle); the permutations are those of [`super_shingle`](super::super_shingle)). Each band of `rows` consecutive minima, hashed with
-//! its number, is a key. Texts of resemblance r share a key with probability 1 − (1 − r^rows)^bands. Two records match if the share of equal minima
-//! is at least `t`.
+//! [`shingle`](super::shingle); the permutations are the same as in [`super_shingle`](super::super_shingle)). Each band of `rows`
+//! consecutive minima, hashed with its number, is a key. Texts of resemblance r share a key with probability 1 − (1 − r^rows)^bands. Two
+//! records match if the share of equal minima is at least `t`.
 //!
 //! The source documents do not use MinHash; it is included because most other systems use it. The keys are not complete. Signing is
 //! O(length × bands × rows), comparing O(bands × rows).

@@ -89,8 +89,8 @@ pub trait Scheme: Send + Sync {
         false
     }
 
-    /// Counts the keys of a document, and among them those on text that is common by `frequencies` although a scheme with these frequencies would choose
-    /// other keys. A scheme that does not choose its keys by frequency returns zeros.
+    /// Counts the keys of a document, and among them those on text that is common by `frequencies` although a scheme with these frequencies
+    /// would choose other keys. A scheme that does not choose its keys by frequency returns zeros.
     fn misplaced_keys(&self, _reading: &Reading<'_>, _frequencies: &Arc<Frequencies>) -> MisplacedKeys {
         MisplacedKeys::default()
     }

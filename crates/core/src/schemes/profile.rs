@@ -1,7 +1,7 @@
 //! A profile contains every parameter that changes a signature, compiled and ready to sign.
 //!
-//! Compiling may copy the dictionary, so that a profile is made once for each generation and shared. Signing is pure: the same row with the same profile
-//! and the same statistics gives the same [`Signed`] on every machine.
+//! Compiling may copy the dictionary, so that a profile is made once for each generation and shared. Signing is pure: the same row with the same
+//! profile and the same statistics gives the same [`Signed`] on every machine.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -77,7 +77,8 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Compiles validated settings. `statistics` are those of the generation. They are not part of the digest, which depends only on the settings.
+    /// Compiles validated settings. `statistics` are the statistics of the generation. They are not part of the digest, which depends only
+    /// on the settings.
     pub fn compile(settings: &Settings, statistics: Option<Arc<Statistics>>) -> Self {
         let channels = settings.channels.iter().map(|channel| scheme(channel, settings, statistics.as_ref()));
         let addresses = names_addresses(settings).then(|| Box::new(EqualUrl) as Box<dyn Scheme>);
@@ -125,8 +126,8 @@ impl Profile {
         self.schemes.iter().any(|scheme| scheme.needs_statistics())
     }
 
-    /// True if a channel uses document frequencies of the collection ([`Statistics::with_text`]). A collection that keeps no text cannot count them, so that
-    /// its channels always use the built-in list.
+    /// True if a channel uses document frequencies of the collection ([`Statistics::with_text`]). A collection that keeps no text cannot count
+    /// them, so that its channels always use the built-in list.
     pub fn wants_text_frequencies(&self) -> bool {
         self.counts_text
     }
@@ -171,7 +172,7 @@ impl Profile {
         self.copies.as_ref().is_some_and(|copies| copies.key(a).is_some_and(|key| copies.key(b) == Some(key)))
     }
 
-    /// The titles of a document, one behind the other. O(length).
+    /// Returns the titles of a document, one after the other. O(length).
     pub fn title(&self, document: &Document) -> String {
         self.copies.as_ref().map(|copies| copies.title(document)).unwrap_or_default()
     }
@@ -192,15 +193,15 @@ impl Profile {
         self.sign_reading(&self.cut(document))
     }
 
-    /// Signs a document and also returns the objects that it names: [`Profile::objects`] of its joined text. `None` if the text would have to be cut a
-    /// second time to find them. O(length).
+    /// Signs a document and also returns the objects that it names: [`Profile::objects`] of its joined text. `None` if the text would have to be
+    /// cut a second time to find them. O(length).
     pub fn sign_naming(&self, document: &Document) -> (Signed, Option<Vec<NamedObject>>) {
         let (reading, named) = Reading::naming(document, &self.words, &self.weights);
         (self.sign_reading(&reading), named)
     }
 
-    /// Reads and signs a row that was accepted under other settings. A row that cannot be read or has no content under these settings is signed as a record
-    /// that matches nothing. O(length).
+    /// Reads and signs a row that was accepted under other settings. A row that cannot be read or has no content under these settings is signed
+    /// as a record that matches nothing. O(length).
     pub fn sign_stored(&self, id: &RecordId, row: &Row) -> (Option<Document>, Signed) {
         match self.read(row) {
             Ok(document) if !document.is_empty() => {
@@ -264,7 +265,7 @@ impl fmt::Debug for Profile {
     }
 }
 
-/// True for the stages that sign a record with too few features, too.
+/// True for the stages that also sign a record with too few features.
 fn is_exact_stage(scheme: &str) -> bool {
     scheme == url::NAME || scheme == copy::NAME
 }
@@ -437,8 +438,8 @@ pub struct Signed {
 }
 
 impl Signed {
-    /// Makes the data of a record that the profile cannot read. It matches no other record: it has no signature, and its digest belongs to no document
-    /// and is different for each id.
+    /// Makes the data of a record that the profile cannot read. It matches no other record: it has no signature, and its digest belongs to no
+    /// document and is different for each id.
     pub fn unreadable(channels: usize, id: &str) -> Self {
         let digest = Sha256::new().chain_update(b"unreadable\0").chain_update(id).finalize();
         let signatures = vec![None; channels];
@@ -558,7 +559,7 @@ mod tests {
         let profile = profile(|settings| settings.min_features = 4);
         let short = sign(&profile, r#"{"content":"夜市噪音,夜市噪音,夜市扰民"}"#);
         assert_eq!((short.features, short.too_short), (3, true));
-        // Only the copy stage, which is last.
+        // Only the copy stage signs the short record. This stage is the last one.
         assert_eq!((&short.signatures[..2], short.keys.len()), (&[None, None][..], 1));
         let long = sign(&profile, r#"{"content":"小区夜市噪音扰民"}"#);
         assert_eq!((long.features, long.too_short, long.signatures.iter().flatten().count()), (4, false, 3));

@@ -57,8 +57,8 @@ impl<'a> Reading<'a> {
         Self::cut(document, words, weights, None)
     }
 
-    /// Cuts `document` into words and also returns the objects that it names ([`Words::objects`] of [`Document::joined`]). `None` if the text would have to
-    /// be cut a second time to find them.
+    /// Cuts `document` into words and also returns the objects that it names ([`Words::objects`] of [`Document::joined`]). `None` if the text
+    /// would have to be cut a second time to find them.
     pub fn naming(document: &'a Document, words: &'a Words, weights: &[u16]) -> (Self, Option<Vec<NamedObject>>) {
         let mut names = words.names();
         let reading = Self::cut(document, words, weights, Some(&mut names));

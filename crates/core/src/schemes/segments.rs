@@ -4,8 +4,8 @@
 //! lines; no piece crosses fields. Only the letters and digits of a piece count. Pieces of fewer than `min_units` units (a Han character, or a
 //! run of letters or digits) are left out. The signature contains H of each distinct piece; it keeps the [`MAX_HASHES`] smallest.
 //!
-//! Every hash is a key. Two records match if they share at least max(`agree`, ⌈`share` × n⌉) hashes, where n is the number of segments of the record with
-//! fewer segments. Signing is O(length + segments × log segments), comparing O(segments).
+//! Every hash is a key. Two records match if they share at least max(`agree`, ⌈`share` × n⌉) hashes, where n is the number of segments of the
+//! record with fewer segments. Signing is O(length + segments × log segments), comparing O(segments).
 
 use super::hash::city64_bytes;
 use super::reading::Reading;

@@ -1,17 +1,18 @@
 //! Sampled shingles: DSC (Broder et al. 1997) with a bottom-k sample.
 //!
-//! A shingle is a run of `units` consecutive units (see [`units`](crate::text::units)) of one `text` or `whole` field, or the whole field if it has
-//! fewer units. Its hash is CityHash64 of the units, joined by U+001F. A record keeps the smallest distinct hashes of all its fields; the number is
-//! `clamp(units of the record / 25, keep[0], keep[1])`. With `mod` m it keeps instead every hash that is 0 modulo m, at most the [`MAX_HASHES`]
-//! smallest. Copies of a passage therefore keep the same shingles, at any place in the text and with any punctuation.
+//! A shingle is a run of `units` consecutive units (see [`units`](crate::text::units)) of one `text` or `whole` field, or the whole field if it
+//! has fewer units. Its hash is CityHash64 of the units, joined by U+001F. A record keeps the smallest distinct hashes of all its fields; the
+//! number is `clamp(units of the record / 25, keep[0], keep[1])`. With `mod` m it keeps instead every hash that is 0 modulo m, at most the
+//! [`MAX_HASHES`] smallest. Copies of a passage therefore keep the same shingles, at any place in the text and with any punctuation.
 //!
-//! With `prefer: "rare"` the two highest bits of a hash are the class of its text: how common the text is by the document frequencies of the generation
-//! ([`Frequencies`]; the built-in ones if the generation has none). The smallest hashes are then those of rare text. In addition, a quarter of this
-//! number are taken of any text, by the other bits, so that copies of a letter that thousands of people send share these keys.
+//! With `prefer: "rare"` the two highest bits of a hash are the class of its text: how common the text is by the document frequencies of the
+//! generation ([`Frequencies`]; the built-in ones if the generation has none). The smallest hashes are then the hashes of rare text. In
+//! addition, a quarter of this number are taken of any text, by the other bits, so that copies of a letter that thousands of people send share
+//! these keys.
 //!
-//! Every kept hash is a key. Two samples match if they share a hash and their resemblance is at least `t`. The resemblance is the share of the k smallest
-//! hashes of both samples that are in both. k is the size of the smaller sample, but at least `keep[0]`; a sample with fewer hashes contains all
-//! hashes of its record. With `mod` the resemblance is the Jaccard similarity of the samples.
+//! Every kept hash is a key. Two samples match if they share a hash and their resemblance is at least `t`. The resemblance is the share of the k
+//! smallest hashes of both samples that are in both. k is the size of the smaller sample, but at least `keep[0]`; a sample with fewer hashes
+//! contains all hashes of its record. With `mod` the resemblance is the Jaccard similarity of the samples.
 //!
 //! Signing is O(length + kept × ln(length)), comparing is linear in the samples.
 
@@ -169,8 +170,8 @@ const TRIED: usize = 3;
 /// A quarter (1 / 4) of the keys are taken of any text, so that copies of a letter that many people send share keys even if each adds own text.
 const OF_ANY_TEXT: usize = 4;
 
-/// Returns the `capacity` smallest keys, and in addition the smallest hashes of any text, ascending. If the rarest classes together have `enough` keys, the keys of
-/// the more common classes are left out. O(length), and O(kept) lookups of frequencies if most text is rare.
+/// Returns the `capacity` smallest keys, and in addition the smallest hashes of any text, ascending. If the rarest classes together have
+/// `enough` keys, the keys of the more common classes are left out. O(length), and O(kept) lookups of frequencies if most text is rare.
 fn preferring_rare(
     runs: &ShingleRuns,
     run: usize,

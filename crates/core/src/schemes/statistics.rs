@@ -1,7 +1,7 @@
 //! Statistics of a collection: the number of records, and for each word the number of records that contain it.
 //!
-//! The statistics of a generation never change, so that a signature depends only on the document and on the statistics with which its generation began. Words
-//! are identified by their hash H. Two words with the same hash (about one pair in 2^64) share their count.
+//! The statistics of a generation never change, so that a signature depends only on the document and on the statistics with which its generation
+//! began. Words are identified by their hash H. Two words with the same hash (about one pair in 2^64) share their count.
 
 use std::sync::Arc;
 
@@ -80,9 +80,9 @@ impl Statistics {
         ratio.ln().max(0.0)
     }
 
-    /// Encodes the statistics: a version (1), then LEB128 numbers: the number of records, the number of words, and for each word, ascending by hash, the
-    /// difference from the hash before (the first from 0) and the frequency. About eight bytes a word. With document frequencies of text the
-    /// version is 2, and they follow until the end. Equal statistics give equal bytes.
+    /// Encodes the statistics: a version (1), then LEB128 numbers: the number of records, the number of words, and for each word, ascending by
+    /// hash, the difference from the hash before (the first from 0) and the frequency. About eight bytes a word. With document frequencies of
+    /// text the version is 2, and they follow until the end. Equal statistics give equal bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut words: Vec<_> = self.iter().collect();
         words.sort_unstable();
@@ -129,7 +129,7 @@ impl Statistics {
     }
 }
 
-/// Returns the reason why `what` cannot run; `None` if `statistics` are those of enough records.
+/// Returns the reason why `what` cannot run; `None` if `statistics` were counted over enough records.
 pub fn reason_inactive(what: &str, statistics: Option<&Statistics>) -> Option<String> {
     let enough = statistics.is_some_and(Statistics::are_enough);
     (!enough).then(|| {

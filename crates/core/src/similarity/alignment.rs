@@ -1,9 +1,9 @@
 //! The order of two texts: their longest common run, and the places where one text has something else than the other.
 //!
-//! Set measures do not see the order of the shared text. Two letters about one matter have a passage in common; two letters on one form
-//! share many short turns of phrase. On a form the texts of two matters are equal except for the number or the name in one place, and one
-//! name in a text of 300 characters changes less than 2 % of the shingles. So texts that may match are aligned token by token. A run of
-//! digits or numerals is one token, compared by its value.
+//! Set measures ignore the order of the shared text. Two letters about one matter have a passage in common; two letters
+//! on one form share many short phrases. On a form, the texts of two matters are equal except for the number or the
+//! name in one place, and one name in a text of 300 characters changes less than 2 % of the shingles. So texts that may
+//! match are aligned token by token. A run of digits or numerals is one token, which is compared by its value.
 
 use std::collections::HashSet;
 
@@ -14,47 +14,51 @@ use crate::schemes::hash::city64;
 use crate::text::objects::numerals::{is_numeral, value};
 use crate::text::shingles::{codes, counts, for_each_of_three};
 
-/// Tokens of each text that are aligned: alignment takes O((|a| + |b|) × differences).
+/// Maximum number of tokens of each text that are aligned: alignment takes O((|a| + |b|) × differences).
 const MAX_TOKENS: usize = 600;
-/// Most tokens of replaced words that are taken for a name; longer ones are another sentence.
+/// Maximum number of tokens of replaced words that can be a name. More tokens are another sentence.
 const MAX_REPLACED: usize = 8;
-/// Fewest characters of replaced words that are more than a typing error.
+/// Minimum number of characters of replaced words that are more than a typing error.
 const MIN_REPLACED: usize = 2;
-/// Most places that are counted.
+/// Maximum number of places that are counted.
 const MOST_PLACES: u8 = 4;
 
-/// The measures of two texts that depend on the order of their text.
+/// The measures of two texts that depend on the order of their contents.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Alignment {
-    /// Weight of the longest run of text that both texts have, in shingles that are rare in the collection.
+    /// Weight of the longest run of text that both texts contain, in shingles that are rare in the collection.
     pub longest_run: f64,
-    /// Places with another number, at most 4. Dates, times and measures are no such numbers.
+    /// Number of places with another number, at most 4. Numbers of dates, times and measures do not count.
     pub numbers: u8,
-    /// Places with other words, each by the weight of its words: rare words name an object, common words are a turn of phrase. At most 4.
+    /// Sum of the weights of the places with other words, at most 4. The weight of a place is the weight of its words:
+    /// rare words name an object, common words are a phrase.
     pub words: f64,
-    /// Number of these places where the words are a name, or a part of a name, that only one of the texts has; at most 4.
+    /// Number of these places where the words are a name, or a part of a name, that only one of the texts contains; at
+    /// most 4.
     pub names: u8,
-    /// Share of the changed tokens that stand in these places, 0 to 1. On a form it is near 1; a letter that was written again has
-    /// other changes too.
+    /// Share of the changed tokens that are in these places, 0 to 1. On a form the share is near 1. A rewritten letter
+    /// also has other changes.
     pub share: f64,
 }
 
 impl Alignment {
-    /// The most favourable alignment of two texts with this overlap: all shared text is one run, and nothing is replaced.
+    /// Returns the most favourable alignment of two texts with this overlap: the whole shared text is one run, and
+    /// nothing is replaced.
     pub fn most_favourable(overlap: &Overlap) -> Self {
         Self { longest_run: overlap.shared, ..Self::default() }
     }
 }
 
-/// The weight of the longest run of text that both texts have, in shingles of `width` characters; the same in either order.
-/// O(|a| + |b|).
+/// Returns the weight of the longest run of text that both texts contain, in shingles of `width` characters. The order
+/// of the two texts does not matter. O(|a| + |b|).
 pub fn longest_run(a: &str, b: &str, width: u8, weight: impl Fn(u64) -> f32) -> f64 {
     let codes_a = codes(a, width);
     let codes_b = codes(b, width);
     longest_run_within(&codes_a, &codes_b, &weight).max(longest_run_within(&codes_b, &codes_a, &weight))
 }
 
-/// The weight of the longest run of `codes` all of which occur in `other`. A code that is repeated in a run counts each time.
+/// Returns the weight of the longest run of `codes` that all occur in `other`. A code that is repeated in a run counts
+/// each time.
 fn longest_run_within(codes: &[u64], other: &[u64], weight: impl Fn(u64) -> f32) -> f64 {
     let other: HashSet<u64> = other.iter().copied().collect();
     let mut longest = 0.0_f64;
@@ -66,11 +70,12 @@ fn longest_run_within(codes: &[u64], other: &[u64], weight: impl Fn(u64) -> f32)
     longest
 }
 
-/// A text cut into tokens for alignment: single characters, numbers by value, runs of Latin letters.
+/// A text that is cut into tokens for alignment: single characters, numbers by value, runs of Latin letters.
 #[derive(Clone, Debug)]
 pub struct TokenText {
     tokens: Vec<Token>,
-    /// Of each token the largest weight of a shingle of three characters that ends with it or one of the next two.
+    /// For each token, the largest weight of a shingle of three characters that ends with the token or with one of the
+    /// next two.
     weights: Vec<f32>,
 }
 
@@ -83,7 +88,7 @@ enum Token {
     Latin(u64),
 }
 
-/// What follows the number of a date, a time, an amount or a measure.
+/// True for a character that follows the number of a date, a time, an amount or a measure.
 fn is_measure(c: char) -> bool {
     matches!(
         c,
@@ -116,7 +121,7 @@ fn is_measure(c: char) -> bool {
 }
 
 impl TokenText {
-    /// Cuts a normalised text; `weight` gives the weight of a shingle of three characters. O(length).
+    /// Cuts a normalised text into tokens. `weight` returns the weight of a shingle of three characters. O(length).
     pub fn of(text: &str, weight: impl Fn(u64) -> f32) -> Self {
         let (mut tokens, mut ends) = (Vec::new(), Vec::new());
         let mut chars = text.char_indices().filter(|(_, c)| counts(*c)).peekable();
@@ -149,7 +154,7 @@ impl TokenText {
         }
         let mut shingles = Vec::with_capacity(count);
         for_each_of_three(text, |code| shingles.push(weight(code)));
-        // The shingle that ends with the character number n has the number n - 2.
+        // The shingle that ends with character number n has the number n - 2.
         let weigh = |end: &usize| {
             let first = end.saturating_sub(3).min(shingles.len());
             shingles[first..(end.saturating_sub(3) + 3).min(shingles.len()).max(first)]
@@ -161,11 +166,12 @@ impl TokenText {
     }
 }
 
-/// Aligns two texts (Myers 1986). `longest_run` is known; `only_names` are the names that only the first and only the second text has.
-/// O((|a| + |b|) × differences), at most [`MAX_TOKENS`] tokens of each.
+/// Aligns two texts (Myers 1986). `longest_run` is the weight that [`longest_run`] returned for them. `only_names` are
+/// the names that only the first and only the second text contains. O((|a| + |b|) × differences), at most
+/// [`MAX_TOKENS`] tokens of each.
 pub fn align_tokens(longest_run: f64, a: &TokenText, b: &TokenText, only_names: &[Vec<String>; 2]) -> Alignment {
     let [only_a, only_b] = only_names;
-    // In a fixed order, so that both orders of the texts give the same alignment.
+    // The order is fixed, so that both orders of the texts give the same alignment.
     match a.tokens <= b.tokens {
         true => align_ordered(longest_run, a, b, [only_a, only_b]),
         false => align_ordered(longest_run, b, a, [only_b, only_a]),

@@ -1,9 +1,10 @@
-//! Contrast: what two texts both name, and what one names where the other names something else.
+//! Contrast: the names that two texts share, and the names that only one of them contains.
 //!
-//! Names are compared leniently: people abbreviate, mistype, and leave districts out. A name counts as shared when it, or what
-//! stands before its ending, occurs anywhere in the other text, or when the other text has one like it. Only where *each* text
-//! names something that the other does not is there a difference: the longer of two letters may always say more. Names weigh
-//! what their document frequency says, so that the city that everybody lives in is neither evidence for nor against.
+//! Names are compared leniently, because people abbreviate, make typing errors, and leave out districts. A name counts
+//! as shared if the name, or its part before the ending, occurs anywhere in the other text, or if the other text has a
+//! similar name. There is a difference only if *each* text has a name that the other text lacks, because the longer of
+//! two letters may always contain more. The weight of a name depends on its document frequency, so that the city in
+//! which everybody lives is no evidence.
 
 use std::sync::Arc;
 
@@ -13,34 +14,35 @@ use crate::text::objects::numerals::{is_numeral, value};
 use crate::text::shingles::{counts, digit_form};
 use crate::verdict::{Difference, ObjectKind};
 
-/// Largest weight of the names of either side, in rare names.
+/// Maximum weight of the names on either side, in rare names.
 const MOST_NAMES: f64 = 2.0;
-/// Most names of one side only that are counted.
+/// Maximum number of names on one side only that are counted.
 const MOST_OTHER_NAMES: u8 = 2;
-/// Most kinds of number that are counted.
+/// Maximum number of kinds of number that are counted.
 const MOST_NUMBERS: u8 = 2;
-/// Most differences that are named.
+/// Maximum number of differences in the list.
 const MAX_DIFFERENCES: usize = 8;
-/// Most names of one text alone that are listed.
+/// Maximum number of names of one text alone in a list.
 const MAX_ONLY_NAMES: usize = 16;
-/// Names at least so long may differ by one character.
+/// Minimum length of names that may differ by one character, in characters.
 const TYPO_CHARS: usize = 4;
 
-/// Names that weigh less than this are not shown as differences: everybody names them.
+/// Names with less weight are not shown as differences, because many records contain them.
 const TELLING: f64 = 0.2;
 
-/// Whether it names something in particular, not where in the country it is.
+/// True for a kind that names a particular object, and not a region of the country.
 fn is_particular(kind: ObjectKind) -> bool {
     kind != ObjectKind::District
 }
 
-/// What stands before the ending of a name names the thing by itself if it has so many characters: two are often a common word.
+/// Minimum length of the part of a name before its ending, in characters, that identifies the object alone. Two
+/// characters are often a common word.
 const CORE_CHARS: usize = 3;
 
-/// An abbreviation of at least so many characters may end otherwise than the name.
+/// Minimum length of an abbreviation, in characters, that may have another ending than the name.
 const ABBREVIATED_CHARS: usize = 3;
 
-/// Kinds whose names are numbers: the same or not.
+/// Kinds whose names are numbers. Two numbers are either equal or different.
 pub(super) const NUMBERS: [ObjectKind; 9] = [
     ObjectKind::Plate,
     ObjectKind::Number,
@@ -53,60 +55,63 @@ pub(super) const NUMBERS: [ObjectKind; 9] = [
     ObjectKind::VillageGroup,
 ];
 
-/// Where one of these stands, another of them makes the name of something else.
+/// Groups of characters that distinguish names: if one character of a group replaces another one, the name belongs to
+/// another object.
 const OPPOSITES: [&str; 9] =
     ["东西南北中", "上中下", "前中后", "左右", "内外", "大中小", "新老旧", "经纬", "甲乙丙丁戊己庚辛"];
 
-/// What two texts name.
+/// The comparison of the names in two texts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Contrast {
-    /// Weight of the names that both texts have, in rare names, at most 2.
+    /// Weight of the names that both texts contain, in rare names, at most 2.
     pub names_agree: f64,
-    /// Weight of the names that only one text has, in rare names: the smaller of the two sides, at most 2.
+    /// Weight of the names that only one text contains, in rare names: the smaller value of the two sides, at most 2.
     pub names_differ: f64,
-    /// Names that only one text has, however common they are: the smaller number of the two sides, at most 2.
+    /// Number of names that only one text contains, however common they are: the smaller number of the two sides, at
+    /// most 2.
     pub other_names: u8,
-    /// True if each text names a district that the other does not.
+    /// True if each text names a district that the other text does not name.
     pub districts_differ: bool,
     /// True if both texts name the same bus line, metro line or vehicle.
     pub identifiers_agree: bool,
-    /// True if both texts name bus lines, metro lines or vehicles, and none of one kind is the same.
+    /// True if both texts name bus lines, metro lines or vehicles, and no value of one kind is the same.
     pub identifiers_differ: bool,
-    /// True if both texts cite the same order or petition. Different ones say nothing: a person calls more than once.
+    /// True if both texts cite the same order or petition. Different ones are no evidence, because a person calls more
+    /// than once.
     pub references_agree: bool,
-    /// Kinds of number in an address of which both texts hold one and none is the same, at most 2.
+    /// Number of kinds of number in an address of which both texts contain values, but no common one; at most 2.
     pub numbers_differ: u8,
-    /// Kinds of number, identifiers included, of which each text holds one that the other does not, although others are the same; at
-    /// most 2.
+    /// Number of kinds of number, identifiers included, of which each text contains a value that the other text does
+    /// not, although they share another value; at most 2.
     pub numbers_substituted: u8,
-    /// The differences, most telling first.
+    /// The differences, the most significant first.
     pub differs: Vec<Difference>,
-    /// The names that only the first and only the second text has, at most 16 of each.
+    /// The names that only the first and only the second text contains, at most 16 of each.
     pub only_names: [Vec<String>; 2],
 }
 
 impl Contrast {
-    /// True if each text names or numbers something that the other does not.
+    /// True if each text contains a name or a number that contradicts the other text.
     pub fn is_contradicting(&self) -> bool {
         self.other_names > 0 || self.identifiers_differ || self.numbers_differ > 0 || self.districts_differ
     }
 
-    /// The contrast of texts that agree as much as two texts can.
+    /// Returns the contrast of texts that agree as much as two texts can.
     pub(super) fn most_agreeing() -> Self {
         Self { names_agree: MOST_NAMES, identifiers_agree: true, references_agree: true, ..Self::default() }
     }
 }
 
-/// A text and the things it names.
+/// A text and the objects that it names.
 #[derive(Clone, Debug)]
 pub struct Named {
     objects: Arc<[NamedObject]>,
-    /// Letters and digits of the text, nothing else, in the [`digit_form`].
+    /// The letters and digits of the text, in the [`digit_form`].
     compact: String,
 }
 
 impl Named {
-    /// A text in normal form with what it names.
+    /// Creates the value from a text in normal form and its objects.
     pub fn new(text: &str, objects: impl Into<Arc<[NamedObject]>>) -> Self {
         let objects = objects.into();
         let mut compact = String::with_capacity(text.len());
@@ -114,17 +119,17 @@ impl Named {
         Self { objects, compact }
     }
 
-    /// The things named.
+    /// Returns the objects.
     pub fn objects(&self) -> &[NamedObject] {
         &self.objects
     }
 
-    /// Its letters and digits.
+    /// Returns the letters and digits of the text.
     pub(super) fn compact(&self) -> &str {
         &self.compact
     }
 
-    /// Whether its letters and digits hold these.
+    /// True if the letters and digits of the text contain this name.
     pub(super) fn holds(&self, name: &str) -> bool {
         if name.chars().all(|c| digit_form(c) == c) {
             return self.compact.contains(name);
@@ -132,34 +137,35 @@ impl Named {
         self.compact.contains(&name.chars().map(digit_form).collect::<String>())
     }
 
-    /// Whether it names a thing, under this name, what stands before its ending, or one like it.
+    /// True if the text names an object: by its name, by the part before the ending, or by a similar name.
     pub(super) fn names(&self, object: &NamedObject) -> bool {
         let telling_core = telling_core(object).is_some_and(|core| self.holds(core));
         telling_core || self.holds(&object.name) || self.objects.iter().any(|other| is_alike(object, other))
     }
 }
 
-/// What stands before the ending of a name, if that names the thing by itself. With a number or side at its end it does not: a longer
-/// number begins with it, and it tells things of one name apart.
+/// Returns the part of a name before its ending, if that part identifies the object alone. It does not if it ends with
+/// a number or a side: a longer number begins with the same digits, and a side distinguishes objects with the same
+/// name.
 pub(super) fn telling_core(object: &NamedObject) -> Option<&str> {
     let core = object.core();
     let tells_apart = |c: char| is_numeral(c) || OPPOSITES.iter().any(|opposites| opposites.contains(c));
     (core.chars().nth(CORE_CHARS - 1).is_some() && !core.ends_with(tells_apart)).then_some(core)
 }
 
-/// Whether two names may well be of one thing; in either order. [`NameChars`](super::prefilter::NameChars) must let through what
-/// is.
+/// True if two names may well belong to one object; the order does not matter.
+/// [`NameChars`](super::prefilter::NameChars) must accept every such pair.
 pub(super) fn is_alike(a: &NamedObject, b: &NamedObject) -> bool {
     let [core_a, core_b] = [a.core(), b.core()];
     let long = |core: &str| core.chars().nth(1).is_some();
-    // The name of an authority holds the name of its district.
+    // The name of an authority contains the name of its district.
     let same_sort = is_particular(a.kind) == is_particular(b.kind);
     let contained = same_sort && long(core_a) && long(core_b) && (core_a.contains(core_b) || core_b.contains(core_a));
     let comparable = a.kind == b.kind && !core_a.is_empty() && !core_b.is_empty();
     (contained || (comparable && is_variant(a, b))) && !are_siblings(&a.name, &b.name)
 }
 
-/// Whether one of two names is an abbreviation of the other, or one of them mistyped.
+/// True if one of two names is an abbreviation of the other, or contains a typing error.
 fn is_variant(a: &NamedObject, b: &NamedObject) -> bool {
     let [chars_a, chars_b] = [a, b].map(|object| object.name.chars().count());
     let ends = |name: &str| (name.chars().next(), name.chars().last());
@@ -178,8 +184,8 @@ fn is_variant(a: &NamedObject, b: &NamedObject) -> bool {
     abbreviated || mistyped || swapped || numbers_at_end(&a.name, &b.name).is_some_and(|(x, y)| x == y)
 }
 
-/// Whether two names are told apart by a number or side alone: First and Second School, East and West Road. What stands behind it must
-/// be the same, and what stands before it but for what one of them has in front (a district).
+/// True if only a number or a side distinguishes two names: First and Second School, East and West Road. The parts
+/// after it must be equal. The parts before it must also be equal, but one name may have a district in front.
 fn are_siblings(a: &str, b: &str) -> bool {
     if let Some((x, y)) = numbers_at_end(a, b) {
         return x != y;
@@ -190,7 +196,7 @@ fn are_siblings(a: &str, b: &str) -> bool {
     opposite && (a.ends_with(b) || b.ends_with(a))
 }
 
-/// The numbers by which alone two names differ, if they do.
+/// Returns the numbers of two names that differ only in a number.
 fn numbers_at_end(a: &str, b: &str) -> Option<(u64, u64)> {
     let (a, b) = without_common_end(a, b, is_numeral);
     let [before_a, before_b] = [a, b].map(|name| name.trim_end_matches(is_numeral));
@@ -200,7 +206,7 @@ fn numbers_at_end(a: &str, b: &str) -> Option<(u64, u64)> {
         .then(|| (value(number_a), value(number_b)))
 }
 
-/// Two names without the characters that they have in common at the end, up to one that `stops`.
+/// Removes the characters that two names have in common at the end, up to the first character that `stops`.
 fn without_common_end<'a>(mut a: &'a str, mut b: &'a str, stops: impl Fn(char) -> bool) -> (&'a str, &'a str) {
     while let Some(((x, rest_a), (y, rest_b))) = last_char(a).zip(last_char(b))
         && x == y
@@ -216,13 +222,13 @@ fn last_char(text: &str) -> Option<(char, &str)> {
     chars.next_back().map(|last| (last, chars.as_str()))
 }
 
-/// Whether the characters of `short` occur in `long` in their order.
+/// True if the characters of `short` occur in `long` in their order.
 fn is_subsequence(short: &str, long: &str) -> bool {
     let mut long = long.chars();
     short.chars().all(|c| long.any(|other| other == c))
 }
 
-/// Whether one character replaced, added or left out makes one of the other.
+/// True if one replaced, added or removed character makes the two texts equal.
 fn is_one_edit(a: &str, b: &str) -> bool {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let front = a.iter().zip(&b).take_while(|(x, y)| x == y).count();
@@ -230,31 +236,31 @@ fn is_one_edit(a: &str, b: &str) -> bool {
     a.len().max(b.len()) - front - back <= 1
 }
 
-/// What a name weighs: by how common it is, the same for all without `frequencies`.
+/// Returns the weight of a name by its frequency; without `frequencies`, all names have the same weight.
 pub(super) fn weight(object: &NamedObject, frequencies: Option<&Frequencies>) -> f64 {
     f64::from(frequencies.map_or(1.0, |frequencies| frequencies.weight(name_code(&object.name))))
 }
 
-/// Whether it is a name, not a number or an amount.
+/// True for a kind that is a name, and not a number or an amount.
 pub(super) fn is_name(kind: ObjectKind) -> bool {
     !NUMBERS.contains(&kind) && kind != ObjectKind::Amount
 }
 
-/// What one of two texts names, name by name.
+/// The summary of the names in one of two texts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Side {
-    /// Weight of the names that the other text has too.
+    /// Weight of the names that the other text also contains.
     shared: f64,
-    /// Weight of the names that only this text has.
+    /// Weight of the names that only this text contains.
     only: f64,
-    /// Number of the names that only this text has.
+    /// Number of the names that only this text contains.
     only_count: u8,
-    /// True if it names a district that the other text does not.
+    /// True if the text names a district that the other text does not name.
     other_district: bool,
 }
 
 impl Side {
-    /// Adds a name ([`is_name`]) that the other text has too or not.
+    /// Adds a name ([`is_name`]). `shared` is true if the other text also contains it.
     pub(super) fn add(&mut self, kind: ObjectKind, weight: f64, shared: bool) {
         let weight = if is_particular(kind) { weight } else { 0.0 };
         if shared {
@@ -267,21 +273,22 @@ impl Side {
     }
 }
 
-/// What the numbers of one kind of two texts say.
+/// The comparison of the numbers of one kind in two texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NumberComparison {
-    /// One of the texts holds none.
+    /// At least one of the texts has no number.
     Missing,
-    /// Both texts hold the same number, and at most one of them holds others.
+    /// Both texts have a common number, and at most one of them has further numbers.
     Agree,
-    /// Both texts hold the same number, and each holds others too.
+    /// Both texts have a common number, and each has further numbers.
     Substituted,
-    /// Both texts hold numbers, none of which is the same.
+    /// Both texts have numbers, but no common one.
     Differ,
 }
 
 impl NumberComparison {
-    /// Compares the numbers of one kind: how many each text holds, and how many they have in common.
+    /// Compares the numbers of one kind. The arguments are the number of values in each text, and the number of common
+    /// values.
     pub(super) fn of(a: usize, b: usize, common: usize) -> Self {
         match common {
             _ if a == 0 || b == 0 => Self::Missing,
@@ -292,7 +299,8 @@ impl NumberComparison {
     }
 }
 
-/// The contrast of two sides and of the numbers of both texts, which `numbers` compares for a kind. The differences are not named.
+/// Returns the contrast of two sides and of the numbers of both texts. `numbers` compares the numbers of a kind. The
+/// result does not list the differences.
 pub(super) fn weigh_up(a: Side, b: Side, numbers: impl Fn(ObjectKind) -> NumberComparison) -> Contrast {
     use NumberComparison::{Agree, Differ, Substituted};
     let mut found = Contrast {
@@ -324,7 +332,7 @@ pub(super) fn weigh_up(a: Side, b: Side, numbers: impl Fn(ObjectKind) -> NumberC
     found
 }
 
-/// Compares what two texts name. O(names × (names + length)).
+/// Compares the names in two texts. O(names × (names + length)).
 pub fn contrast(a: &Named, b: &Named, frequencies: Option<&Frequencies>) -> Contrast {
     let weight = |object: &NamedObject| weight(object, frequencies);
     let ((side_a, only_a), (side_b, only_b)) = (split(a, b, weight), split(b, a, weight));
@@ -352,7 +360,8 @@ pub fn contrast(a: &Named, b: &Named, frequencies: Option<&Frequencies>) -> Cont
     Contrast { differs, only_names: [names(&only_a), names(&only_b)], ..found }
 }
 
-/// The names of a text beside another's: what they weigh, and those that the other does not name.
+/// Splits the names of a text by whether the other text contains them: returns their weights, and the names that the
+/// other text lacks.
 fn split<'a>(of: &'a Named, other: &Named, weight: impl Fn(&NamedObject) -> f64) -> (Side, Vec<&'a NamedObject>) {
     let (mut side, mut only) = (Side::default(), Vec::new());
     for object in of.objects().iter().filter(|object| is_name(object.kind)) {
@@ -363,7 +372,7 @@ fn split<'a>(of: &'a Named, other: &Named, weight: impl Fn(&NamedObject) -> f64)
     (side, only)
 }
 
-/// Names of both lists side by side: of one kind as far as possible, those that weigh most first.
+/// Pairs the names of both lists, as far as possible of the same kind, with the largest weights first.
 fn pair_up(
     only_a: &[&NamedObject],
     only_b: &[&NamedObject],
@@ -392,7 +401,7 @@ fn first_of(kind: ObjectKind, named: &Named) -> Option<&NamedObject> {
     named.objects().iter().find(|object| object.kind == kind)
 }
 
-/// Compares the numbers of a kind of two lists.
+/// Compares the numbers of one kind in two lists.
 fn same_number(kind: ObjectKind, a: &[NamedObject], b: &[NamedObject]) -> NumberComparison {
     let of_kind = |objects: &[NamedObject]| -> Vec<String> {
         objects.iter().filter(|object| object.kind == kind).map(|object| object.name.clone()).collect()

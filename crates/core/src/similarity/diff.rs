@@ -1,23 +1,24 @@
-//! Two texts aligned, for a person to read.
+//! Aligns two texts for a person to read.
 
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
-/// Longest text aligned, in characters. Alignment is O((|a| + |b|) · differences); beyond this the tails are left out.
+/// Maximum length of the texts that are aligned, in characters. Alignment is O((|a| + |b|) · differences); the rest of
+/// a longer text is left out.
 pub const MAX_DIFF_CHARS: usize = 4_000;
 
 /// A piece of an alignment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// In both.
+    /// A part of both texts.
     Equal(String),
-    /// Only in the first text.
+    /// A part of the first text only.
     OnlyA(String),
-    /// Only in the second text.
+    /// A part of the second text only.
     OnlyB(String),
 }
 
-/// Aligns the first [`MAX_DIFF_CHARS`] characters of both texts (Myers 1986). Joining the pieces that are not `OnlyB`
-/// gives the first text, those that are not `OnlyA` the second.
+/// Aligns the first [`MAX_DIFF_CHARS`] characters of both texts (Myers 1986). The pieces that are not `OnlyB` form the
+/// first text; the pieces that are not `OnlyA` form the second text.
 pub fn align(a: &[char], b: &[char]) -> Vec<Piece> {
     let (a, b) = (&a[..a.len().min(MAX_DIFF_CHARS)], &b[..b.len().min(MAX_DIFF_CHARS)]);
     let text = |chars: &[char]| chars.iter().collect::<String>();

@@ -1,7 +1,8 @@
 //! Verification: the evidence that two texts concern the same matter.
 //!
-//! Two texts are compared as weighted sets of shingles (character runs, [`ShingleSet`]), each weighing what its document frequency
-//! says ([`Frequencies`]), by the things that both name ([`Contrast`]), and by the order of their text ([`Alignment`]). The [`EvidenceModel`] turns these measures into a probability. A pair whose probability reaches
+//! Two texts are compared in three ways: as sets of shingles (character runs, [`ShingleSet`]) with weights by document
+//! frequency ([`Frequencies`]), by the objects that both name ([`Contrast`]), and by the order of their contents
+//! ([`Alignment`]). The [`EvidenceModel`] turns these measures into a probability. A pair whose probability reaches
 //! [`Verify::duplicate`] is a match.
 
 use std::sync::Arc;
@@ -13,66 +14,67 @@ use crate::collection::Verify;
 use crate::evidence::{Contribution, EvidenceModel, PairFeatures};
 use crate::schemes::frequencies::Frequencies;
 
-/// How many times more shingles the longer text must have for the shared ones to be found by halving.
+/// If the longer text has more than this number of times the shingles of the shorter one, the shared shingles are found
+/// by binary search.
 const FAR_FEWER: usize = 4;
 
 /// A text's shingles with their weights.
 #[derive(Clone, Debug)]
 pub struct Weighed {
     set: ShingleSet,
-    /// One for each shingle of the set, in its order.
+    /// The weight of each shingle of the set, in the order of the set.
     weights: Box<[f32]>,
     total: f64,
 }
 
 impl Weighed {
-    /// The shingles.
+    /// Returns the shingles.
     pub fn set(&self) -> &ShingleSet {
         &self.set
     }
 
-    /// The sum of their weights.
+    /// Returns the sum of the weights.
     pub fn total(&self) -> f64 {
         self.total
     }
 
-    /// The shingles' codes, ascending, with their weights.
+    /// Returns the codes of the shingles, ascending, with their weights.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, f32)> + '_ {
         self.set.codes().iter().copied().zip(self.weights.iter().copied())
     }
 }
 
-/// What two texts share, counted and weighed.
+/// The common shingles of two texts, counted and weighed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Overlap {
-    /// Shingles counted alike.
+    /// The resemblance if every shingle has the same weight.
     pub plain: Resemblance,
-    /// The fewer of the two texts' shingles.
+    /// Number of shingles of the text with fewer shingles.
     pub fewer: usize,
     /// Weight of the shared shingles.
     pub shared: f64,
-    /// Weight of the one text's.
+    /// Weight of the first text's shingles.
     pub a: f64,
-    /// Weight of the other's.
+    /// Weight of the second text's shingles.
     pub b: f64,
 }
 
-/// How probable it is that two texts concern the same matter, and why.
+/// The probability that two texts concern the same matter, and the reasons.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Evidence {
     /// Weighted Jaccard similarity of the texts, 0 to 1.
     pub similarity: f64,
-    /// What is shared, in shingles that are rare in the collection.
+    /// Amount of shared text, in shingles that are rare in the collection.
     pub amount: f64,
-    /// The features that the model weighs.
+    /// The input of the model.
     pub features: PairFeatures,
     /// The probability that both concern the same matter, 0 to 1.
     pub probability: f64,
-    /// Whether the probability reaches [`Verify::duplicate`].
+    /// True if the probability reaches [`Verify::duplicate`].
     pub accepted: bool,
 }
 
-/// The thresholds, document frequencies and evidence model of a collection. Cheap to clone.
+/// The thresholds, document frequencies and evidence model of a collection. It is cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Verifier {
     verify: Verify,
@@ -81,49 +83,50 @@ pub struct Verifier {
 }
 
 impl Verifier {
-    /// A verifier with the shipped model. The document frequencies are left aside where the settings say so.
+    /// Creates a verifier with the shipped model. If the settings say so, the verifier ignores the document
+    /// frequencies.
     pub fn new(verify: Verify, frequencies: Arc<Frequencies>) -> Self {
         Self { verify, frequencies, model: EvidenceModel::shipped() }
     }
 
-    /// The same verifier with another model.
+    /// Returns the verifier with another model.
     #[must_use]
     pub fn with_model(self, model: Arc<EvidenceModel>) -> Self {
         Self { model, ..self }
     }
 
-    /// The settings.
+    /// Returns the settings.
     pub fn settings(&self) -> &Verify {
         &self.verify
     }
 
-    /// The evidence model.
+    /// Returns the evidence model.
     pub fn model(&self) -> &EvidenceModel {
         &self.model
     }
 
-    /// The document frequencies.
+    /// Returns the document frequencies.
     pub fn frequencies(&self) -> &Frequencies {
         &self.frequencies
     }
 
-    /// The document frequencies that names are weighed by; `None` where all names weigh the same.
+    /// Returns the document frequencies that give the weights of names; `None` if all names have the same weight.
     pub fn weighing_names(&self) -> Option<&Frequencies> {
         self.verify.rarity.then(|| self.frequencies())
     }
 
-    /// Whether text is weighed by frequencies that were counted in the collection.
+    /// True if the weights of text depend on frequencies that were counted in the collection.
     fn is_counted(&self) -> bool {
         self.verify.rarity && self.frequencies.are_counted()
     }
 
-    /// The weight of a shingle of the width that frequencies are counted for, above 0 to 1.
+    /// Returns the weight of a shingle with the width for which frequencies are counted: above 0, at most 1.
     #[inline]
     pub fn weight(&self, code: u64) -> f32 {
         if self.verify.rarity { self.frequencies.weight(code) } else { 1.0 }
     }
 
-    /// The shingles of a text. O(L log L).
+    /// Returns the shingles of a text. O(L log L).
     pub fn shingles(&self, text: &str) -> ShingleSet {
         ShingleSet::of(text, self.verify.shingle)
     }
@@ -135,8 +138,8 @@ impl Verifier {
         Weighed { set, weights, total }
     }
 
-    /// How common a passage is: the mean weight of its shingles, and the share of the records that hold the rarest of them,
-    /// `None` where fewer than one in a thousand do. O(length).
+    /// Returns how common a passage is: the mean weight of its shingles, and the share of the records that contain the
+    /// rarest of them. The share is `None` if it is below one in a thousand. O(length).
     pub fn commonness(&self, passage: &str) -> (f64, Option<f64>) {
         let set = self.shingles(passage);
         let rarest = set.codes().iter().map(|&code| self.frequencies.share(code)).min_by(|a, b| {
@@ -147,7 +150,7 @@ impl Verifier {
         (sum / set.len().max(1) as f64, rarest.flatten())
     }
 
-    /// Compares two texts. O(n + m), or O(m log n) where m is far below n.
+    /// Compares two texts. O(n + m), or O(m log n) if m is far below n.
     pub fn overlap(&self, ours: &Weighed, theirs: &ShingleSet) -> Overlap {
         let (mine, others) = (ours.set.codes(), theirs.codes());
         let far_fewer = others.len().saturating_mul(FAR_FEWER) < mine.len();
@@ -172,14 +175,14 @@ impl Verifier {
         Overlap { plain: Resemblance::of(count, mine.len(), others.len()), fewer, shared, a, b }
     }
 
-    /// Whether the pair can still be accepted, whatever both texts name.
+    /// True if the pair can be accepted when the names in both texts agree as much as possible.
     pub fn could_accept(&self, overlap: &Overlap) -> bool {
         let contrast = if self.verify.objects { Contrast::most_agreeing() } else { Contrast::default() };
         self.could_accept_with(overlap, &contrast)
     }
 
-    /// Whether a pair can be accepted that shares no more than `overlap` and whose names agree no more and differ no less than `contrast`
-    /// says.
+    /// True if a pair can be accepted that shares no more than `overlap`, and whose names agree no more and differ no
+    /// less than in `contrast`.
     pub(super) fn could_accept_with(&self, overlap: &Overlap, contrast: &Contrast) -> bool {
         let coefficients = self.model.coefficients(self.is_counted());
         let (far, near) = PairFeatures::bounds(overlap, contrast);
@@ -187,12 +190,13 @@ impl Verifier {
         bound(far) || near.is_some_and(bound)
     }
 
-    // A hair of slack: sums of weights depend on their order.
+    // The comparison has a small tolerance, because sums of weights depend on their order.
     fn accepts(&self, probability: f64) -> bool {
         probability + 1e-9 >= self.verify.duplicate
     }
 
-    /// Weighs the evidence. The texts are compared in their order only where that can change whether the pair is accepted, or `in_full`.
+    /// Weighs the evidence. The order of the texts is compared only if it can change whether the pair is accepted, or
+    /// if `in_full` is true.
     pub fn weigh_up(
         &self,
         overlap: &Overlap,
@@ -235,7 +239,7 @@ impl Verifier {
         self.model.coefficients(self.is_counted()).intercept
     }
 
-    /// Returns the part of each feature in the log-odds of a pair, the largest effect first.
+    /// Returns the contribution of each feature to the log-odds of a pair, the largest effect first.
     pub fn contributions(&self, features: &PairFeatures) -> Vec<Contribution> {
         self.model.contributions(features, self.is_counted())
     }
@@ -255,7 +259,7 @@ mod tests {
         verifier.evidence(&overlap, contrast, &Alignment { longest_run, ..Alignment::default() })
     }
 
-    /// Frequencies of a collection in which every other record says `form`.
+    /// Returns frequencies of a collection in which every other record contains `form`.
     fn saying(form: &str) -> Arc<Frequencies> {
         let mut counter = Counter::default();
         let codes = ShingleSet::of(form, 3);
@@ -268,7 +272,7 @@ mod tests {
     const FORM: &str =
         "来电人说其所住的楼栋电梯经常出故障老人上下楼十分不便请物业主管单位尽快派人检修并把结果告诉来电人";
 
-    /// The contrast of texts that each name something else.
+    /// Returns the contrast of texts that each name a different object.
     fn differing() -> Contrast {
         Contrast { names_differ: 1.0, other_names: 1, ..Contrast::default() }
     }

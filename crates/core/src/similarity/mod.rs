@@ -1,9 +1,10 @@
-//! Verification: whether two texts are about one matter, and why.
+//! Verification: decides whether two texts concern one matter, and gives the reasons.
 //!
-//! Channels propose; this module reads both texts and measures. [`ShingleSet`]s are what is compared, [`Frequencies`](crate::schemes::frequencies::Frequencies) say how
-//! common their members are, [`Contrast`] what the texts name, and [`Verifier`] decides. `passages` and `diff` show a person
-//! what the numbers rest on. Pure functions of normalised text; every cost is stated and bounded. Most pairs never come so far:
-//! a [`sketch()`] of a text in some hundred bytes tells that they are not alike, without the text.
+//! Channels propose pairs; this module reads both texts and measures. [`ShingleSet`]s are compared,
+//! [`Frequencies`](crate::schemes::frequencies::Frequencies) say how common their members are, [`Contrast`] compares
+//! the names, and [`Verifier`] decides. `passages` and `diff` show a person the basis of the numbers. All functions are
+//! pure functions of normalised text; every cost is stated and bounded. Most pairs do not need the texts: a
+//! [`sketch()`] of a text in some hundred bytes shows that they are not alike.
 
 mod alignment;
 mod contrast;

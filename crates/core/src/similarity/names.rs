@@ -1,18 +1,19 @@
-//! What a text names beside what many others do: these in a few words each, compared without their texts.
+//! Compares the names in one text with the names in many other texts. The other texts are not needed, because their
+//! names are stored in a few words each.
 //!
-//! Where letters follow forms, hundreds of candidates share the form, and what they name decides. The candidates of one record
-//! name much the same things (the roads of one town), so what a name means beside the record's is worked out once for
-//! each, and found again by its key.
+//! Where letters follow forms, hundreds of candidates share the form, and the names decide. The candidates of one
+//! record contain mostly the same names (the roads of one town). So each name is compared with the record's names once,
+//! and the result is found again by the key of the name.
 //!
-//! Layout of a text's names, in 64-bit words:
+//! Layout of the names in a text, in 64-bit words:
 //!
 //! ```text
 //! word 0   number of names
-//! keys     one word a name: hash (48 bits) · kind (4) · bytes before its ending (12)
-//! names    of each its length (16 bits) and its bytes, one behind the other
+//! keys     one word for each name: hash (48 bits) · kind (4) · bytes before its ending (12)
+//! names    for each name its length (16 bits) and its bytes, one after the other
 //! ```
 //!
-//! Two names are taken for one where their hashes meet: two given names do with a probability of 2^-48.
+//! Two names with the same hash are taken for one name. The probability for two given names is 2^-48.
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
@@ -45,13 +46,13 @@ const KINDS: [ObjectKind; 15] = [
     ObjectKind::Phase,
     ObjectKind::VillageGroup,
 ];
-/// Bits of a key for what stands before the ending, and for the kind.
+/// Numbers of bits in a key for the length before the ending, and for the kind.
 const CORE_BITS: u32 = 12;
 const KIND_BITS: u32 = 4;
-/// Bytes of a name's length.
+/// Number of bytes of a name's length.
 const LENGTH: usize = 2;
 
-/// The part of a key that is the same for the same name: 48 bits.
+/// Returns the part of a key that is the same for the same name: 48 bits.
 fn name_hash(name: &str) -> u64 {
     name_code(name) >> (CORE_BITS + KIND_BITS)
 }
@@ -61,7 +62,7 @@ fn name_hash(name: &str) -> u64 {
 struct Key(u64);
 
 impl Key {
-    /// `None` of a name that is too long for one.
+    /// Returns the key of a name; `None` if the name is too long.
     fn of(object: &NamedObject) -> Option<Self> {
         let kind = KINDS.iter().position(|kind| *kind == object.kind)? as u64;
         let core = u64::try_from(object.core).ok().filter(|core| core >> CORE_BITS == 0)?;
@@ -76,7 +77,8 @@ impl Key {
         self.0 as usize & ((1 << CORE_BITS) - 1)
     }
 
-    /// The name of these bytes, if they are one. `buffer` becomes it, so that nothing is allocated for most.
+    /// Returns the name with these bytes, if they are a name. The name takes over `buffer`, so that most calls allocate
+    /// nothing.
     fn object(self, bytes: &[u8], mut buffer: String) -> Option<NamedObject> {
         let (name, core) = (std::str::from_utf8(bytes).ok()?, self.core());
         buffer.clear();
@@ -85,7 +87,8 @@ impl Key {
     }
 }
 
-/// The names in words, at most [`MAX_OBJECTS`] of them; `None` where one is too long, from 4 KiB before its ending on.
+/// Encodes the names in words, at most [`MAX_OBJECTS`] of them. `None` if a name is too long: 4 KiB or more before its
+/// ending.
 pub(super) fn encode(objects: &[NamedObject]) -> Option<Vec<u64>> {
     let objects = &objects[..objects.len().min(MAX_OBJECTS)];
     let mut words = vec![objects.len() as u64];
@@ -103,20 +106,20 @@ pub(super) fn encode(objects: &[NamedObject]) -> Option<Vec<u64>> {
     Some(words)
 }
 
-/// The keys of encoded names, and what is behind them.
+/// Returns the keys of encoded names, and the words after the keys.
 fn keys(words: &[u64]) -> Option<(&[u64], &[u64])> {
     let (count, rest) = words.split_first()?;
     rest.split_at_checked(usize::try_from(*count).ok()?)
 }
 
-/// What [`encode`] wrote; as much of anything else as can be read.
+/// Decodes the words that [`encode`] wrote. Of other words, as much as possible is read.
 pub(super) fn decode(words: &[u64]) -> Vec<NamedObject> {
     let mut objects = Vec::new();
     each_name(words, &mut Vec::new(), |key, name| objects.extend(key.object(name, String::new())));
     objects
 }
 
-/// Calls `each` for every name of what [`encode`] wrote, by way of `bytes`.
+/// Calls `each` for every name in the words that [`encode`] wrote, with `bytes` as a buffer.
 fn each_name(words: &[u64], bytes: &mut Vec<u8>, mut each: impl FnMut(Key, &[u8])) {
     let Some((keys, names)) = keys(words) else { return };
     bytes.clear();
@@ -130,57 +133,59 @@ fn each_name(words: &[u64], bytes: &mut Vec<u8>, mut each: impl FnMut(Key, &[u8]
     }
 }
 
-/// A name of the record's own, ready to be looked for in sketched texts.
+/// A name of the record, prepared for the search in sketched texts.
 #[derive(Debug)]
 struct Own {
     kind: ObjectKind,
     weight: f64,
-    /// Shingles of the name and, where that names the thing by itself, of what stands before its ending. A text may hold it if it
-    /// may hold all of one of them; that is always so of a name shorter than a shingle.
+    /// Shingles of the name and, if it identifies the object alone, of the part before the ending. A text may contain
+    /// the name if it may contain all shingles of one of them. This is always true for a name that is shorter than a
+    /// shingle.
     shingles: Vec<Box<[u64]>>,
 }
 
-/// What a name of another text means beside the record's.
+/// The result of the comparison of another text's name with the record's names.
 #[derive(Clone, Copy, Debug)]
 struct Theirs {
     weight: f64,
-    /// Whether the record names it too; of no meaning for numbers.
+    /// True if the record also contains the name. It has no meaning for numbers.
     shared: bool,
-    /// Those of the record's names that it is like.
+    /// A bit for each of the record's names that is similar.
     alike: u128,
 }
 
-/// What is worked out while candidates are compared.
+/// The results that are collected while candidates are compared.
 #[derive(Debug, Default)]
 struct Worked {
-    /// By key. At most [`MAX_OBJECTS`] a candidate.
+    /// The names by key: at most [`MAX_OBJECTS`] for each candidate.
     names: HashMap<Key, Theirs>,
     occupied: Occupied,
-    /// Of the names of one candidate.
+    /// Buffer for the names of one candidate.
     bytes: Vec<u8>,
-    /// Of one name.
+    /// Buffer for one name.
     buffer: String,
 }
 
-/// What a record names, ready to be compared with what many others do.
+/// The names of a record, prepared for the comparison with the names of many others.
 #[derive(Debug)]
 pub struct NameSieve {
     named: Named,
-    /// Of each thing that it names, numbers too, in order.
+    /// The characters of each object of the record, numbers included, in order.
     chars: Vec<NameChars>,
-    /// Of its letters and digits.
+    /// The pairs of the record's letters and digits.
     pairs: CharPairs,
     own: Vec<Own>,
-    /// Keys of its numbers.
+    /// Keys of the record's numbers.
     numbers: Vec<Key>,
     worked: Mutex<Worked>,
 }
 
-/// A bit for each name.
+/// Each name needs one bit.
 const _: () = assert!(MAX_OBJECTS <= u128::BITS as usize);
 
 impl NameSieve {
-    /// Of what a text names, which is sketched by shingles of `width` characters. The names weigh by `frequencies`, all the same without.
+    /// Prepares the names of a text. The sketches have shingles of `width` characters. `frequencies` give the weights
+    /// of names; without them, all names have the same weight.
     pub fn new(named: Named, width: u8, frequencies: Option<&Frequencies>) -> Self {
         let objects = named.objects().iter().take(MAX_OBJECTS);
         let shingles = |name: &str| match name.chars().count() < width.into() {
@@ -202,13 +207,13 @@ impl NameSieve {
         Self { named, chars, pairs, own, numbers, worked: Mutex::default() }
     }
 
-    /// What the text names.
+    /// Returns the text's objects.
     pub fn named(&self) -> &Named {
         &self.named
     }
 
-    /// Works out what names mean beside this text's, those of them that are new; `names` is what [`names_in`](super::names_in) a sketch.
-    /// `frequencies` as they were given before. O(new names × (own names + length of the text)).
+    /// Compares new names with this text's names. `names` are the [`names_in`](super::names_in) a sketch. `frequencies`
+    /// must be the same as at the creation. O(new names × (own names + length of the text)).
     pub fn learn(&self, names: &[u64], frequencies: Option<&Frequencies>) {
         let mut worked = self.worked.lock();
         let Worked { names: known, bytes, buffer, .. } = &mut *worked;
@@ -222,9 +227,9 @@ impl NameSieve {
         });
     }
 
-    /// What names are evidence of beside a text of which only the sketch is at hand, `names` being what it names: the two texts agree
-    /// no more and differ no less; whether each names something that the other does not is exact. `None` before all names are
-    /// [learned](Self::learn). O(names of either).
+    /// Returns a bound of the contrast with a text of which only the sketch is known; `names` are its names. The two
+    /// texts agree no more and differ no less than the result says. It is exact whether each text contains a name that
+    /// the other lacks. `None` if some names are not [learned](Self::learn) yet. O(names of both).
     pub(super) fn contrast(&self, sketch: &[u64], names: &[u64]) -> Option<Contrast> {
         let (keys, _) = keys(names)?;
         let keys = || keys.iter().map(|&key| Key(key));
@@ -256,7 +261,8 @@ impl NameSieve {
         Some(weigh_up(ours, theirs, numbers))
     }
 
-    /// What a name means beside the record's: shared by the rule of [`Named::names`], with quick tests before the slow ones.
+    /// Compares a name with the record's names. The name is shared by the rule of [`Named::names`]; quick tests come
+    /// before the slow ones.
     fn work_out(&self, object: &NamedObject, frequencies: Option<&Frequencies>) -> Theirs {
         let chars = NameChars::of(object);
         let (mut alike, mut is_like_any, mut names) = (0, false, 0);
@@ -286,7 +292,7 @@ mod tests {
     use crate::similarity::{Verifier, contrast};
     use crate::text::words::Words;
 
-    /// Frequencies under which one road and one estate are named by everybody.
+    /// Returns frequencies by which all records contain one road and one estate.
     fn frequencies() -> std::sync::Arc<Frequencies> {
         let mut counter = Counter::default();
         (0..2_000).for_each(|_| counter.observe(["雁坪路", "鹤鸣小区"].map(name_code)));
@@ -307,7 +313,7 @@ mod tests {
             let by = weighing.then_some(&*frequencies);
             let verifier = Verifier::new(Verify { shingle: width, ..Verify::default() }, frequencies.clone());
             let sieve = NameSieve::new(named(&a), width, by);
-            // What was worked out for one must hold for the next.
+            // A result for one candidate must also be valid for the next.
             for b in &others {
                 let sketched = sketch(&verifier.weigh(verifier.shingles(b)), Some(words.objects(b).as_slice()));
                 let names = names_in(&sketched).unwrap();

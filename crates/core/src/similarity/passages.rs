@@ -1,28 +1,30 @@
-//! Passages that stand in both texts, wherever they stand.
+//! Passages that both texts contain, at any positions.
 
 use std::collections::HashMap;
 
-/// Shortest passage reported, in characters: shorter ones are common phrases.
+/// Minimum length of a reported passage, in characters. Shorter passages are common phrases.
 pub const MIN_PASSAGE_CHARS: usize = 8;
-/// Most passages reported.
+/// Maximum number of reported passages.
 pub const MAX_PASSAGES: usize = 50;
-/// Places of one seed in `a` that are tried: a text that repeats itself does not make the search quadratic.
+/// Maximum number of positions of one seed in `a` that are tried, so that a text with repetitions does not make the
+/// search quadratic.
 const PLACES_PER_SEED: usize = 8;
 
 /// A passage of both texts, in characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedPassage {
-    /// Where it begins in `a`.
+    /// Its start in `a`.
     pub at_a: usize,
-    /// Where it begins in `b`.
+    /// Its start in `b`.
     pub at_b: usize,
     /// Its length.
     pub chars: usize,
 }
 
-/// Passages of at least [`MIN_PASSAGE_CHARS`] characters that occur in both texts, longest first, at most
-/// [`MAX_PASSAGES`]. They do not overlap in `b`; each is the longest that begins at its place in `b` (up to the first
-/// few occurrences of its beginning in `a`). O(|a| + |b|) places tried, each at the cost of its length.
+/// Returns the passages of at least [`MIN_PASSAGE_CHARS`] characters that occur in both texts, longest first, at most
+/// [`MAX_PASSAGES`]. They do not overlap in `b`. Each passage is the longest one that begins at its position in `b`;
+/// only the first few occurrences of its beginning in `a` are tried. O(|a| + |b|) tried positions, each at the cost of
+/// the passage's length.
 pub fn shared_passages(a: &[char], b: &[char]) -> Vec<SharedPassage> {
     let mut places: HashMap<&[char], Vec<usize>> = HashMap::new();
     for (at, seed) in a.windows(MIN_PASSAGE_CHARS).enumerate() {

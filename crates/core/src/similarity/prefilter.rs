@@ -1,18 +1,19 @@
-//! Quick tests before slower ones of names: `false` is certain, `true` says nothing.
+//! Quick tests that are made before the slower comparisons of names. The result `false` is certain; after `true` the
+//! slower comparison is needed.
 
 use super::sketch::{place, set_bit};
 use crate::text::objects::NamedObject;
 use crate::text::objects::numerals::is_numeral;
 use crate::text::shingles::digit_form;
 
-/// Bits of a place in a set of characters, which is one word.
+/// Number of bits of a position in a set of characters. The set is one word of 64 bits.
 const CHAR_BITS: u32 = 6;
-/// Bits of a place in a map of pairs of characters: 512 bytes. A usual letter occupies a tenth of it; one of many thousand
-/// characters crowds it, and then less is told apart.
+/// Number of bits of a position in a map of pairs of characters, which has 512 bytes. An ordinary letter fills a tenth
+/// of the map. A text of many thousand characters fills most of it, and then the test excludes less.
 const PAIR_BITS: u32 = 12;
 
-/// The characters of a name and of what stands before its ending, each a bit of 64; one bit for all numerals, since a number may be
-/// written in several ways.
+/// The characters of a name and of the part before its ending. Each set has 64 bits. All numerals share one bit,
+/// because a number may be written in several ways.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NameChars {
     name: u64,
@@ -26,8 +27,8 @@ impl NameChars {
         Self { name: chars(&object.name), core: chars(object.core()) }
     }
 
-    /// Whether two names may be [alike](super::contrast::is_alike): what is alike is part of the other, stands in it in its order,
-    /// has the same characters, or all but one.
+    /// True if two names may be [alike](super::contrast::is_alike). Of two alike names, one is part of the other, or
+    /// occurs in the other in the same order, or both have the same characters, or all but one.
     pub(super) fn may_be_alike(self, other: Self) -> bool {
         let missing = |chars: u64, from: u64| (chars & !from).count_ones();
         let [they_lack, we_lack] = [missing(self.name, other.name), missing(other.name, self.name)];
@@ -38,13 +39,13 @@ impl NameChars {
     }
 }
 
-/// Which two characters stand side by side in a text.
+/// The pairs of neighbouring characters in a text.
 #[derive(Debug)]
 pub(super) struct CharPairs {
     map: Box<[u64; (1 << PAIR_BITS) / 64]>,
 }
 
-/// The places of the pairs of a text, numerals in the [`digit_form`].
+/// Returns the positions of the pairs of a text, with numerals in the [`digit_form`].
 fn pairs(text: &str) -> impl Iterator<Item = usize> {
     let seconds = text.chars().skip(1).map(digit_form);
     text.chars()
@@ -54,14 +55,14 @@ fn pairs(text: &str) -> impl Iterator<Item = usize> {
 }
 
 impl CharPairs {
-    /// O(length).
+    /// Collects the pairs of a text. O(length).
     pub(super) fn of(text: &str) -> Self {
         let mut map = Box::new([0; (1 << PAIR_BITS) / 64]);
         pairs(text).for_each(|place| set_bit(&mut *map, place));
         Self { map }
     }
 
-    /// Whether the text may contain another.
+    /// True if the text may contain the other text.
     pub(super) fn may_contain(&self, text: &str) -> bool {
         pairs(text).all(|place| self.map[place / 64] >> (place % 64) & 1 == 1)
     }
@@ -82,7 +83,8 @@ mod tests {
         }
     }
 
-    /// What people make of a name: one character replaced, added or left out, some swapped, or only some of them.
+    /// Returns a name as people change it: one character is replaced, added or left out, some are swapped, or only some
+    /// are kept.
     fn variant(of: &NamedObject, how: usize, at: usize, other: char) -> NamedObject {
         let mut chars: Vec<char> = of.name.chars().collect();
         let at = at % (chars.len() + 1);

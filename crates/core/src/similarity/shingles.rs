@@ -1,21 +1,21 @@
-//! Sets of character shingles and the two measures over them (Broder 1997).
+//! Sets of character shingles, and the two measures for them (Broder 1997).
 
 use crate::text::shingles;
 
-/// The distinct runs of `width` letters, digits and Han characters of a text; punctuation and white space are skipped,
-/// so that they can change freely.
+/// The set of distinct runs of `width` letters, digits and Han characters of a text. Punctuation and white space are
+/// skipped, so that they can change freely.
 ///
-/// Up to three characters a shingle is its own code, so the set is exact; above, it is a 64-bit hash and two different
-/// shingles collide with probability about n²/2^65. A text with fewer characters than `width` is one shingle; one
-/// without any has none. Built in O(L log L), 8 bytes a distinct shingle.
+/// A shingle of up to three characters is its own code, so that the set is exact. A longer shingle gets a 64-bit hash;
+/// a collision has a probability of about n²/2^65. A text with fewer than `width` characters is one shingle. A text
+/// without any has none. It is built in O(L log L) and takes 8 bytes for each distinct shingle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShingleSet {
-    /// Ascending, distinct.
+    /// Ascending and distinct.
     codes: Vec<u64>,
 }
 
 impl ShingleSet {
-    /// The shingles of `text`, `width` characters each (at least 1).
+    /// Returns the shingles of `text` with `width` characters each (at least 1).
     pub fn of(text: &str, width: u8) -> Self {
         let mut codes = shingles::codes(text, width);
         codes.sort_unstable();
@@ -26,33 +26,33 @@ impl ShingleSet {
         Self { codes }
     }
 
-    /// Number of distinct shingles.
+    /// Returns the number of distinct shingles.
     pub fn len(&self) -> usize {
         self.codes.len()
     }
 
-    /// Whether there is none.
+    /// True if there is no shingle.
     pub fn is_empty(&self) -> bool {
         self.codes.is_empty()
     }
 
-    /// Bytes the set occupies.
+    /// Returns the number of bytes that the set occupies.
     pub fn memory_usage(&self) -> usize {
         size_of::<Self>() + self.codes.capacity() * size_of::<u64>()
     }
 
-    /// Both measures of two sets built with the same width. Two empty sets resemble each other in nothing.
+    /// Returns both measures of two sets that were built with the same width. The measures of two empty sets are 0.
     /// O(|a| + |b|).
     pub fn resemblance(&self, other: &Self) -> Resemblance {
         Resemblance::of(intersection(&self.codes, &other.codes), self.len(), other.len())
     }
 
-    /// The shingles as numbers, ascending.
+    /// Returns the shingles as numbers, ascending.
     pub fn codes(&self) -> &[u64] {
         &self.codes
     }
 
-    /// A set of made-up shingles.
+    /// Creates a set of artificial shingles.
     #[cfg(test)]
     pub(super) fn from_codes(mut codes: Vec<u64>) -> Self {
         codes.sort_unstable();
@@ -65,7 +65,7 @@ fn intersection(a: &[u64], b: &[u64]) -> usize {
     let (mut i, mut j, mut shared) = (0, 0, 0);
     while i < a.len() && j < b.len() {
         let (x, y) = (a[i], b[j]);
-        // Without branches: the comparison of hashes is a coin toss that no predictor learns.
+        // The loop has no branches: the order of hashes is random, so that a processor could not predict a branch.
         shared += usize::from(x == y);
         i += usize::from(x <= y);
         j += usize::from(y <= x);
@@ -73,23 +73,23 @@ fn intersection(a: &[u64], b: &[u64]) -> usize {
     shared
 }
 
-/// Plain Jaccard similarity from which two texts share a form.
+/// Minimum plain Jaccard similarity of texts that share a form.
 const SAME_FORM_JACCARD: f64 = 0.3;
-/// Plain containment from which one text holds the form of the other.
+/// Minimum plain containment of texts of which one contains the form of the other.
 const SAME_FORM_CONTAINMENT: f64 = 0.5;
 
-/// How alike two shingle sets are.
+/// The similarity of two shingle sets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Resemblance {
     /// |A ∩ B| / |A ∪ B|, 0 to 1.
     pub jaccard: f64,
-    /// |A ∩ B| / min(|A|, |B|), 0 to 1: finds the re-submission that quotes and extends the first.
+    /// |A ∩ B| / min(|A|, |B|), 0 to 1. It is high for a second letter that quotes and extends the first one.
     pub containment: f64,
 }
 
 impl Resemblance {
-    /// Of two sets of `a` and `b` shingles that share `shared`, or as many as the smaller has if that is less. Both measures
-    /// grow with `shared`.
+    /// Returns the measures of two sets of `a` and `b` shingles that share `shared` shingles, but at most as many as
+    /// the smaller set has. Both measures increase with `shared`.
     pub fn of(shared: usize, a: usize, b: usize) -> Self {
         let smaller = a.min(b);
         let shared = shared.min(smaller);
@@ -97,7 +97,7 @@ impl Resemblance {
         Self { jaccard: share(a + b - shared), containment: share(smaller) }
     }
 
-    /// True if both texts share a form: much of their text is the same, whatever they are about.
+    /// True if both texts share a form: large parts of their texts are the same, whatever their matters are.
     pub fn is_same_form(&self) -> bool {
         self.jaccard >= SAME_FORM_JACCARD || self.containment >= SAME_FORM_CONTAINMENT
     }

@@ -1,23 +1,25 @@
-//! Shingle sets in a few bytes: not enough to measure how alike two texts are, but enough to rule most pairs out for certain.
+//! Sketches of shingle sets in a few bytes. They do not suffice to measure how alike two texts are, but they exclude
+//! most pairs with certainty.
 //!
-//! A sketch keeps where each shingle falls when all are hashed to a universe of a few thousand places. Two sets share at most
-//! as many shingles as one has on places that the other occupies, so what is counted on sketches is never less than the
-//! truth: whoever falls short of the thresholds by that count falls short of them by the texts. Of pairs of made-up petitions
-//! that share a phrase and are not alike, 97 % are ruled out.
+//! A sketch keeps the place of each shingle after all shingles are hashed to a universe of a few thousand places. Two
+//! sets share at most as many shingles as one of them has on places that the other one occupies. So a count on sketches
+//! is never less than the true number. A pair that misses the thresholds by this count also misses them by its texts.
+//! Of pairs of generated petitions that share a phrase and are not alike, 97 % are excluded.
 //!
 //! Layout, in 64-bit words:
 //!
 //! ```text
 //! word 0    number of shingles (32 bits) · occupied places (20) · bits of the universe (6) · low bits of a place (6)
-//! word 1    what all shingles weigh
-//! word 2    where the names begin, counted in words from the beginning; 0 while they are not known
-//! list      Elias and Fano's: the high bits of the ascending places in unary, the low bits as they are
-//! or map    one bit a place, where that is shorter
-//! names     what the text names, see [`names`](super::names)
+//! word 1    weight of all shingles together
+//! word 2    position of the names, in words from the beginning; 0 while the names are not known
+//! list      Elias and Fano's: the high bits of the ascending places in unary, the low bits unchanged
+//! or map    one bit for each place, if that is shorter
+//! names     the names in the text, see [`names`](super::names)
 //! ```
 //!
-//! 4,096 places, for long texts at least four a shingle: about 220 bytes a petition, 65 for 50 shingles, 200 for 280, 512
-//! from a thousand on. The list keeps places that are occupied twice as two, the map as one.
+//! There are 4,096 places, for long texts at least four places for each shingle: about 220 bytes for a petition, 65 for
+//! 50 shingles, 200 for 280, 512 from a thousand on. If two shingles have the same place, the list keeps the place
+//! twice and the map once.
 
 use std::sync::OnceLock;
 
@@ -26,27 +28,28 @@ use super::names::{self, NameSieve};
 use super::shingles::Resemblance;
 use crate::text::objects::NamedObject;
 
-/// Bits of the smallest universe, and of the largest: a map of 8 KiB. Texts of more than 32,768 shingles crowd it.
+/// Numbers of bits of the smallest and the largest universe. The largest map has 8 KiB; a text of more than 32,768
+/// shingles fills most of it.
 const UNIVERSE_BITS: [u32; 2] = [12, 16];
 const UNIVERSES: usize = (UNIVERSE_BITS[1] - UNIVERSE_BITS[0] + 1) as usize;
 
-/// Odd multiplier that spreads codes over the universe (2^64 divided by the golden ratio).
+/// The odd multiplier that spreads codes over the universe (2^64 divided by the golden ratio).
 const MULTIPLIER: u128 = 0x9e37_79b9_7f4a_7c15;
 
-/// The place of a code, such as a shingle's, in a universe of `2^bits` places.
+/// Returns the place of a code, for example of a shingle, in a universe of `2^bits` places.
 #[inline]
 pub(super) fn place(code: u64, bits: u32) -> usize {
     let product = u128::from(code) * MULTIPLIER;
     (((product >> 64) as u64 ^ product as u64) >> (64 - bits)) as usize
 }
 
-/// What the first word says.
+/// The contents of the first word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Head {
     shingles: u32,
     occupied: u32,
     universe_bits: u32,
-    /// `None`: a map.
+    /// `None` for a map.
     low_bits: Option<u32>,
 }
 
@@ -69,17 +72,18 @@ impl Head {
     }
 }
 
-/// Low bits that one word holds, and how many places' that are: none lies across two words.
+/// Returns the number of places whose low bits fit into one word. No place is split between two words.
 fn lows_per_word(low_bits: u32) -> usize {
     64_u32.checked_div(low_bits).unwrap_or(0) as usize
 }
 
-/// Words of the high bits of a list.
+/// Returns the number of words for the high bits of a list.
 fn high_words(shingles: usize, universe_bits: u32, low_bits: u32) -> usize {
     (shingles + (1 << (universe_bits - low_bits))).div_ceil(64)
 }
 
-/// The sketch of a weighed set, in words, and of what its text names as far as that is known. O(n log n) for n shingles.
+/// Returns the sketch of a weighed set, in words, with the names in its text if they are known. O(n log n) for n
+/// shingles.
 pub fn sketch(weighed: &Weighed, named: Option<&[NamedObject]>) -> Vec<u64> {
     let mut words = sketched(weighed);
     if let Some(named) = named {
@@ -114,13 +118,13 @@ fn sketched(weighed: &Weighed) -> Vec<u64> {
     words
 }
 
-/// The sketch with what its text names; `None` where it has that already, or the names are too long to be kept.
+/// Returns the sketch with the names in its text. `None` if the sketch has names already, or if the names are too long.
 pub fn with_names(sketch: &[u64], named: &[NamedObject]) -> Option<Vec<u64>> {
     let mut words = sketch.to_vec();
     add_names(&mut words, named).then_some(words)
 }
 
-/// Adds what a text names; whether it did.
+/// Adds the names in a text. True if they were added.
 fn add_names(words: &mut Vec<u64>, named: &[NamedObject]) -> bool {
     let at = words.len() as u64;
     let Some(word @ 0) = words.get_mut(HEAD_WORDS - 1) else { return false };
@@ -130,12 +134,12 @@ fn add_names(words: &mut Vec<u64>, named: &[NamedObject]) -> bool {
     true
 }
 
-/// What the sketched text names, if that is known. O(names).
+/// Returns the names in the sketched text, if they are known. O(names).
 pub fn named_in(sketch: &[u64]) -> Option<Vec<NamedObject>> {
     names_in(sketch).map(names::decode)
 }
 
-/// The same in words, for [`NameSieve::learn`].
+/// Returns the names of the sketched text as words, for [`NameSieve::learn`].
 pub fn names_in(sketch: &[u64]) -> Option<&[u64]> {
     match sketch.get(HEAD_WORDS - 1) {
         None | Some(0) => None,
@@ -143,7 +147,7 @@ pub fn names_in(sketch: &[u64]) -> Option<&[u64]> {
     }
 }
 
-/// The places of a sketch: its list or map.
+/// Returns the places of a sketch: its list or map.
 fn body(sketch: &[u64]) -> &[u64] {
     let behind = sketch.len() - names_in(sketch).map_or(0, <[u64]>::len);
     sketch.get(HEAD_WORDS..behind).unwrap_or_default()
@@ -160,56 +164,58 @@ fn write_list(places: &[u16], low_bits: u32, (high, low): (&mut [u64], &mut [u64
     }
 }
 
-/// Words before the list or the map.
+/// Number of words before the list or the map.
 const HEAD_WORDS: usize = 3;
 
 pub(super) fn set_bit(words: &mut [u64], at: usize) {
     words[at / 64] |= 1 << (at % 64);
 }
 
-/// What our shingles weigh on each place of a universe, in units of 1/[`WEIGHT_UNITS`], rounded up.
+/// The weight of this text's shingles on each place of a universe, in units of 1/[`WEIGHT_UNITS`], rounded up.
 #[derive(Debug)]
 struct Places {
     weights: Box<[u16]>,
-    /// The most of any place.
+    /// The largest weight of any place.
     most: u64,
 }
 
-/// Units of a weight of one. A place holds 63 such at most; more count as that many, in both directions of rounding up.
+/// Number of units of a weight of one. A place holds a weight of at most 63. If a place is full, a comparison with a sketch gives no bound.
 const WEIGHT_UNITS: f32 = 1024.0;
 
-/// What a sketch says of a text beside another.
+/// The result of the comparison of a text with a sketch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sifted {
-    /// It cannot be accepted: that is certain.
+    /// The pair cannot be accepted. This is certain.
     RuledOut,
-    /// What both name may rule it out: compare again when [`NameSieve::learn`] knows the [`names_in`] the sketch.
+    /// The names in both texts may exclude the pair: compare again after [`NameSieve::learn`] has processed the
+    /// [`names_in`] the sketch.
     ByNames,
     /// The texts must be compared.
     Open,
 }
 
-/// A weighed set and what it weighs place by place: ready to be compared with many sketches.
+/// A weighed set and its weight on each place, prepared for the comparison with many sketches.
 #[derive(Debug)]
 pub struct Sieve {
     weighed: Weighed,
-    /// By universe, made when first needed.
+    /// The places by universe, computed when they are first needed.
     places: [OnceLock<Places>; UNIVERSES],
 }
 
 impl Sieve {
-    /// Makes a set ready.
+    /// Prepares a set.
     pub fn new(weighed: Weighed) -> Self {
         Self { weighed, places: Default::default() }
     }
 
-    /// The set itself.
+    /// Returns the set.
     pub fn weighed(&self) -> &Weighed {
         &self.weighed
     }
 
-    /// Compares with a text that was sketched as `sketch`, weighed by `verifier`; `names` is what this text names, once that is known.
-    /// O(shingles of the other), at most a map of 8 KiB, and [`NameSieve`]'s.
+    /// Compares the text with another text, whose sketch is `sketch`, by the weights of `verifier`. `names` are the
+    /// names in this text, if they are known. O(shingles of the other text), at most a map of 8 KiB, and the time of
+    /// [`NameSieve`].
     pub fn compare(&self, sketch: &[u64], verifier: &Verifier, names: Option<&NameSieve>) -> Sifted {
         let Some(at_most) = self.at_most(sketch) else { return Sifted::Open };
         if !verifier.could_accept(&at_most) {
@@ -225,7 +231,7 @@ impl Sieve {
         }
     }
 
-    /// What this text and the sketched one share at most, where that is known.
+    /// Returns the maximum of what this text and the sketched text share, if it is known.
     fn at_most(&self, sketch: &[u64]) -> Option<Overlap> {
         let [head, total, ..] = sketch else { return None };
         let (head, b, body) = (Head::of(*head), f64::from_bits(*total), body(sketch));
@@ -236,7 +242,7 @@ impl Sieve {
         };
         let (a, ours, theirs) = (self.weighed.total(), self.weighed.set().len(), head.shingles as usize);
         let plain = Resemblance::of(count, ours, theirs);
-        // A place may have overflowed: nothing is known then.
+        // If the weight of a place may have overflowed, nothing is known.
         (weight < OVERFLOW).then(|| Overlap { plain, fewer: ours.min(theirs), shared: weight.min(a).min(b), a, b })
     }
 
@@ -246,7 +252,8 @@ impl Sieve {
             let mut weights = vec![0_u16; 1 << universe_bits].into_boxed_slice();
             for (code, weight) in self.weighed.iter() {
                 let at = &mut weights[place(code, universe_bits)];
-                // One more than the whole part: never less than the weight, and no call where the processor cannot round up.
+                // The weight is at least the exact one, because 1 is added to the whole part. A rounding function would
+                // be slow on processors that cannot round up.
                 *at = at.saturating_add((weight * WEIGHT_UNITS) as u16 + 1);
             }
             let most = weights.iter().copied().max().unwrap_or(0).into();
@@ -254,7 +261,7 @@ impl Sieve {
         }))
     }
 
-    /// How many of ours are on a place of theirs, and what those weigh.
+    /// Returns the number of this set's shingles on a place that the other set occupies, and their weight.
     fn shared_with_map(&self, head: Head, theirs: &[u64]) -> (usize, f64) {
         let on = |code: u64| {
             let place = place(code, head.universe_bits);
@@ -266,11 +273,12 @@ impl Sieve {
     }
 }
 
-/// Weights from here on say that a place holds more than it can say.
+/// From this weight on, a place holds more than it can represent.
 const OVERFLOW: f64 = 1e12;
 
 impl Places {
-    /// How many of theirs are on a place of ours, and what ours weigh on those places.
+    /// Returns the number of the other set's shingles on a place that this set occupies, and the weight of this set's
+    /// shingles on these places.
     fn shared_with_list(&self, head: Head, low_bits: u32, body: &[u64]) -> (usize, f64) {
         if self.most == u64::from(u16::MAX) {
             return (usize::MAX, f64::MAX);
@@ -333,7 +341,7 @@ impl Occupied {
         }
     }
 
-    /// Whether the text may hold a shingle; `false` is certain.
+    /// True if the text may contain a shingle; `false` is certain.
     pub(super) fn holds(&self, code: u64) -> bool {
         let place = place(code, self.universe_bits);
         self.map.get(place / 64).is_none_or(|word| word >> (place % 64) & 1 == 1)
@@ -354,7 +362,7 @@ mod tests {
     use crate::similarity::shingles::ShingleSet;
     use crate::text::words::Words;
 
-    /// `count` made-up shingles, the same for the same `seed`.
+    /// Returns `count` artificial shingles, the same for the same `seed`.
     fn shingles(seed: u64, count: usize) -> impl Iterator<Item = u64> {
         (0..count as u64).map(move |n| (seed << 32 | n).wrapping_mul(0x2545_f491_4f6c_dd1d) >> 1)
     }
@@ -384,7 +392,7 @@ mod tests {
 
     #[test]
     fn unlike_texts_are_ruled_out_whatever_their_lengths() {
-        // Names that are not known may agree.
+        // Unknown names may agree.
         let verifier = verifier(Verify { objects: false, ..Verify::default() });
         for (ours, theirs) in [(50, 50), (50, 1_000), (900, 60), (300, 300), (700, 280), (1_500, 1_400), (300, 3_000)] {
             let shared = ours.min(theirs) / 10;
@@ -394,7 +402,7 @@ mod tests {
         }
     }
 
-    /// Frequencies under which a third of the made-up shingles are common, each in its own way.
+    /// Returns frequencies by which a third of the artificial shingles are common, to different degrees.
     fn uneven() -> Arc<Frequencies> {
         let mut counter = Counter::default();
         for record in 0..1_000_u64 {
@@ -423,7 +431,7 @@ mod tests {
                 let overlap = weigher.overlap(a.weighed(), &b);
                 let agreeing = if objects { Contrast::most_agreeing() } else { Contrast::default() };
                 let exact = weigher.evidence(&overlap, &agreeing, &Alignment::most_favourable(&overlap));
-                // At the usual threshold, and at the one that is met exactly.
+                // Tests the usual threshold and a threshold that is met exactly.
                 for duplicate in [0.5, exact.probability] {
                     let at = Verifier::new(Verify { duplicate, ..verify.clone() }, frequencies.clone());
                     let accepted = at.evidence(&overlap, &agreeing, &Alignment::most_favourable(&overlap)).accepted;

@@ -1,45 +1,46 @@
-//! Sketches of many sets, bounded by their bytes: what is added drives out what was added longest ago.
+//! Sketches of many sets in a bounded number of bytes: new sketches replace the oldest ones.
 //!
-//! A sketch is found by its owner and number. Sixty-four shards, each a ring of words under a lock of its own and a table of
-//! where in the ring an entry begins: 30 bytes an entry besides the sketch. A lookup holds a lock for reading while it compares,
-//! well below a microsecond. An entry: owner and words of the whole entry, number, sketch.
+//! A sketch is found by its owner and number. There are sixty-four shards. Each shard is a ring of words with its own
+//! lock, and a table of the positions in the ring where entries begin: 30 bytes for each entry besides the sketch. A
+//! lookup holds a lock for reading during the comparison, which takes well below a microsecond. An entry contains its
+//! owner and its length in words, its number, and the sketch.
 //!
-//! A sketch that is forgotten or replaced leaves a gap. A shard is copied without its gaps when they are a quarter of its ring, so
-//! that the memory follows the sketches that are remembered, and a gap drives out no sketch.
+//! A sketch that is forgotten or replaced leaves a gap. A shard is copied without its gaps when they are a quarter of
+//! its ring. So the memory depends only on the remembered sketches, and a gap replaces no sketch.
 
 use hashbrown::HashTable;
 use parking_lot::RwLock;
 
 const SHARDS: usize = 64;
-/// Words before the sketch of an entry.
+/// Number of words before the sketch of an entry.
 const HEAD: usize = 2;
-/// Owner of what is only a gap in the ring.
+/// The owner of a gap in the ring.
 const NOBODY: u32 = u32::MAX;
-/// An entry takes at most this part of its shard.
+/// An entry takes at most the shard's size divided by this number.
 const LARGEST: usize = 16;
-/// Words of a cache line.
+/// Number of words in a cache line.
 const LINE: usize = 8;
-/// By which part of its length a ring grows.
+/// A ring grows by its length divided by this number.
 const GROWTH: usize = 4;
-/// The gaps of a ring are at most this part of it when it needs room.
+/// If a ring needs room, its gaps are at most its length divided by this number.
 const MOST_GAPS: usize = 4;
 
-/// See the module.
+/// A bounded set of sketches, see the module.
 #[derive(Debug)]
 pub struct Sketches {
     shards: Box<[RwLock<Shard>]>,
-    /// Most words of a shard's ring.
+    /// Maximum number of words in a shard's ring.
     most: usize,
 }
 
 #[derive(Debug, Default)]
 struct Shard {
-    /// Where entries begin in `ring`.
+    /// Positions in `ring` where entries begin.
     places: HashTable<u32>,
     ring: Vec<u64>,
-    /// Where the next entry goes once the ring has its full length: entries from here on are the oldest.
+    /// Position of the next entry after the ring has reached its full length. The entries from here on are the oldest.
     next: usize,
-    /// Words of `ring` that belong to no entry.
+    /// Number of words in `ring` that belong to no entry.
     gaps: usize,
 }
 
@@ -48,7 +49,7 @@ fn hash(owner: u32, number: u64) -> u64 {
     (product >> 64) as u64 ^ product as u64
 }
 
-/// The hash of the entry that begins at `at`.
+/// Returns the hash of the entry that begins at `at`.
 fn hash_in(ring: &[u64], at: usize) -> u64 {
     hash((ring[at] >> 32) as u32, ring[at + 1])
 }
@@ -58,7 +59,7 @@ fn shard_of(hash: u64) -> usize {
 }
 
 impl Sketches {
-    /// Room for `bytes` of entries; allocated as it fills.
+    /// Creates a set with room for `bytes` bytes of entries. Memory is allocated when it is needed.
     pub fn new(bytes: usize) -> Self {
         let shards = (0..SHARDS).map(|_| RwLock::default()).collect();
         Self { shards, most: bytes / SHARDS / size_of::<u64>() }
@@ -68,7 +69,7 @@ impl Sketches {
         &self.shards[shard_of(hash)]
     }
 
-    /// Compares with the sketch of `number`, if it is remembered. O(1) and the comparison.
+    /// Applies `with` to the sketch of `number`, if it is remembered. O(1) and the cost of `with`.
     pub fn compare<T>(&self, owner: u32, number: u64, with: impl FnOnce(&[u64]) -> T) -> Option<T> {
         let hash = hash(owner, number);
         let shard = self.shard(hash).read();
@@ -76,10 +77,11 @@ impl Sketches {
         Some(with(&shard.ring[at + HEAD..at + shard.length(at)]))
     }
 
-    /// Has what is remembered of `numbers` at hand when they are compared next. Memory that is far away is asked for all of them at the
-    /// same time, not for one after the other; so do this for as many as will be compared.
+    /// Loads the remembered sketches of `numbers` into the cache, for the comparisons that follow. The sketches are
+    /// loaded at the same time and not one after the other, so call this for as many sketches as will be compared.
     pub fn fetch(&self, owner: u32, numbers: impl Iterator<Item = u64>) {
-        // All locks first: between two lookups a lock would have the processor wait for what it is loading.
+        // All locks are taken first: between two lookups, a lock would make the processor wait for the memory that it
+        // loads.
         let shards: [_; SHARDS] = std::array::from_fn(|at| self.shards[at].read());
         let mut loaded = 0;
         for number in numbers {
@@ -92,7 +94,7 @@ impl Sketches {
         std::hint::black_box(loaded);
     }
 
-    /// Remembers the sketch of `number`, unless it is remembered already. `sketch` is only made when it is not.
+    /// Remembers the sketch of `number`, unless it is remembered already. `sketch` is called only if it is needed.
     pub fn remember(&self, owner: u32, number: u64, sketch: impl FnOnce() -> Vec<u64>) {
         let hash = hash(owner, number);
         let shard = self.shard(hash);
@@ -106,7 +108,7 @@ impl Sketches {
         }
     }
 
-    /// Remembers another sketch of `number`, if one is remembered and `change` makes another of it.
+    /// Replaces the sketch of `number`, if one is remembered and `change` returns another sketch for it.
     pub fn change(&self, owner: u32, number: u64, change: impl FnOnce(&[u64]) -> Option<Vec<u64>>) {
         let hash = hash(owner, number);
         let mut shard = self.shard(hash).write();
@@ -118,7 +120,7 @@ impl Sketches {
         }
     }
 
-    /// Returns the numbers under which sketches of `owner` are remembered, in no order. O(all entries), 8 bytes a number.
+    /// Returns the numbers of the remembered sketches of `owner`, in no order. O(all entries), 8 bytes for each number.
     pub fn numbers(&self, owner: u32) -> Vec<u64> {
         let mut numbers = Vec::new();
         for shard in &self.shards {
@@ -129,8 +131,8 @@ impl Sketches {
         numbers
     }
 
-    /// Forgets the sketches of `owner` under `numbers`, and gives their memory back. O(numbers) and the copying of shards that have
-    /// many gaps afterwards; a lookup waits for the copying of one shard.
+    /// Forgets the sketches of `owner` with `numbers`, and frees their memory. O(numbers), and the copying of shards
+    /// that have many gaps afterwards. A lookup waits at most for the copying of one shard.
     pub fn forget(&self, owner: u32, numbers: &[u64]) {
         for &number in numbers {
             let hash = hash(owner, number);
@@ -142,7 +144,7 @@ impl Sketches {
         self.shards.iter().for_each(|shard| shard.write().close_gaps());
     }
 
-    /// Forgets the sketches of the owners that `keeps` refuses, and gives their memory back. O(all entries).
+    /// Forgets the sketches of the owners that `keeps` refuses, and frees their memory. O(all entries).
     pub fn retain_owners(&self, keeps: impl Fn(u32) -> bool) {
         for shard in &self.shards {
             let mut shard = shard.write();
@@ -156,12 +158,12 @@ impl Sketches {
         }
     }
 
-    /// Whether a sketch is no larger than one may be.
+    /// True if a sketch does not exceed the maximum size of an entry.
     fn has_room(&self, sketch: &[u64]) -> bool {
         (sketch.len() + HEAD) * LARGEST <= self.most
     }
 
-    /// Bytes allocated.
+    /// Returns the number of allocated bytes.
     pub fn memory_usage(&self) -> usize {
         let each = self.shards.iter().map(|shard| {
             let shard = shard.read();
@@ -195,7 +197,8 @@ impl Shard {
         self.places.insert_unique(hash, at as u32, |&at| hash_in(ring, at as usize));
     }
 
-    /// Where `length` words may be written: at the end while the ring grows, then in the place of the oldest entries.
+    /// Returns the position where `length` words may be written: at the end while the ring grows, later in the place of
+    /// the oldest entries.
     fn room(&mut self, length: usize, most: usize) -> usize {
         if self.next != 0 || self.ring.len() + length > self.ring.capacity() {
             self.close_gaps();
@@ -215,12 +218,12 @@ impl Shard {
         let at = self.next;
         self.clear(at, at + length);
         self.gaps -= length;
-        // Not 0, which means that the ring has not been filled yet.
+        // This is never 0. The value 0 means that the ring has not been filled yet.
         self.next = at + length;
         at
     }
 
-    /// Forgets the entries that begin from `from` up to `to`; what is left of the last one becomes a gap.
+    /// Forgets the entries that begin between `from` and `to`. The rest of the last one becomes a gap.
     fn clear(&mut self, from: usize, to: usize) {
         if from == to {
             return;
@@ -239,7 +242,7 @@ impl Shard {
         self.leave_gap(from, to - from);
     }
 
-    /// Forgets the entry at `at`, which becomes a gap.
+    /// Forgets the entry at `at` and turns its words into a gap.
     fn remove(&mut self, hash: u64, at: usize) {
         if let Ok(entry) = self.places.find_entry(hash, |&place| place as usize == at) {
             entry.remove();
@@ -256,7 +259,8 @@ impl Shard {
         let kept = self.ring.len() - self.gaps;
         let mut ring = Vec::with_capacity(kept + kept / GROWTH);
         let mut places = HashTable::with_capacity(self.places.len());
-        // From `next` on are the oldest. A ring that has not been filled yet begins with them, and its `next` is 0.
+        // The oldest entries begin at `next`. A ring that has not been filled yet begins with them, and its `next` is
+        // 0.
         for (from, to) in [(self.next, self.ring.len()), (0, self.next)] {
             let mut at = from;
             while at < to {
@@ -373,7 +377,7 @@ mod tests {
         assert!(sketches.memory_usage() - empty < 64 << 10, "{}", sketches.memory_usage());
     }
 
-    /// One step of the property of forgetting.
+    /// One step of the property test of forgetting.
     #[derive(Clone, Debug)]
     enum SketchStep {
         Remember(u64),
@@ -389,7 +393,8 @@ mod tests {
         ]
     }
 
-    /// Bytes that are used for a number of entries at most: twice an entry with its place in a table that has just grown.
+    /// Returns the maximum number of bytes for this number of entries: twice the size of the entries, with their
+    /// positions in a table that has just grown.
     fn most_bytes(words: usize, entries: usize) -> usize {
         2 * words * size_of::<u64>() + 16 * entries + (64 << 10)
     }

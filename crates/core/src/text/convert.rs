@@ -1,13 +1,13 @@
-//! Traditional → simplified, character by character.
+//! Converts traditional into simplified characters, one by one.
 //!
-//! Context is ignored on purpose: two copies of a text then read alike wherever the character stands, and the map is a
-//! function of one character, so that it fits into the table of [`normalise`](super::normalise). Characters that map to
-//! another traditional one are followed to the end: applying the map twice changes nothing.
+//! The context of a character is ignored on purpose: two copies of a text are then converted alike at every position.
+//! And a function of one character fits into the table of [`normalise`](super::normalise). If a character is mapped to
+//! another traditional one, the chain is followed to its end: a second conversion changes nothing.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// Where traditional characters are found: the main block of unified ideographs and extension A.
+/// The blocks that contain traditional characters: the main block of unified ideographs and extension A.
 const BLOCKS: [std::ops::RangeInclusive<char>; 2] = ['\u{3400}'..='\u{4DBF}', '\u{4E00}'..='\u{9FFF}'];
 
 static SIMPLIFIED: LazyLock<HashMap<char, char>> = LazyLock::new(|| {
@@ -20,7 +20,7 @@ static SIMPLIFIED: LazyLock<HashMap<char, char>> = LazyLock::new(|| {
     let mut closed = HashMap::with_capacity(direct.len());
     for &from in direct.keys() {
         let mut to = from;
-        // A cycle would have no end to follow; longer chains than this do not occur.
+        // The number of steps is bounded because of cycles. Longer chains do not occur.
         for _ in 0..4 {
             to = direct.get(&to).copied().unwrap_or(to);
         }
@@ -31,7 +31,7 @@ static SIMPLIFIED: LazyLock<HashMap<char, char>> = LazyLock::new(|| {
     closed
 });
 
-/// The simplified form of `c`; `c` itself where there is none. A hash lookup; the first call builds the map.
+/// Returns the simplified form of `c`, or `c` if it has none. One hash lookup; the first call builds the map.
 pub fn simplify(c: char) -> char {
     if BLOCKS.iter().any(|block| block.contains(&c)) { SIMPLIFIED.get(&c).copied().unwrap_or(c) } else { c }
 }

@@ -1,12 +1,15 @@
 //! The visible text of HTML, for fields of format `html`.
 //!
-//! Tags are taken out and character references read by the rules of the HTML standard. What no browser shows in the page goes:
-//! comments, what stands in `title`, `script`, `style`, `template`, `noscript`, `iframe`, `noembed`, `noframes` and `datalist`, and what
-//! an element hides by its own attributes (`hidden`, or a `style` with `display: none` or `visibility: hidden`), unless it is one that
-//! need not be closed. White space is one space; blocks, table rows and `br` stand on lines of their own, cells of a table are set apart, and what is only marked up
-//! within a line (`b`, `a`, `span` …) is not torn. Text without any tag stays as it is, but for references and white space.
+//! Tags are removed and character references are replaced, by the rules of the HTML standard. Parts that no browser
+//! shows in the page are removed: comments, the content of `title`, `script`, `style`, `template`, `noscript`,
+//! `iframe`, `noembed`, `noframes` and `datalist`, and the content of an element that its own attributes hide
+//! (`hidden`, or a `style` with `display: none` or `visibility: hidden`), unless the element needs no end tag. A
+//! sequence of white space becomes one space. Blocks, table rows and `br` begin a new line. Cells of a table are
+//! separated by a space. Markup within a line (`b`, `a`, `span` …) does not separate the text. A text without tags
+//! changes only in references and white space.
 //!
-//! Style sheets are not read, so that text hidden by them counts, as does what opens at a click (`details`, `dialog`). Of an element that never ends all is inside. O(length).
+//! Style sheets are not read, so that text that they hide counts. Text that appears after a click (`details`, `dialog`)
+//! counts as well. A hidden element without an end extends to the end of the text. O(length).
 
 mod located;
 
@@ -19,7 +22,8 @@ use located::{Chars, Pieces};
 /// Elements whose content is not shown.
 const HIDDEN: &[&[u8]] =
     &[b"title", b"script", b"style", b"template", b"noscript", b"iframe", b"noembed", b"noframes", b"datalist"];
-/// Elements that have no end tag, or need none: where a hidden one ends, only the tree would tell.
+/// Elements that have no end tag, or need none. Only the document tree would tell where a hidden element of this kind
+/// ends.
 const OPEN_ENDED: &[&[u8]] = &[
     b"area",
     b"base",
@@ -54,7 +58,7 @@ const OPEN_ENDED: &[&[u8]] = &[
     b"track",
     b"wbr",
 ];
-/// Elements that begin and end a line, besides headings `h1` to `h6`.
+/// Elements that begin and end a line, in addition to the headings `h1` to `h6`.
 const BLOCKS: &[&[u8]] = &[
     b"address",
     b"article",
@@ -109,11 +113,11 @@ const BLOCKS: &[&[u8]] = &[
     b"ul",
     b"xmp",
 ];
-/// Elements that are set apart within a line.
+/// Elements that are separated from other text within a line.
 const CELLS: &[&[u8]] =
     &[b"td", b"th", b"button", b"select", b"textarea", b"img", b"input", b"object", b"video", b"audio"];
 
-/// The visible text of `html`.
+/// Returns the visible text of `html`.
 pub fn visible_text(html: &str) -> String {
     let mut text = Text::default();
     read(html, emitter(), |shown| match shown {
@@ -124,8 +128,9 @@ pub fn visible_text(html: &str) -> String {
     text.written
 }
 
-/// The visible text of `html`, and of each of its characters which characters of `html` it was made of: of a character reference
-/// all from its `&` to its `;`, of what separates two characters all that stands between them. Ascending. O(length).
+/// Returns the visible text of `html`, and for each of its characters the range of characters of `html` that produced
+/// it. For a character reference the range extends from `&` to `;`. For a separator it covers everything between the
+/// two separated characters. Ascending. O(length).
 pub fn visible_text_mapped(html: &str) -> (String, Vec<Range<usize>>) {
     let pieces = Pieces::default();
     let (mut text, mut made_of) = (Text::default(), Vec::<Range<usize>>::new());
@@ -150,24 +155,24 @@ pub fn visible_text_mapped(html: &str) -> (String, Vec<Range<usize>>) {
 
 fn emitter() -> DefaultEmitter {
     let mut emitter = DefaultEmitter::default();
-    // What stands in a script is no markup.
+    // The content of a script is no markup.
     emitter.naively_switch_states(true);
     emitter
 }
 
-/// What stands in HTML.
+/// A part of an HTML text.
 enum Shown<'a> {
-    /// A tag of an element that is shown, by its name.
+    /// A tag of an element that is shown, with its name.
     Tag(&'a [u8]),
     /// Text that is shown.
     Text(&'a str),
-    /// So many bytes of text that is not.
+    /// This number of bytes of text that is not shown.
     Hidden(usize),
 }
 
-/// Calls `each` with all that stands in `html`, in its order.
+/// Calls `each` with all parts of `html`, in their order.
 fn read(html: &str, emitter: impl Emitter<Token = Token>, mut each: impl FnMut(Shown<'_>)) {
-    // The hidden element, and how many of its name are open.
+    // The name of the hidden element, and the number of open elements with this name.
     let mut hidden: Option<(Vec<u8>, u32)> = None;
     for Ok(token) in Tokenizer::new_with_emitter(html, emitter) {
         match token {
@@ -195,7 +200,7 @@ fn read(html: &str, emitter: impl Emitter<Token = Token>, mut each: impl FnMut(S
     }
 }
 
-/// Whether an element's own attributes hide it.
+/// True if an element's own attributes hide it.
 fn hides_itself(tag: &StartTag<()>) -> bool {
     if OPEN_ENDED.contains(&tag.name.as_slice()) || tag.self_closing {
         return false;
@@ -209,16 +214,16 @@ fn hides_itself(tag: &StartTag<()>) -> bool {
     style || tag.attributes.contains_key(b"hidden".as_slice())
 }
 
-/// Text under way.
+/// The visible text that has been written so far.
 #[derive(Default)]
 struct Text {
     written: String,
-    /// What separates it from the next character: a line end before a space.
+    /// The separator before the next character: a line end has priority over a space.
     gap: Option<char>,
 }
 
 impl Text {
-    /// Notes a tag.
+    /// Processes a tag.
     fn pass(&mut self, name: &[u8]) {
         if BLOCKS.contains(&name) {
             self.gap = Some('\n');
@@ -227,7 +232,8 @@ impl Text {
         }
     }
 
-    /// Calls `wrote` with the byte of `content` at which each character stands that is written, and whether a gap was written before it.
+    /// Writes `content`. Calls `wrote` for each written character with its byte offset in `content`, and with true if a
+    /// separator was written before it.
     fn write(&mut self, content: &str, mut wrote: impl FnMut(usize, bool)) {
         for (at, c) in content.char_indices() {
             if c.is_whitespace() {
@@ -273,7 +279,7 @@ mod tests {
         check("甲<div hidden>乙<div>丙</div>丁</div>戊", "甲戊");
         check("甲<span style='color:red; Display : none'>乙</span>丙<b style=\"visibility:hidden\">丁</b>", "甲丙");
         check("甲<datalist><option>乙</datalist>丙", "甲丙");
-        // Where these end the tree would have to tell: better too much text than too little.
+        // Only the document tree would tell where these elements end. Too much text is better than too little.
         check("甲<p hidden>乙<p>丙<img hidden>丁<span style='display:block'>戊</span>", "甲\n乙\n丙 丁戊");
     }
 

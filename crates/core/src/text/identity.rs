@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-/// Values that stand where a petitioner gives no name, normalised and without white space and punctuation.
+/// Values that are written instead of a name, normalised and without white space and punctuation.
 static NOBODY: LazyLock<HashSet<&str>> = LazyLock::new(|| {
     HashSet::from([
         "匿名",
@@ -78,17 +78,18 @@ static NOBODY: LazyLock<HashSet<&str>> = LazyLock::new(|| {
     ])
 });
 
-/// Forms of address that say nobody behind a surname or 某: 某先生, 王女士.
+/// Forms of address. After a surname or 某 they identify no person: 某先生, 王女士.
 const ADDRESSES: [&str; 5] = ["先生", "女士", "小姐", "男士", "同志"];
-/// Most characters of a surname.
+/// Maximum number of characters of a surname.
 const SURNAME_CHARS: usize = 2;
-/// Fewest digits of a telephone number.
+/// Minimum number of digits of a telephone number.
 const PHONE_DIGITS: usize = 7;
-/// Digits of a mobile number in China, without the code of the country.
+/// Number of digits of a mobile number in China, without the code of the country.
 const MOBILE_DIGITS: usize = 11;
 
-/// Returns the form in which a normalised value of an identity field is compared; `None` for a value that names nobody, built in or one of
-/// `placeholders`. A telephone number is its digits without the code of China. O(length).
+/// Returns the form in which a normalised value of an identity field is compared; `None` for a value that names no
+/// person, built in or one of `placeholders`. The form of a telephone number is its digits without the code of China.
+/// O(length).
 pub fn identity_form(normal: &str, placeholders: &[String]) -> Option<String> {
     if let Some(digits) = phone_digits(normal) {
         return (!is_one_digit(&digits)).then_some(digits);
@@ -97,7 +98,7 @@ pub fn identity_form(normal: &str, placeholders: &[String]) -> Option<String> {
     (!is_placeholder && !is_nobody(normal)).then(|| normal.to_owned())
 }
 
-/// The digits of a value that is a telephone number in any of the usual forms.
+/// Returns the digits of a value that is a telephone number in any of the usual forms.
 fn phone_digits(value: &str) -> Option<String> {
     if !value.chars().all(|sign| sign.is_ascii_digit() || " +-()转.".contains(sign)) {
         return None;
@@ -111,15 +112,15 @@ fn phone_digits(value: &str) -> Option<String> {
     Some(mobile.map_or(digits.clone(), str::to_owned))
 }
 
-/// True for 0000000, 1111111 and the like, which are typed where a number must be given.
+/// True for 0000000, 1111111 and the like, which are typed when a number is required.
 fn is_one_digit(digits: &str) -> bool {
     let mut signs = digits.chars();
     let first = signs.next();
     signs.all(|sign| Some(sign) == first)
 }
 
-/// True for a value of which stars hide a part, as in 王**, 张*明 and 138****1234: many people share the rest. A star between two ASCII
-/// letters or digits hides nothing.
+/// True for a value in which stars hide a part, as in 王**, 张*明 and 138****1234: many people have the same visible part.
+/// A star between two ASCII letters or digits hides nothing.
 fn is_masked(normal: &str) -> bool {
     let signs: Vec<char> = normal.chars().collect();
     let is_inside = |position: usize| {
@@ -137,7 +138,7 @@ fn is_nobody(normal: &str) -> bool {
     if word.is_empty() || word.chars().all(|sign| sign == '0') || NOBODY.contains(word.as_str()) {
         return true;
     }
-    // A number that a spreadsheet has rounded.
+    // The value is a number that a spreadsheet has rounded.
     if normal.contains("e+") && normal.chars().all(|sign| sign.is_ascii_digit() || ".e+".contains(sign)) {
         return true;
     }

@@ -1,44 +1,47 @@
-//! What becomes of a word: kept, left out, or replaced by the first of its synonyms.
+//! Decides whether a word is kept, left out, or replaced by the first of its synonyms.
 //!
-//! Entries are normalised like the texts they meet. Synonyms come first: a word whose replacement is a stop word is left
-//! out. A word in several groups belongs to the first.
+//! Entries are normalised like the texts. Synonyms are replaced first: a word whose replacement is a stop word is left
+//! out. A word in several groups belongs to the first group.
 //!
-//! Every word of every text is looked up, and most are not found. So the table is its own: a hash of a few bytes of the
-//! word, and two bytes an entry that are mostly empty, 16 KiB for the default list. A miss is nearly always one of them.
+//! Every word of every text is looked up, and most words are not found. So this module has a special hash table: the
+//! hash reads a few bytes of the word, and each entry has two bytes, most of them empty; the default list takes 16 KiB.
+//! A word that is not in the list nearly always meets an empty entry.
 
 use hashbrown::HashMap;
 
 use super::normalise::Normaliser;
 use crate::collection::{StopList, StopWords, TextSettings};
 
-/// The stop words of [`StopList::Default`]: groups of words separated by white space, comments from `#` on.
+/// The stop words of [`StopList::Default`]: groups of words that are separated by white space, with comments from `#`
+/// on.
 pub(super) const DEFAULT_STOP_WORDS: &str = include_str!("stop_words.txt");
 
-/// What becomes of a word.
+/// The decision about a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate<'a> {
-    /// It counts as it is.
+    /// The word counts unchanged.
     Kept,
-    /// It does not count.
+    /// The word does not count.
     Dropped,
-    /// It counts as this word.
+    /// The word counts as this other word.
     Replaced(&'a str),
 }
 
 /// Stop words and synonyms of a collection.
 #[derive(Clone, Debug)]
 pub struct Lexicon {
-    /// Words and what replaces them; `None` drops the word.
+    /// Words and their replacements; `None` drops the word.
     entries: Vec<(Box<str>, Option<Box<str>>)>,
-    /// Open addressing, a power of two in length, at most a quarter full: 0 or part of the hash of a word.
+    /// A hash table with open addressing. Its length is a power of two, and it is at most a quarter full. Each element
+    /// is 0 or a part of the hash of a word.
     tags: Box<[u16]>,
-    /// Which entry each of `tags` belongs to.
+    /// The index of the entry for each element of `tags`.
     places: Box<[u32]>,
     replaces: bool,
 }
 
 impl Lexicon {
-    /// The lexicon that `settings` describe.
+    /// Creates the lexicon that `settings` describe.
     pub fn new(settings: &TextSettings, normaliser: Normaliser) -> Self {
         let normal = |word: &str| normaliser.normalise(word).into_boxed_str();
         let stop_words = match &settings.stop_words {
@@ -76,12 +79,12 @@ impl Lexicon {
         Self { entries, tags, places, replaces }
     }
 
-    /// Whether any word has a synonym that replaces it.
+    /// True if any word has a synonym that replaces it.
     pub fn replaces(&self) -> bool {
         self.replaces
     }
 
-    /// What becomes of `word`.
+    /// Returns the decision about `word`.
     #[inline]
     pub fn fate(&self, word: &str) -> Fate<'_> {
         let (mut at, tag) = hash(word);
@@ -101,7 +104,8 @@ impl Lexicon {
     }
 }
 
-/// Where a word's search begins, and its tag, never 0: from its length, its first four bytes and its last four.
+/// Returns the position where the search for a word begins, and the word's tag, which is never 0. The hash depends on
+/// the word's length, its first four bytes and its last four.
 #[inline]
 fn hash(word: &str) -> (usize, u16) {
     let ends = match word.as_bytes() {
@@ -119,8 +123,8 @@ fn default_stop_words() -> impl Iterator<Item = &'static str> {
     DEFAULT_STOP_WORDS.lines().filter(|line| !line.starts_with('#')).flat_map(str::split_whitespace)
 }
 
-/// The words that the segmenter must know for these settings to have effect: user words, and synonyms, which could not be
-/// replaced if they were cut apart. Normalised, in order, without repetition.
+/// Returns the words that the segmenter must know so that these settings have an effect: user words, and synonyms,
+/// which could not be replaced if the segmenter cut them apart. Normalised, in order, without repetition.
 pub(super) fn dictionary_words(settings: &TextSettings, normaliser: Normaliser) -> Vec<String> {
     let mut seen = hashbrown::HashSet::new();
     let all = settings.user_words.iter().chain(settings.synonyms.iter().flatten());

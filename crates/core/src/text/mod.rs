@@ -1,8 +1,8 @@
-//! From a row to words: normalise, convert, segment, drop and merge.
+//! Turns a row into words: normalises, converts, cuts, and drops or replaces words.
 //!
-//! Pure and synchronous: no I/O, no clock. A [`Reader`] turns a row into a [`Document`] (its content fields in normal
-//! form); [`words::Words`] cuts a document's text into words. Both are O(length) and depend on nothing but the row
-//! and the settings.
+//! This module is pure and synchronous: it has no I/O and no clock. A [`Reader`] turns a row into a [`Document`] (the
+//! row's content fields in normal form). [`words::Words`] cuts a document's text into words. Both are O(length) and
+//! depend only on the row and the settings.
 
 pub mod convert;
 pub mod html;
@@ -26,11 +26,12 @@ use crate::violation::Violation;
 pub use identity::identity_form;
 pub use reader::{Reader, read_mapped};
 
-/// Version of this module's own rules (normal form, what a word and what a unit is). Raise it with every change that gives
-/// some text other words or units, so that a new profile results.
+/// Version of the rules of this module (the normal form, and the definitions of words and units). Every change that
+/// gives some text other words or units must raise it, so that a new profile results.
 const RULES: u32 = 1;
 
-/// Names everything beside the settings that decides how text is read: part of every profile's digest.
+/// Returns the name of everything besides the settings that decides how text is read. It is part of every profile's
+/// digest.
 pub fn version(settings: &TextSettings) -> String {
     let (major, minor, update) = unicode_normalization::UNICODE_VERSION;
     let mut version = format!("text {RULES}; unicode {major}.{minor}.{update}");
@@ -48,20 +49,22 @@ pub fn version(settings: &TextSettings) -> String {
     version
 }
 
-/// A row read under a collection's settings: its content fields normalised, in settings order. Not yet cut into words.
+/// A row that was read by a collection's settings: its content fields are normalised, in the order of the settings, and
+/// not yet cut into words.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Document {
-    /// Content fields (`text`, `whole`, `url`) that are not empty after normalisation, in settings order.
+    /// Content fields (`text`, `whole`, `url`) that are not empty after normalisation, in the order of the settings.
     pub fields: Vec<DocumentField>,
-    /// Values of other fields that are features ([`Field::is_column`](crate::collection::Field::is_column)), in settings order.
+    /// Values of other fields that are features ([`Field::is_column`](crate::collection::Field::is_column)), in the
+    /// order of the settings.
     pub columns: Vec<DocumentField>,
     /// The petitioner, if the row names one: all `identity` values, normalised and joined.
     pub identity: Option<String>,
-    /// When the matter was submitted, if the row says so.
+    /// The time when the matter was submitted, if the row contains it.
     pub time: Option<jiff::Timestamp>,
     /// The values that the conditions of the settings' `match` compare; empty unless the conditions read any.
     pub scope: ScopeValues,
-    /// What was left unread, and is no reason to refuse the row. No record text.
+    /// Values that could not be read, but are no reason to refuse the row. The warnings contain no text of the record.
     pub warnings: Vec<Violation>,
 }
 
@@ -75,8 +78,8 @@ pub struct Removed {
 }
 
 impl Removed {
-    /// Of each character of the compared text its position in `whole` and itself; `None` for a space that stands for removed text. No space
-    /// stands at an end or beside another. O(length).
+    /// Returns for each character of the compared text its position in `whole` and the character; `None` for a space
+    /// that replaces removed text. There is no space at an end, or next to another space. O(length).
     pub fn kept(&self) -> Vec<Option<(u32, char)>> {
         let is_space = |kept: &Option<(u32, char)>| kept.is_none_or(|(_, c)| c == ' ');
         let (mut kept, mut spans) = (Vec::with_capacity(self.whole.len() / 3), self.spans.iter().peekable());
@@ -97,45 +100,46 @@ impl Removed {
 pub struct DocumentField {
     /// Position in the settings' `fields`.
     pub position: u8,
-    /// Its role: `text`, `whole` or `url`; of a column `identity` or `time`.
+    /// The role: `text`, `whole` or `url` for a content field; `identity` or `time` for a column.
     pub role: crate::collection::Role,
-    /// The normalised value without contacts and noise, never empty: what is compared.
+    /// The normalised value without contacts and noise, which is compared. It is never empty.
     pub text: String,
-    /// What was removed from the normalised value to give `text`; `None` where nothing was.
+    /// The parts that were removed from the normalised value; `None` if nothing was removed.
     pub removed: Option<Box<Removed>>,
-    /// Of a `whole` field or a column, the value with synonyms replaced, where that is another: the feature that it is. Filled by
-    /// [`Profile::read`](crate::schemes::profile::Profile::read), which has the words.
+    /// For a `whole` field or a column, the value with replaced synonyms, if it differs from `text`. This value is then
+    /// the feature. [`Profile::read`](crate::schemes::profile::Profile::read), which has the words, sets it.
     pub merged: Option<String>,
-    /// Where lines of the value ended, as offsets in `text`, ascending; the last line's end is not among them. Only read
-    /// for collections with a channel that asks for lines: normal form makes a line break a space like any other.
+    /// The ends of the lines of the value except the last one, as ascending offsets in `text`. They are only read for
+    /// collections with a channel that needs lines, because the normal form turns a line break into a space.
     pub line_ends: Vec<u32>,
 }
 
 impl DocumentField {
-    /// The whole normalised value, contacts and noise included.
+    /// Returns the whole normalised value, with contacts and noise.
     pub fn whole(&self) -> &str {
         self.removed.as_ref().map_or(&self.text, |removed| &removed.whole)
     }
 }
 
 impl Document {
-    /// Whether no content field has anything in it. Such a row says nothing that could be compared: it must not be
-    /// registered, for two of them would have equal digests without being duplicates.
+    /// True if the document has no content field. There is nothing to compare in such a row. It must not be registered,
+    /// because two such rows would have equal digests without being duplicates.
     pub fn is_empty(&self) -> bool {
         self.fields.is_empty()
     }
 
-    /// The petitioner's values, normalised.
+    /// Returns the petitioner's values, normalised.
     pub fn identity_values(&self) -> impl Iterator<Item = &str> {
         self.identity.iter().flat_map(|values| values.split(reader::SEPARATOR))
     }
 
-    /// Whether one of the petitioner's values is `identity`, which is normalised.
+    /// True if one of the petitioner's values is `identity`, which must be normalised.
     pub fn is_by(&self, identity: &str) -> bool {
         !identity.is_empty() && self.identity_values().any(|value| value == identity)
     }
 
-    /// Whether both are of the same petitioner: one value is equal. `None` where either names nobody.
+    /// Returns whether both documents have the same petitioner: at least one value is equal. `None` if one of them
+    /// names no petitioner.
     pub fn has_same_petitioner(&self, other: &Self) -> Option<bool> {
         let theirs: Vec<&str> = other.identity_values().collect();
         (self.identity.is_some() && other.identity.is_some())
@@ -147,14 +151,14 @@ impl Document {
         ScopedRecord { time: self.time, values: &self.scope }
     }
 
-    /// Whether both name the same address in the same field of role `url`.
+    /// True if both documents have the same address in the same field of role `url`.
     pub fn shares_address(&self, other: &Self) -> bool {
         let mut addresses = self.fields.iter().filter(|field| field.role == crate::collection::Role::Url);
         addresses
             .any(|own| other.fields.iter().any(|theirs| own.position == theirs.position && own.text == theirs.text))
     }
 
-    /// The text that verification and the text schemes read: the `text` and `whole` fields joined by U+000A.
+    /// Returns the text that verification and the text schemes read: the `text` and `whole` fields, joined by U+000A.
     pub fn joined(&self) -> String {
         let content = self.fields.iter().filter(|field| field.role != crate::collection::Role::Url);
         content.map(|field| field.text.as_str()).collect::<Vec<_>>().join("\n")

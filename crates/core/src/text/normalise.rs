@@ -1,15 +1,15 @@
-//! One form for all texts that read alike.
+//! Brings texts that read alike into one form.
 //!
-//! In this order: format characters (zero-width, bidirectional marks, variation selectors, soft hyphen, BOM) are dropped,
-//! control characters become spaces, then NFKC, lower case (character by character, so without regard to position), NFKC
-//! again because a lower-cased character may decompose (U+0130 does), traditional → simplified if asked, and at last runs
-//! of white space become one U+0020 and the ends are trimmed.
+//! The steps are, in this order: format characters (zero-width, bidirectional marks, variation selectors, soft hyphen,
+//! BOM) are removed; control characters become spaces; NFKC; lower case (character by character, and so without regard
+//! to position); NFKC again, because a character in lower case may decompose (U+0130 does); traditional → simplified,
+//! if requested; each run of white space becomes one U+0020, and the ends are trimmed.
 //!
-//! The result is a fixed point: normalising it again changes nothing. It never has more than [`MAX_GROWTH`] times the
-//! bytes of the input, so that the limit on a request's body bounds it too.
+//! A second normalisation changes nothing. The result has at most [`MAX_GROWTH`] times the bytes of the input, so that
+//! the limit on a request's body also bounds the result.
 //!
-//! O(length). Ordinary text takes one pass over a table of the basic plane; a text is handed to the full definition only
-//! when it holds a combining character or another one whose form depends on its neighbours.
+//! O(length). Ordinary text takes one pass over a table of the basic plane. Only a text with a combining character, or
+//! with another character whose form depends on its neighbours, is processed by the full definition.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -20,22 +20,22 @@ use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
 use super::convert;
 
-/// Most bytes of output for a byte of input: U+FDFA is three bytes and becomes 33.
+/// Maximum number of bytes of output for one byte of input: U+FDFA has three bytes and becomes 33 bytes.
 pub const MAX_GROWTH: usize = 11;
 
-/// Brings texts to one form. Cheap to copy; the tables are shared by the process.
+/// Brings texts into the normal form. It is cheap to copy; the process has one copy of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Normaliser {
     simplify: bool,
 }
 
 impl Normaliser {
-    /// With or without traditional → simplified.
+    /// Creates a normaliser, with or without traditional → simplified.
     pub fn new(simplify: bool) -> Self {
         Self { simplify }
     }
 
-    /// `text` in its normal form; empty when nothing visible is in it.
+    /// Returns the normal form of `text`; an empty text if `text` has no visible characters.
     pub fn normalise(self, text: &str) -> String {
         let table = if self.simplify { &*SIMPLIFYING } else { &*PLAIN };
         let mut out = String::with_capacity(text.len());
@@ -52,15 +52,15 @@ impl Normaliser {
         out
     }
 
-    /// `text` in its normal form, and of each of its characters which characters of `text` it was made of: several where they
-    /// combine. Ascending. O(length).
+    /// Returns the normal form of `text`, and for each of its characters the range of characters of `text` that
+    /// produced it. The range has several characters if they combine. Ascending. O(length).
     pub fn normalise_mapped(self, text: &str) -> (String, Vec<Range<usize>>) {
         let table = if self.simplify { &*SIMPLIFYING } else { &*PLAIN };
         let (mut out, mut made_of) = (String::with_capacity(text.len()), Vec::with_capacity(text.len()));
         let chars: Vec<char> = text.chars().collect();
         let mut start = 0;
         while start < chars.len() {
-            // Nothing combines with a character before one that stands alone.
+            // No character combines with the one before it if its form does not depend on its neighbours.
             let is_begin = |c: &char| matches!(table.form(*c), Form::One(_) | Form::Many(_));
             let end = chars[start + 1..].iter().position(is_begin).map_or(chars.len(), |at| start + 1 + at);
             let part: String = chars[start..end].iter().collect();
@@ -80,7 +80,8 @@ impl Normaliser {
         (out, made_of)
     }
 
-    /// The definition, step by step: what [`Normaliser::normalise`] does for texts with contextual characters.
+    /// Normalises step by step, as the definition says. [`Normaliser::normalise`] uses this function for texts with
+    /// contextual characters.
     fn normalise_fully(self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         self.characters(text).chars().for_each(|c| push(&mut out, c));
@@ -88,7 +89,7 @@ impl Normaliser {
         out
     }
 
-    /// The characters of the normal form, white space as it comes.
+    /// Returns the characters of the normal form, before white space is merged.
     fn characters(self, text: &str) -> String {
         let kept = text.chars().filter(|&c| !is_dropped(c)).map(|c| if c.is_control() { ' ' } else { c });
         let lower = kept.nfkc().flat_map(char::to_lowercase).collect::<String>();
@@ -112,7 +113,7 @@ fn trim_end(out: &mut String) {
     }
 }
 
-/// Characters that are not seen and only keep equal texts apart.
+/// True for characters that are invisible and only make equal texts differ.
 fn is_dropped(c: char) -> bool {
     matches!(c,
         '\u{00AD}' | '\u{034F}' | '\u{061C}' | '\u{180B}'..='\u{180F}' | '\u{200B}'..='\u{200F}'
@@ -120,29 +121,29 @@ fn is_dropped(c: char) -> bool {
         | '\u{FFF9}'..='\u{FFFB}' | '\u{E0000}'..='\u{E007F}' | '\u{E0100}'..='\u{E01EF}')
 }
 
-/// What becomes of a character wherever it stands.
+/// The form of a character that does not depend on its position.
 enum Form<'a> {
-    /// This one character; U+0020 for all white space.
+    /// One character; U+0020 for all white space.
     One(char),
-    /// Nothing.
+    /// No character.
     Dropped,
-    /// Several, or none of the basic plane.
+    /// Several characters, or one character outside the basic plane.
     Many(Cow<'a, str>),
-    /// It depends on its neighbours.
+    /// The form depends on the neighbours.
     Contextual,
 }
 
 static PLAIN: LazyLock<Table> = LazyLock::new(|| Table::build(Normaliser::new(false)));
 static SIMPLIFYING: LazyLock<Table> = LazyLock::new(|| Table::build(Normaliser::new(true)));
 
-/// Codes of a table's entries that are no character: surrogates, which are none either.
+/// Codes of table entries that are no character. They are surrogates, which are no characters either.
 const CONTEXTUAL: u16 = 0xD800;
 const DROPPED: u16 = 0xD801;
-/// This and those after it up to the last surrogate number the expansions.
+/// The first code of an expansion. The codes from here to the last surrogate number the expansions.
 const FIRST_EXPANSION: u16 = 0xD802;
 const LAST_EXPANSION: u16 = 0xDFFF;
 
-/// The forms of all characters of the basic plane (128 KiB) and their expansions.
+/// The forms of all characters of the basic plane (128 KiB), and the expansions.
 struct Table {
     normaliser: Normaliser,
     codes: Box<[u16]>,
@@ -156,7 +157,8 @@ impl Table {
             table.codes[c as usize] = match derive(normaliser, c) {
                 Form::One(mapped) => mapped as u16,
                 Form::Dropped => DROPPED,
-                // More expansions than codes: the rest goes the slow way, which gives the same.
+                // There are more expansions than codes: the other characters take the slow path, which has the same
+                // result.
                 Form::Many(_) if table.expansions.len() > usize::from(LAST_EXPANSION - FIRST_EXPANSION) => CONTEXTUAL,
                 Form::Many(mapped) => {
                     table.expansions.push(mapped.into_owned());
@@ -187,8 +189,8 @@ impl Table {
     }
 }
 
-/// The form of `c` by the full definition, provided that no step yields a character that may combine with a neighbour.
-/// A text of such characters only is normalised by normalising each (Unicode Annex 15, quick check).
+/// Returns the form of `c` by the full definition, if no step produces a character that may combine with a neighbour.
+/// If a text has only such characters, each of them can be normalised separately (Unicode Annex 15, quick check).
 fn derive(normaliser: Normaliser, c: char) -> Form<'static> {
     if is_dropped(c) {
         return Form::Dropped;
@@ -264,7 +266,8 @@ mod tests {
         }
     }
 
-    /// Characters that are likely to meet badly: bases and marks, jamo, compatibility forms, format characters.
+    /// Generates characters that often combine in difficult ways: bases and marks, jamo, compatibility forms, format
+    /// characters.
     fn awkward() -> impl Strategy<Value = String> {
         let chars = prop_oneof![
             any::<char>(),

@@ -1,4 +1,4 @@
-//! Rows read under a collection's settings.
+//! Reads rows by the settings of a collection.
 
 use std::ops::Range;
 
@@ -17,33 +17,33 @@ use crate::facts::FactReader;
 use crate::record::{Row, Value};
 use crate::violation::{Violation, child};
 
-/// Separates the values of several `identity` fields: normalised text never holds it.
+/// The separator of the values of several `identity` fields. A normalised text never contains it.
 pub(super) const SEPARATOR: char = '\u{1F}';
 
-/// The normal form of a field has at most so many times its bytes ...
+/// The normal form of a field has at most this number of times the bytes of its value, plus [`ROOM_TO_GROW`].
 const MOST_GROWTH: usize = 4;
-/// ... and so many more. Written text grows by some per cent; what is made to grow costs its reader many times what it costs to
-/// send.
+/// Number of bytes that a normal form may have in addition. Ordinary text grows by a few per cent. A text that is made
+/// to grow costs the reader many times as much as the sender.
 const ROOM_TO_GROW: usize = 4 << 10;
 
-/// Turns rows into documents. Immutable; share it.
+/// Turns rows into documents. A reader never changes and can be shared.
 #[derive(Clone, Debug)]
 pub struct Reader {
     fields: Vec<Field>,
     normaliser: Normaliser,
     addresses: Addresses,
     zone: TimeZone,
-    /// Values of identity fields that name nobody, besides the built-in ones.
+    /// Values of identity fields that name no person, in addition to the built-in ones.
     placeholders: Vec<String>,
     with_lines: bool,
     /// The conditions for matches, with normalised values.
     scope: MatchScope,
-    /// Finds contacts and noise; `None` where the settings keep them.
+    /// Finds contacts and noise; `None` if the settings keep them.
     facts: Option<&'static FactReader>,
 }
 
 impl Reader {
-    /// A reader for validated `settings`; a time zone that does not exist would be read as UTC.
+    /// Creates a reader for validated `settings`. A time zone that does not exist would be read as UTC.
     pub fn new(settings: &Settings) -> Self {
         let normaliser = Normaliser::new(settings.text.simplify);
         Self {
@@ -58,7 +58,7 @@ impl Reader {
         }
     }
 
-    /// The form in which a value of an identity field is compared; `None` for one that names nobody.
+    /// Returns the form in which a value of an identity field is compared; `None` for a value that names no person.
     pub fn identity(&self, value: &str) -> Option<String> {
         identity_form(&self.normaliser.normalise(value), &self.placeholders)
     }
@@ -68,18 +68,18 @@ impl Reader {
         self.scope.exclusion(record, earlier)
     }
 
-    /// The normal form used for text.
+    /// Returns the normaliser of texts.
     pub fn normaliser(&self) -> Normaliser {
         self.normaliser
     }
 
-    /// Reads the fields that have a role. NULL, absent and empty are the same; numbers and booleans count as their JSON
-    /// text. Of several `time` fields the first that can be read counts. A time that cannot be read is none, and one of the
-    /// document's warnings (`unreadable_time`). O(bytes of the row).
+    /// Reads the fields that have a role. NULL, absent and empty are the same. Numbers and booleans count as their JSON
+    /// text. If there are several `time` fields, the first one that can be read counts. A time that cannot be read
+    /// becomes one of the document's warnings (`unreadable_time`). O(bytes of the row).
     ///
     /// # Errors
-    /// All that is wrong: `nested_value` for an array or object in a field with a role, `grows_too_much` for a text whose normal
-    /// form is many times as long.
+    /// All errors of the row: `nested_value` for an array or object in a field with a role, `grows_too_much` for a text
+    /// whose normal form is many times as long.
     pub fn read(&self, row: &Row) -> Result<Document, Vec<Violation>> {
         let mut document = Document::default();
         let mut identity: Vec<String> = Vec::new();
@@ -112,7 +112,7 @@ impl Reader {
                 found.push(Violation::new(child("", name), "grows_too_much", detail));
                 continue;
             }
-            // Positions fit: settings name at most 128 fields.
+            // Positions fit into a byte, because settings name at most 128 fields.
             let read = |text, line_ends| DocumentField {
                 position: position as u8,
                 role: *role,
@@ -148,7 +148,7 @@ impl Reader {
 }
 
 impl Reader {
-    /// Removes contacts and noise from a field, unless nothing would be left. O(length).
+    /// Removes contacts and noise from a field, unless nothing that counts would be left. O(length).
     fn without_noise(&self, field: DocumentField) -> DocumentField {
         let Some(facts) = self.facts else { return field };
         let spans = facts.noise_spans(&field.text);
@@ -164,8 +164,9 @@ impl Reader {
     }
 }
 
-/// The normal form of a field's value of this format, and of each of its characters which characters of the value it was made of: several
-/// where they combine, and where markup stands between them. Ascending. O(length).
+/// Returns the normal form of a field's value, and for each character of the normal form the range of characters of the
+/// value that produced it. The range has several characters if characters combine, or if markup is between them.
+/// Ascending. O(length).
 pub fn read_mapped(normaliser: Normaliser, format: TextFormat, value: &str) -> (String, Vec<Range<usize>>) {
     if format != TextFormat::Html {
         return normaliser.normalise_mapped(value);
@@ -178,8 +179,9 @@ pub fn read_mapped(normaliser: Normaliser, format: TextFormat, value: &str) -> (
     (normal, made_of)
 }
 
-/// The normal form of `text`, and where its lines end: each line normalised, empty ones left out, joined by a space. That
-/// is the normal form of the whole, for nothing in it reaches across a line break.
+/// Returns the normal form of `text`, and the ends of its lines. Each line is normalised, empty lines are left out, and
+/// the lines are joined by a space. The result is the normal form of the whole text, because no rule of the normal form
+/// extends over a line break.
 fn lines(normaliser: Normaliser, text: &str) -> (String, Vec<u32>) {
     let (mut whole, mut ends) = (String::with_capacity(text.len()), Vec::new());
     for line in text.split(['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}']) {
@@ -217,7 +219,7 @@ mod tests {
         }
     }
 
-    /// Pages of text, tags, comments and character references.
+    /// Generates pages of text, tags, comments and character references.
     fn page() -> impl Strategy<Value = String> {
         let piece = prop_oneof![
             4 => "[路燈不亮ＬＥＤAb3，。 ]{1,6}",

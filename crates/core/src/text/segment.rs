@@ -1,8 +1,9 @@
-//! Cutting normalised text into words.
+//! Cuts normalised text into words.
 //!
-//! Three ways: dictionary words (jieba), or runs of two or three characters. A token counts as a word when it holds a
-//! letter, a digit or a Han character. O(length), whatever the text: texts longer than [`PIECE_BYTES`] are cut into pieces
-//! first, at a character that no word crosses where there is one, so that the segmenter's memory is bounded too.
+//! There are three methods: words of a dictionary (jieba), or sequences of two or three characters. A token counts as a
+//! word if it contains a letter, a digit or a Han character. The time is O(length) for every text: a text longer than
+//! [`PIECE_BYTES`] is cut into pieces first, if possible at a character that no word contains. So the memory of the
+//! segmenter is also bounded.
 
 use std::sync::{Arc, LazyLock};
 
@@ -13,14 +14,15 @@ use super::normalise::Normaliser;
 use super::units::is_word_char;
 use crate::collection::{SegmenterKind, TextSettings};
 
-/// What cuts words by dictionary: the package, its version and the start of the SHA-256 of its archive, which holds the
-/// dictionary. Part of every profile's digest.
+/// The identity of the dictionary segmenter: the package, its version and the start of the SHA-256 of its archive,
+/// which contains the dictionary. It is part of every profile's digest.
 pub const DICTIONARY: &str = "jieba-rs 0.11.0 0a3a7d02ea31e6fc";
 
-/// Longest piece of text given to the dictionary segmenter at once: some twenty thousand characters.
+/// Maximum length of a piece of text that the dictionary segmenter reads at once, in bytes: some twenty thousand
+/// characters.
 pub(super) const PIECE_BYTES: usize = 64 << 10;
 
-/// The dictionary without user words, shared by all collections that add none (some 25 MB).
+/// The dictionary without user words (some 25 MB). All collections that add no words share it.
 static SHARED: LazyLock<Jieba> = LazyLock::new(Jieba::new);
 
 /// Cuts text into words. Cheap to clone.
@@ -29,7 +31,7 @@ pub struct Segmenter(Kind);
 
 #[derive(Clone, Debug)]
 enum Kind {
-    /// `None`: the shared dictionary.
+    /// `own` is `None` for the shared dictionary.
     Jieba {
         own: Option<Arc<Jieba>>,
         hmm: bool,
@@ -40,8 +42,8 @@ enum Kind {
 }
 
 impl Segmenter {
-    /// The segmenter that `settings` describe. The first one that needs the dictionary loads it (some 0.1 s); one with
-    /// words that the dictionary lacks copies it.
+    /// Creates the segmenter that `settings` describe. The first segmenter that needs the dictionary loads it (some 0.1
+    /// s). A segmenter with words that the dictionary lacks copies it.
     pub fn new(settings: &TextSettings, normaliser: Normaliser) -> Self {
         Self(match settings.segmenter {
             SegmenterKind::Chars2 => Kind::Characters { run: 2 },
@@ -51,7 +53,7 @@ impl Segmenter {
                 let own = (!words.is_empty()).then(|| {
                     let mut jieba = SHARED.clone();
                     for word in &words {
-                        // A frequency that makes the word win over its parts.
+                        // Without given values, the word gets a frequency that is preferred to its parts.
                         jieba.add_word(word, None, None);
                     }
                     Arc::new(jieba)
@@ -64,7 +66,8 @@ impl Segmenter {
         })
     }
 
-    /// The dictionary with its word classes: its own, or the shared one where it cuts otherwise or adds nothing.
+    /// Returns the dictionary with its word classes: the segmenter's own dictionary, or the shared one if the segmenter
+    /// cuts by characters or adds no words.
     pub fn dictionary(&self) -> &Jieba {
         match &self.0 {
             Kind::Jieba { own: Some(own), .. } => own,
@@ -72,8 +75,8 @@ impl Segmenter {
         }
     }
 
-    /// All that `text` is cut into, with word classes, as long as words are cut as [`objects`](super::objects) are; `None` where they are
-    /// not, or the text is longer than one piece.
+    /// Returns all tokens of `text` with their word classes, if words are cut in the same way as for
+    /// [`objects`](super::objects). `None` if they are not, or if the text is longer than one piece.
     pub(super) fn tagged<'a>(&'a self, text: &'a str) -> Option<Vec<Tag<'a>>> {
         match &self.0 {
             Kind::Jieba { hmm: false, .. } if text.len() <= PIECE_BYTES => Some(self.dictionary().tag(text, false)),
@@ -81,7 +84,7 @@ impl Segmenter {
         }
     }
 
-    /// Calls `word` for every word of `text` in order, with its length in characters.
+    /// Calls `word` for every word of `text` in order, with the word's length in characters.
     pub fn for_each_word<'a>(&self, text: &'a str, mut word: impl FnMut(&'a str, u32)) {
         match &self.0 {
             Kind::Characters { run } => character_runs(text, *run, word),
@@ -99,12 +102,13 @@ impl Segmenter {
     }
 }
 
-/// Whether a token is a word.
+/// True if a token is a word.
 pub(super) fn is_word(token: &str) -> bool {
     token.chars().any(is_word_char)
 }
 
-/// Windows of `run` characters over every maximal run of word characters; a shorter one is a word as it is.
+/// Passes on every window of `run` characters within each maximal sequence of word characters. A shorter sequence is
+/// one word.
 fn character_runs<'a>(text: &'a str, run: usize, mut word: impl FnMut(&'a str, u32)) {
     let mut starts = Vec::new();
     for part in text.split(|c| !is_word_char(c)).filter(|part| !part.is_empty()) {
@@ -122,7 +126,8 @@ fn character_runs<'a>(text: &'a str, run: usize, mut word: impl FnMut(&'a str, u
     }
 }
 
-/// `text` in pieces of at most [`PIECE_BYTES`], cut after the last character in reach that ends a word anyway.
+/// Returns `text` in pieces of at most [`PIECE_BYTES`]. If possible, a piece ends after the last character in reach
+/// that is in no word.
 fn pieces(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -137,8 +142,8 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Characters that stand alone in the dictionary segmenter's reading: white space and punctuation other than the few
-/// that it allows within words.
+/// True for characters that are always separate tokens of the dictionary segmenter: white space, and punctuation except
+/// the few signs that it allows within words.
 fn ends_words(c: char) -> bool {
     !is_word_char(c) && !matches!(c, '+' | '#' | '&' | '.' | '_' | '%' | '-')
 }

@@ -1,22 +1,23 @@
-//! Character shingles: runs of letters, digits and Han characters, whatever stands between them (Broder 1997).
+//! Character shingles: sequences of letters, digits and Han characters; all other characters between them are ignored
+//! (Broder 1997).
 
-/// Characters packed exactly into a 64-bit shingle: three of 21 bits. Longer shingles are hashed.
+/// Number of characters that fit exactly into a 64-bit shingle: three with 21 bits each. Longer shingles are hashed.
 const PACKED_CHARS: usize = 3;
 const BITS_PER_CHAR: u32 = 21;
-/// The leading one of three packed characters.
+/// The leading 1 bit of three packed characters.
 const LEADING: u64 = 1 << 63;
-/// Odd multiplier of the polynomial hash of longer shingles (2^64 divided by the golden ratio).
+/// The odd multiplier of the polynomial hash of longer shingles (2^64 divided by the golden ratio).
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Whether `c` is a letter, a digit or a Han character. Nearly all are of one block, every character of which is; the table
-/// of the others costs more than all else that is done with a character.
+/// True if `c` is a letter, a digit or a Han character. Nearly all characters belong to one block in which every
+/// character counts. A lookup in the table of the others costs more than all other work for a character.
 #[inline]
 pub fn counts(c: char) -> bool {
     matches!(c, '\u{4E00}'..='\u{9FFF}') || c.is_alphanumeric()
 }
 
-/// The form in which a character is compared: a digit for a Chinese numeral, so that 三号 and 3号 are the same. Ten and above are no
-/// single digit and stay as they are.
+/// Returns the form in which a character is compared. A Chinese numeral becomes a digit, so that 三号 and 3号 are the
+/// same. Numerals from ten on are no single digit and do not change.
 #[inline]
 pub fn digit_form(c: char) -> char {
     match c {
@@ -34,15 +35,16 @@ pub fn digit_form(c: char) -> char {
     }
 }
 
-/// The runs of `width` characters of a text, in order, repetitions included: those of all that [`counts`], in their [`digit_form`]. A text with fewer
-/// is one run, one without any has none.
+/// Returns the codes of all sequences of `width` characters of a text, in order, with repetitions. Only characters that
+/// [`counts`] accepts are read, in their [`digit_form`]. A text with fewer characters is one sequence. A text without
+/// any has none.
 ///
-/// Up to three characters a run is its own code; above, it is a 64-bit hash and two different runs collide with probability
-/// about n²/2^65.
+/// A sequence of up to three characters is its own code. A longer sequence gets a 64-bit hash; a collision within n
+/// sequences has a probability of about n²/2^65.
 pub fn codes(text: &str, width: u8) -> Vec<u64> {
     let width = usize::from(width.max(1));
     if width == PACKED_CHARS {
-        // A third of the bytes where all is Han.
+        // A text of Han characters only has a third as many characters as bytes.
         let mut codes = Vec::with_capacity(text.len() / 3);
         for_each_of_three(text, |code| codes.push(code));
         if !codes.is_empty() {
@@ -57,8 +59,8 @@ pub fn codes(text: &str, width: u8) -> Vec<u64> {
     }
 }
 
-/// Calls `each` with what [`codes`] gives of a text of at least three characters that count, for a width of three, without
-/// allocating; of a shorter one with nothing.
+/// Calls `each` with the result of [`codes`] for a width of three, without allocation, if the text has at least three
+/// characters that count. For a shorter text, `each` is not called.
 #[inline]
 pub fn for_each_of_three(text: &str, mut each: impl FnMut(u64)) {
     let (mut code, mut seen) = (0, 0);
@@ -73,7 +75,7 @@ pub fn for_each_of_three(text: &str, mut each: impl FnMut(u64)) {
 
 fn code(chars: &[u64]) -> u64 {
     if chars.len() <= PACKED_CHARS {
-        // A leading one keeps runs of different lengths apart.
+        // A leading 1 bit distinguishes sequences of different lengths.
         return chars.iter().fold(1, |code, char| (code << BITS_PER_CHAR) | char);
     }
     chars.iter().fold(0, |code, char| (code ^ char).wrapping_mul(MULTIPLIER).rotate_left(29))

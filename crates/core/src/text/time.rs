@@ -1,8 +1,9 @@
-//! When a matter was submitted, as petition systems and people write it.
+//! Reads the time when a matter was submitted, in the forms that petition systems and people write.
 //!
-//! Read is what names one instant without a guess: four digits of the year first, then month and day. Left unread are years
-//! of two digits and dates that begin with the day or the month (5/1/2018), dates that are none (2018-02-30), and bare
-//! numbers that count something (seconds or milliseconds since 1970, the days of a spreadsheet).
+//! A value is read if it names one instant without a guess: first a year of four digits, then month and day. These
+//! values are not read: years of two digits, dates that begin with the day or the month (5/1/2018), dates that do not
+//! exist (2018-02-30), and numbers that count something (seconds or milliseconds since 1970, the days of a
+//! spreadsheet).
 
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
@@ -14,31 +15,33 @@ use jiff::{Timestamp, ToSpan};
 /// The code of the warning for a value that [`parse`] does not read.
 pub const UNREADABLE: &str = "unreadable_time";
 
-/// What [`parse`] reads, and what became of a value that it does not, in words for the client.
+/// The text of that warning for the client: the forms that [`parse`] reads, and the consequence of a value that it does
+/// not read.
 pub const ACCEPTED: &str = "no time can be read from the value: it is kept in the row, and time is null unless another field gives one; read \
      are RFC 3339 (2019-03-05T08:01:00+08:00), YYYY-MM-DD, YYYY/MM/DD, YYYY.MM.DD, YYYYMMDD and YYYY年M月D日, alone or \
      with a time of day (8:01, 08:01:30, 8时1分, 下午3:05), in the collection's time zone; not read are years of two \
      digits, dates with the day first, and seconds since 1970";
 
-/// Years of dates without separators: other numbers of eight digits and more are mostly no dates.
+/// Years of dates without separators. Other numbers of eight or more digits are mostly no dates.
 const COMPACT_YEARS: RangeInclusive<i16> = 1900..=2099;
-/// Most hours of an offset from UTC that is in use.
+/// Maximum number of hours of an offset from UTC that is in use.
 const MAX_OFFSET_HOURS: i16 = 14;
 
-/// The instant that `text` names, in `zone` unless it says its offset: RFC 3339, or one of
+/// Returns the instant that `text` names, in `zone` unless the text contains its offset. The text is RFC 3339, or has
+/// one of these forms:
 ///
-/// * `2018-01-05`, `2018/1/5`, `2018.1.5`, `2018年1月5日`, `20180105` (also with `.0` behind it), alone, which is midnight,
-///   or with
-/// * `8:30`, `08:30:15`, `8时30分`, `8点30分15秒`, `8点半`; behind a date without separators also `0830` and `083015`.
-///   Fractions of a second are dropped;
-/// * before or behind the time of day `凌晨`, `早上`, `上午`, `中午`, `下午`, `晚上` and their like, `AM` and `PM`. 上午12 is 0:00, as
-///   programs write it; 晚上12 is the midnight that follows;
-/// * behind seconds `Z`, `UTC` or an offset (`+08:00`);
-/// * behind date or time of day a day of the week, which is not compared with the date.
+/// * `2018-01-05`, `2018/1/5`, `2018.1.5`, `2018年1月5日`, `20180105` (also with `.0` after it). A date alone means
+///   midnight.
+/// * A time of day may follow: `8:30`, `08:30:15`, `8时30分`, `8点30分15秒`, `8点半`; after a date without separators also
+///   `0830` and `083015`. Fractions of a second are dropped.
+/// * Before or after the time of day, `凌晨`, `早上`, `上午`, `中午`, `下午`, `晚上` and the like, `AM` and `PM` may be written.
+///   上午12 is 0:00, as programs write it; 晚上12 is the next midnight.
+/// * After the seconds, `Z`, `UTC` or an offset (`+08:00`) may follow.
+/// * After the date or the time of day, a day of the week may follow. It is not compared with the date.
 ///
-/// 24:00 is midnight of the next day. Full-width characters count as plain ones, letters in either case. A civil time that a
-/// clock change skips is moved forward, one that it repeats is the first. O(length); `None` for all else, and before the year 1,
-/// which RFC 3339 cannot write well.
+/// 24:00 is midnight of the next day. Full-width characters count as plain ones, and letters may have either case. A
+/// civil time that a clock change skips is moved forward; for a civil time that occurs twice, the first instant counts.
+/// O(length). `None` for all other texts, and for times before the year 1, which RFC 3339 cannot write well.
 pub fn parse(text: &str, zone: &TimeZone) -> Option<Timestamp> {
     instant(text, zone).filter(|instant| instant.as_second() >= YEAR_1)
 }
@@ -58,10 +61,10 @@ fn instant(text: &str, zone: &TimeZone) -> Option<Timestamp> {
     }
 }
 
-/// 0001-01-01T00:00:00Z, in seconds since 1970.
+/// The instant 0001-01-01T00:00:00Z, in seconds since 1970.
 const YEAR_1: i64 = -62_135_596_800;
 
-/// Full-width characters as ASCII, letters as capitals, white space as a space.
+/// Converts full-width characters to ASCII, letters to capitals, and white space to a space.
 fn plain(c: char) -> char {
     match c {
         '\u{FF01}'..='\u{FF5E}' => (c as u32 as u8).wrapping_add(0x20).to_ascii_uppercase() as char,
@@ -70,14 +73,14 @@ fn plain(c: char) -> char {
     }
 }
 
-/// `text` with at most nine digits of a fraction: finer than that an instant is not kept.
+/// Returns `text` with at most nine digits of a fraction, because an instant has no finer resolution.
 fn with_nine_digits(text: &str) -> Cow<'_, str> {
     let Some(point) = text.find(['.', ',']) else { return text.into() };
     let end = point + 1 + digits(&text[point + 1..]);
     if end - point <= 10 { text.into() } else { [&text[..point + 10], &text[end..]].concat().into() }
 }
 
-/// How many digits `text` begins with.
+/// Returns the number of digits at the beginning of `text`.
 fn digits(text: &str) -> usize {
     text.bytes().take_while(u8::is_ascii_digit).count()
 }
@@ -91,7 +94,7 @@ enum Part {
     Evening,
 }
 
-/// Words for parts of the day; a word stands behind those that begin with it.
+/// Words for parts of the day. A word is listed after longer words that begin with it.
 const PARTS: &[(&str, Part)] = &[
     ("凌晨", Part::Morning),
     ("清晨", Part::Morning),
@@ -116,7 +119,8 @@ const PARTS: &[(&str, Part)] = &[
 ];
 
 impl Part {
-    /// The hour of the day, 0 to 24, that is called `hour` in this part of it. 晚上1点 could be of this night or the one before.
+    /// Returns the hour of the day, 0 to 24, for the number `hour` in this part of the day. `None` for 晚上1点, which
+    /// could be in this night or the one before.
     fn hour(self, hour: i16) -> Option<i16> {
         match (self, hour) {
             (Self::Morning, 12) => Some(0),
@@ -128,7 +132,7 @@ impl Part {
     }
 }
 
-/// A time of day as it is written: 24 is a possible hour.
+/// A written time of day: the hour may be 24.
 #[derive(Clone, Copy, Debug, Default)]
 struct Clock {
     hour: i16,
@@ -136,12 +140,12 @@ struct Clock {
     second: Option<i16>,
 }
 
-/// What is left to read.
+/// The text that has not been read yet.
 #[derive(Clone, Copy, Debug)]
 struct Rest<'a>(&'a str);
 
 impl Rest<'_> {
-    /// A date, with or without a time of day and an offset behind it.
+    /// Reads a date, with or without a time of day and an offset after it.
     fn civil(&mut self) -> Option<(DateTime, Option<Offset>)> {
         let compact = digits(self.0) >= 8;
         let [year, month, day] = if compact { self.compact_date()? } else { self.date()? };
@@ -153,7 +157,7 @@ impl Rest<'_> {
             (true, 4 | 6) => self.compact_clock()?,
             _ => self.clock()?,
         };
-        // A range of hours (08:30-09:30) must not pass for an offset.
+        // A range of hours (08:30-09:30) must not be read as an offset.
         let offset = if clock.second.is_some() { self.offset()? } else { None };
         let small = |number: i16| i8::try_from(number).ok();
         let (hour, minute, second) = (clock.hour % 24, clock.minute, clock.second.unwrap_or(0));
@@ -163,7 +167,7 @@ impl Rest<'_> {
         Some((civil.checked_add(days.days()).ok()?, offset))
     }
 
-    /// Year, month and day with something between them.
+    /// Reads year, month and day with separators between them.
     fn date(&mut self) -> Option<[i16; 3]> {
         let year = self.number(4..=4)?;
         if self.after_spaces(&["年"]) {
@@ -179,7 +183,8 @@ impl Rest<'_> {
         Some([year, month, day])
     }
 
-    /// Eight digits, alone or followed by four or six of a time of day; a number that was printed with `.0` is the same.
+    /// Reads eight digits, alone or followed by four or six digits of a time of day. A `.0` after the number is
+    /// ignored.
     fn compact_date(&mut self) -> Option<[i16; 3]> {
         if !matches!(digits(self.0), 8 | 12 | 14) {
             return None;
@@ -191,7 +196,7 @@ impl Rest<'_> {
         COMPACT_YEARS.contains(&date[0]).then_some(date)
     }
 
-    /// Four or six digits.
+    /// Reads a time of day of four or six digits.
     fn compact_clock(&mut self) -> Option<Clock> {
         let with_seconds = digits(self.0) == 6;
         let (hour, minute) = (self.first(2)?, self.first(2)?);
@@ -200,7 +205,7 @@ impl Rest<'_> {
         Clock { hour, minute, second }.in_part(None)
     }
 
-    /// A time of day with something between hours and minutes.
+    /// Reads a time of day with a separator between hours and minutes.
     fn clock(&mut self) -> Option<Clock> {
         let before = self.part_of_day();
         self.spaces();
@@ -211,7 +216,7 @@ impl Rest<'_> {
         Clock { hour, minute, second }.in_part(part)
     }
 
-    /// `30`, `30:15`, `30:15.000`.
+    /// Reads `30`, `30:15`, `30:15.000`.
     fn minutes(&mut self) -> Option<(i16, Option<i16>)> {
         let minute = self.number(1..=2)?;
         if !self.word(&[":"]) {
@@ -222,7 +227,7 @@ impl Rest<'_> {
         Some((minute, Some(second)))
     }
 
-    /// `时`, `点半`, `点30`, `时30分`, `点30分15秒`.
+    /// Reads `时`, `点半`, `点30`, `时30分`, `点30分15秒`.
     fn minutes_in_words(&mut self) -> Option<(i16, Option<i16>)> {
         if !self.after_spaces(&["时", "時", "点", "點"]) {
             return None;
@@ -251,7 +256,8 @@ impl Rest<'_> {
         PARTS.iter().find(|(word, _)| self.word(&[word])).map(|(_, part)| *part)
     }
 
-    /// `Z`, `UTC`, `+08:00`, `+0800`, `+08`, or nothing; `None` for what begins like one.
+    /// Reads `Z`, `UTC`, `+08:00`, `+0800`, `+08`, or nothing. `None` for a text that begins like one of these but is
+    /// not valid.
     fn offset(&mut self) -> Option<Option<Offset>> {
         self.spaces();
         if self.word(&["Z", "UTC", "GMT"]) {
@@ -269,12 +275,12 @@ impl Rest<'_> {
         real.then(|| Offset::from_seconds(seconds).ok()).flatten().map(Some)
     }
 
-    /// What may stand between date and time of day, and at the end.
+    /// Reads the separators between date and time of day, and at the end.
     fn gap(&mut self) {
         while self.spaces() || self.word(&[","]) || self.day_of_week() {}
     }
 
-    /// `星期五`, `周五`, `礼拜五`, also in parentheses.
+    /// Reads `星期五`, `周五`, `礼拜五`, also in parentheses.
     fn day_of_week(&mut self) -> bool {
         let mut ahead = *self;
         let enclosed = ahead.word(&["("]);
@@ -287,34 +293,34 @@ impl Rest<'_> {
         found
     }
 
-    /// Drops a fraction of a second.
+    /// Skips a fraction of a second.
     fn fraction(&mut self) {
         if self.word(&[".", ","]) {
             self.0 = &self.0[digits(self.0)..];
         }
     }
 
-    /// A number of one or two digits with one of `words` behind it.
+    /// Reads a number of one or two digits with one of `words` after it.
     fn number_before(&mut self, words: &[&str]) -> Option<i16> {
         self.spaces();
         let number = self.number(1..=2)?;
         self.after_spaces(words).then_some(number)
     }
 
-    /// A number with as many digits as `length` says, and no more behind it.
+    /// Reads a number whose count of digits is within `length`, with no further digit after it.
     fn number(&mut self, length: RangeInclusive<usize>) -> Option<i16> {
         let found = digits(self.0);
         length.contains(&found).then(|| self.first(found))?
     }
 
-    /// A number of `length` digits, whatever is behind it.
+    /// Reads a number of `length` digits. Further digits may follow.
     fn first(&mut self, length: usize) -> Option<i16> {
         let number = self.0.get(..length).filter(|number| digits(number) == length)?;
         self.0 = &self.0[length..];
         number.parse().ok()
     }
 
-    /// Whether one of `words` comes next, spaces before it left out; if so it is read.
+    /// Reads one of `words`, and spaces before it. True if one of them was next.
     fn after_spaces(&mut self, words: &[&str]) -> bool {
         let mut ahead = Rest(self.0.trim_start_matches(' '));
         let found = ahead.word(words);
@@ -324,14 +330,14 @@ impl Rest<'_> {
         found
     }
 
-    /// Whether one of `words` comes next; if so it is read.
+    /// Reads one of `words`. True if one of them was next.
     fn word(&mut self, words: &[&str]) -> bool {
         let rest = words.iter().find_map(|word| self.0.strip_prefix(word));
         self.0 = rest.unwrap_or(self.0);
         rest.is_some()
     }
 
-    /// Reads spaces; whether there were any.
+    /// Reads spaces. True if there were any.
     fn spaces(&mut self) -> bool {
         let found = self.0.starts_with(' ');
         self.0 = self.0.trim_start_matches(' ');
@@ -340,8 +346,8 @@ impl Rest<'_> {
 }
 
 impl Clock {
-    /// With the hour of the whole day, given the part of it that was named. 24:00 ends a day; minutes behind 24 make sense only
-    /// where a night goes on.
+    /// Returns the time with the hour of the whole day, for the named part of the day. 24:00 ends a day. Minutes after
+    /// 24 are only valid in a named part of the day.
     fn in_part(self, part: Option<Part>) -> Option<Self> {
         let hour = match part {
             Some(part) => part.hour(self.hour)?,

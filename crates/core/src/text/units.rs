@@ -1,11 +1,12 @@
-//! Units: what shingles count in. A Han character, or a run of other letters or digits; everything else separates.
+//! Units, in which the length of shingles is counted. A unit is a Han character, or a run of other letters or digits.
+//! All other characters separate units.
 //!
-//! A text in a script without spaces and without Han characters is thus one long unit a phrase: fine for telling copies,
-//! which is all units are for.
+//! In a script without spaces and without Han characters, a phrase is therefore one long unit. This is good enough to
+//! find copies, which is the only purpose of units.
 
 use std::ops::Range;
 
-/// Whether `c` is a Han character (an ideograph of any block).
+/// True if `c` is a Han character (an ideograph of any block).
 #[inline]
 pub fn is_han(c: char) -> bool {
     matches!(c,
@@ -13,19 +14,20 @@ pub fn is_han(c: char) -> bool {
         | '\u{20000}'..='\u{2FA1F}' | '\u{30000}'..='\u{323AF}')
 }
 
-/// Whether `c` belongs to words: a letter, a digit or a Han character.
+/// True if `c` belongs to words: a letter, a digit or a Han character.
 #[inline]
 pub fn is_word_char(c: char) -> bool {
     is_han(c) || is_letter_or_digit(c)
 }
 
-/// [`char::is_alphanumeric`], which looks the commonest marks of Chinese texts up in two tables.
+/// Returns the result of [`char::is_alphanumeric`], without a search in two tables for the most common marks of Chinese
+/// texts.
 #[inline]
 fn is_letter_or_digit(c: char) -> bool {
     !matches!(c, '\u{3000}'..='\u{3004}' | '\u{3008}'..='\u{3020}' | '\u{2010}'..='\u{2027}') && c.is_alphanumeric()
 }
 
-/// Calls `unit` with the bytes of every unit of `text`, in order: what [`units`] gives, in one loop.
+/// Calls `unit` with the bytes of every unit of `text`, in order: the same units as [`units`] returns, in one loop.
 #[inline]
 pub fn for_each_unit<'a>(text: &'a str, mut unit: impl FnMut(&'a [u8])) {
     let bytes = text.as_bytes();
@@ -47,12 +49,12 @@ pub fn for_each_unit<'a>(text: &'a str, mut unit: impl FnMut(&'a [u8])) {
     }
 }
 
-/// The byte ranges of the units of `text`, in order. O(length).
+/// Returns the byte ranges of the units of `text`, in order. O(length).
 pub fn units(text: &str) -> Units<'_> {
     Units { text, at: 0 }
 }
 
-/// Iterator of [`units`].
+/// The iterator that [`units`] returns.
 #[derive(Clone, Debug)]
 pub struct Units<'a> {
     text: &'a str,

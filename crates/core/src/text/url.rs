@@ -1,14 +1,14 @@
-//! Web addresses in one form, so that the same page is named the same way.
+//! Web addresses in a normal form, so that the same page always has the same address.
 //!
-//! Surrounding white space is dropped; scheme and host are lower-cased, and a host that has an alias takes the alias's name; a
-//! port that is the scheme's own is dropped; `.` and `..` are resolved in the path, and slashes at its end dropped;
-//! parameters that only track where a reader came from are dropped from the query, and so is a query of nothing. What else
-//! a path, query or fragment says is kept as it is, in its order: servers may tell it apart. What is no address (no `://`)
-//! is only trimmed. The result is a fixed point.
+//! White space around the address is removed. Scheme and host are written in lower case. A host with an alias gets the
+//! first name of its group. The default port of the scheme is removed. In the path, `.` and `..` are resolved, and
+//! slashes at the end are removed. Parameters of the query that only track the visitor are removed; an empty query is
+//! removed as well. All other parts of path, query and fragment are kept in their order, because servers may
+//! distinguish them. A text that is no address (without `://`) is only trimmed. A second normalisation changes nothing.
 
 use std::collections::HashMap;
 
-/// Names of parameters that say where a reader came from and nothing about the page.
+/// Names of parameters that track the origin of a visitor and have no effect on the page.
 const TRACKING: &[&str] = &[
     "fbclid",
     "gclid",
@@ -33,18 +33,18 @@ const TRACKING: &[&str] = &[
     "_ga",
     "_gl",
 ];
-/// Beginnings of such names.
+/// Prefixes of such parameter names.
 const TRACKING_PREFIXES: &[&str] = &["utm_", "mtm_", "pk_", "ns_"];
 
-/// Normalises addresses; knows which host names mean the same site.
+/// Normalises addresses. It knows the host names of one web site.
 #[derive(Clone, Debug, Default)]
 pub struct Addresses {
-    /// Host name → the first of its group.
+    /// The first name of its group for each other host name.
     hosts: HashMap<String, String>,
 }
 
 impl Addresses {
-    /// With groups of names of one host each, the first of which stands for all.
+    /// Creates a normaliser with groups of host names. The first name of a group replaces the others.
     pub fn new(aliases: &[Vec<String>]) -> Self {
         let mut hosts = HashMap::new();
         for group in aliases {
@@ -56,7 +56,7 @@ impl Addresses {
         Self { hosts }
     }
 
-    /// The normal form of `url`; empty when there is nothing in it. O(length).
+    /// Returns the normal form of `url`; an empty text if `url` has no content. O(length).
     pub fn normalise(&self, url: &str) -> String {
         let url = url.trim_matches(|c: char| c.is_whitespace() || c.is_control());
         let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
@@ -67,10 +67,11 @@ impl Addresses {
         format!("{scheme}://{}{}{}{fragment}", self.authority(authority, &scheme), resolved(path), kept(query))
     }
 
-    /// Name and password as they are, the host in lower case under its first name, the port unless it is the scheme's.
+    /// Returns name and password unchanged, the host in lower case under the first name of its group, and the port
+    /// unless it is the default of the scheme.
     fn authority(&self, authority: &str, scheme: &str) -> String {
         let (user, host) = authority.split_at(authority.rfind('@').map_or(0, |at| at + 1));
-        // Colons within brackets belong to an address of numbers; a name has none.
+        // Colons within brackets belong to an IPv6 address. A name has no colon.
         let begins_port = |at: &usize| match host.starts_with('[') {
             true => host[..*at].ends_with(']'),
             false => host.find(':') == Some(*at),
@@ -83,8 +84,8 @@ impl Addresses {
     }
 }
 
-/// The host of an address in normal form, without user and port, and what names the page on it: port, path, query and fragment.
-/// `None` for what is no address of a host. O(length).
+/// Returns the host of an address in normal form, without user and port, and the part that identifies the page on the
+/// host: port, path, query and fragment. `None` for a text that is no address with a host. O(length).
 pub fn host_and_page(address: &str) -> Option<(&str, String)> {
     let (_, rest) = address.split_once("://")?;
     let (authority, page) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
@@ -94,7 +95,7 @@ pub fn host_and_page(address: &str) -> Option<(&str, String)> {
     (!host.is_empty()).then(|| (host, format!("{port}{page}")))
 }
 
-/// A path without `.` and `..`, and without slashes at its end (RFC 3986, 5.2.4).
+/// Returns a path without `.` and `..`, and without slashes at its end (RFC 3986, 5.2.4).
 fn resolved(path: &str) -> String {
     let mut segments: Vec<&str> = Vec::new();
     for segment in path.split('/').skip(1) {
@@ -110,7 +111,7 @@ fn resolved(path: &str) -> String {
     segments.iter().flat_map(|segment| ["/", segment]).collect()
 }
 
-/// A query, beginning with `?`, without parameters that only track.
+/// Returns a query, which begins with `?`, without the parameters that only track the visitor.
 fn kept(query: &str) -> String {
     let tracks = |parameter: &&str| {
         let name = parameter.split('=').next().unwrap_or_default().to_ascii_lowercase();

@@ -1,5 +1,5 @@
-//! The words of a text: segmenter tokens that hold a letter, a digit or a Han character, synonyms replaced, stop words
-//! left out.
+//! The words of a text: the tokens of the segmenter that contain a letter, a digit or a Han character, with replaced
+//! synonyms and without stop words.
 
 use std::borrow::Cow;
 
@@ -11,10 +11,11 @@ use super::objects::{Found, MAX_TEXT_BYTES, NamedObject, objects};
 use super::segment::{Segmenter, is_word};
 use crate::collection::TextSettings;
 
-/// Longest value in bytes whose synonyms are replaced: a replacement may be many times as long as the word.
+/// Maximum length of a value whose synonyms are replaced, in bytes: a replacement may be many times as long as the
+/// word.
 const LONGEST_VALUE: usize = 4096;
 
-/// Cuts texts into words as settings say.
+/// Cuts texts into words by the settings.
 #[derive(Clone, Debug)]
 pub struct Words {
     segmenter: Segmenter,
@@ -22,31 +23,32 @@ pub struct Words {
 }
 
 impl Words {
-    /// What `settings` describe. Costly with user words or synonyms (a copy of the dictionary): make one per collection.
+    /// Creates the words for `settings`. With user words or synonyms this copies the dictionary, which is costly: each
+    /// collection needs only one.
     pub fn new(settings: &TextSettings) -> Self {
         let normaliser = Normaliser::new(settings.simplify);
         Self { segmenter: Segmenter::new(settings, normaliser), lexicon: Lexicon::new(settings, normaliser) }
     }
 
-    /// What a normalised text names, see [`objects`](super::objects). O(length).
+    /// Returns the objects that a normalised text names, see [`objects`](super::objects). O(length).
     pub fn objects(&self, text: &str) -> Vec<NamedObject> {
         objects(self.segmenter.dictionary(), text)
     }
 
-    /// What a normalised text names, and `word` called for its words as by [`Words::for_each`]. The text is cut once where names and words
-    /// are cut alike. O(length).
+    /// Returns the objects that a normalised text names, and calls `word` for its words as [`Words::for_each`] does.
+    /// The text is cut only once if names and words are cut in the same way. O(length).
     pub fn read<'a>(&'a self, text: &'a str, word: impl FnMut(&'a str, u32)) -> Vec<NamedObject> {
         let mut names = self.names();
         names.cut(text, word);
         names.finish(|| text.into()).unwrap_or_else(|| self.objects(text))
     }
 
-    /// Ready to find what the parts of a text name while they are cut.
+    /// Creates a finder of the objects that the parts of a text name, for use while the parts are cut.
     pub fn names(&self) -> NameFinder<'_> {
         NameFinder { words: self, found: Some(Found::default()), bytes: 0 }
     }
 
-    /// Calls `word` for every word of a normalised text in order, with its length in characters. O(length).
+    /// Calls `word` for every word of a normalised text in order, with the word's length in characters. O(length).
     pub fn for_each<'a>(&'a self, text: &'a str, mut word: impl FnMut(&'a str, u32)) {
         self.segmenter.for_each_word(text, |token, chars| self.pass(token, chars, &mut word));
     }
@@ -59,8 +61,9 @@ impl Words {
         }
     }
 
-    /// A normalised value with every word that has a synonym replaced by the first of its group and all else as it stands, stop
-    /// words too; `None` where nothing is replaced, and of a text longer than [`LONGEST_VALUE`], which is no short value. O(length).
+    /// Returns a normalised value in which every word with a synonym is replaced by the first word of its group.
+    /// Everything else stays, including stop words. `None` if nothing is replaced, or if the text is longer than
+    /// [`LONGEST_VALUE`] and thus no short value. O(length).
     pub fn merged(&self, text: &str) -> Option<String> {
         if !self.lexicon.replaces() || text.len() > LONGEST_VALUE {
             return None;
@@ -68,7 +71,7 @@ impl Words {
         let (mut merged, mut end) = (String::new(), 0);
         self.segmenter.for_each_word(text, |token, _| {
             let start = token.as_ptr() as usize - text.as_ptr() as usize;
-            // Runs of characters overlap.
+            // Sequences of characters overlap.
             if start >= end
                 && let Fate::Replaced(first) = self.lexicon.fate(token)
             {
@@ -81,13 +84,13 @@ impl Words {
     }
 }
 
-/// Finds what the parts of one text name, while they are cut into words. No part may end within a word.
+/// Finds the objects that the parts of a text name, while the parts are cut into words. No part may end within a word.
 #[derive(Debug)]
 pub struct NameFinder<'w> {
     words: &'w Words,
-    /// `None` where words are not cut as names are, or the text is long.
+    /// `None` if words are not cut in the same way as names, or if the text is long.
     found: Option<Found>,
-    /// Bytes of the parts so far.
+    /// Number of bytes of the parts so far.
     bytes: usize,
 }
 
@@ -100,12 +103,13 @@ impl<'w> NameFinder<'w> {
         }
     }
 
-    /// Takes a part of which no words are wanted. O(length).
+    /// Takes a part whose words are not needed. O(length).
     pub fn pass_over(&mut self, part: &'w str) {
         self.tagged(part);
     }
 
-    /// The part cut as names are, which are taken from it; `None` from the first part on that cannot be.
+    /// Returns the tokens of the part, if it is cut in the same way as names, and takes the names from them. `None` for
+    /// the first part for which this is impossible and for all parts after it.
     fn tagged(&mut self, part: &'w str) -> Option<Vec<Tag<'w>>> {
         self.bytes += part.len();
         let tags = self.found.as_ref().and_then(|_| self.words.segmenter.tagged(part));
@@ -116,8 +120,8 @@ impl<'w> NameFinder<'w> {
         tags
     }
 
-    /// Everything that `text` names, as [`Words::objects`] says it, where the parts are all of it but for white space; `None` where that
-    /// would cut it again. O(length).
+    /// Returns all objects that `text` names, as [`Words::objects`] does. The parts must be the whole text except white
+    /// space. `None` if the text would have to be cut again. O(length).
     pub fn finish<'t>(self, text: impl FnOnce() -> Cow<'t, str>) -> Option<Vec<NamedObject>> {
         let text = self.found.as_ref().map(|_| text()).filter(|text| text.len() <= MAX_TEXT_BYTES)?;
         self.found.map(|found| found.finish(&text))

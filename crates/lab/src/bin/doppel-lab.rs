@@ -59,7 +59,7 @@ fn fit_evidence(folders: &[PathBuf], out: Option<&Path>, date: &str, pairs: Opti
     let Some(out) = out else { return Ok(()) };
     let names: Vec<&str> = sets.iter().map(|set| set.name.as_str()).collect();
     let pairs: usize = sets.iter().map(|set| set.pairs.len()).sum();
-    // One line a set; the lines of made pairs are indented.
+    // One line for each set. The lines of generated pairs are indented.
     let indented = |text: &str| {
         let sets = text.lines().filter(|line| !line.starts_with(' '));
         sets.map(|line| format!("  {line}\n")).collect::<String>()
@@ -76,7 +76,7 @@ fn folder_name(folder: &Path) -> String {
     folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
 
-/// Writes the measured pairs of some sets as JSON lines. Records are given by their line in `records.jsonl`, from 0.
+/// Writes the measured pairs of some sets as JSON lines. A record is identified by its line in `records.jsonl`, from 0.
 fn write_pairs(sets: &[MeasuredSet], file: &Path) -> std::io::Result<()> {
     let mut out = BufWriter::new(File::create(file)?);
     for set in sets {

@@ -1,8 +1,8 @@
-//! Every scheme over one labelled set: each alone, without the exact stage and without verification.
+//! Measures every scheme on one labelled set: each alone, without the exact stage and without verification.
 //!
-//! Two questions. How good is each scheme with its defaults, and what does it cost? And how good does it get when its
-//! settings are chosen on one half of the set, measured on the other half? The halves have no group in common, so that what
-//! was learnt from one says nothing about the records of the other.
+//! There are two questions: the quality and the cost of each scheme with its defaults, and its quality on one half of the set with settings
+//! that were chosen on the other half. The halves have no group in common, so that the settings cannot adapt to the records on which they
+//! are measured.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -17,50 +17,50 @@ use doppel_core::collection::{Channel, Settings};
 use doppel_core::schemes::profile::{Profile, Signed};
 use doppel_core::text::Document;
 
-/// All schemes on one set.
+/// The results of all schemes on one set.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
-    /// One for each scheme, in the order of the documentation.
+    /// The results of each scheme, in the order of the documentation.
     pub schemes: Vec<Alone>,
-    /// Records that are refused, by reason; no pair with one of them can be found.
+    /// Number of refused records, by reason. No pair with a refused record can be found.
     pub refused: BTreeMap<String, usize>,
-    /// Records compared.
+    /// Number of compared records.
     pub records: usize,
 }
 
-/// One scheme.
+/// The results of one scheme.
 #[derive(Clone, Debug, Serialize)]
 pub struct Alone {
-    /// Its name.
+    /// The name of the scheme.
     pub scheme: &'static str,
-    /// With its defaults, on the whole set.
+    /// The quality with the defaults, on the whole set.
     #[serde(flatten)]
     pub quality: Quality,
     /// Mean number of keys of a record.
     pub keys: f64,
-    /// Mean bytes of a record's signature and keys.
+    /// Mean number of bytes of a record's signature and keys.
     pub bytes: f64,
-    /// Microseconds to read and sign a record, cutting it into words included.
+    /// Microseconds to read and sign a record, including the cutting into words.
     pub sign_us: f64,
-    /// Microseconds to look a record up and compare what is proposed.
+    /// Microseconds to look up a record and to compare the proposals.
     pub lookup_us: f64,
-    /// Records that have a signature.
+    /// Number of records with a signature.
     pub signed: usize,
-    /// Lookups that a limit cut short.
+    /// Number of lookups that a limit cut.
     pub truncated: usize,
-    /// Why it does not run, if it does not.
+    /// The reason why the scheme does not run, if it does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inactive: Option<String>,
-    /// The best of a sweep.
+    /// The best settings of a sweep.
     pub best: Best,
 }
 
 /// The best settings of a sweep.
 #[derive(Clone, Debug, Serialize)]
 pub struct Best {
-    /// The settings with the greatest F1 on the training half; the defaults where no others are better.
+    /// The settings with the largest F1 on the training half; the defaults if no others are better.
     pub channel: Channel,
-    /// How many were tried.
+    /// Number of settings that were tried.
     pub tried: usize,
     /// F1 on the training half.
     pub trained_f1: f64,
@@ -70,8 +70,8 @@ pub struct Best {
     pub held_out_default: Quality,
 }
 
-/// Compares all schemes over `set`, whose records have the fields and text rules of `base`. `progress` is told each scheme
-/// done. Minutes: some two hundred settings are tried.
+/// Compares all schemes on `set`, whose records have the fields and text rules of `base`. `progress` gets the number of finished schemes.
+/// It takes minutes, because some two hundred settings are tried.
 pub fn compare(set: &Dataset, base: &Settings, mut progress: impl FnMut(usize)) -> Comparison {
     let base = Settings { channels: Vec::new(), verify: None, min_features: 0, ..base.clone() };
     let profile = Profile::compile(&base, None);
@@ -135,7 +135,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// The documents cut into words, once for all settings.
+    /// Cuts the documents into words, once for all settings.
     fn readings(&self) -> Vec<Cut<'_>> {
         self.readable.documents.iter().map(|(_, document)| self.profile.cut(document)).collect()
     }
@@ -156,7 +156,7 @@ impl<'a> Part<'a> {
         Quality::of(&self.truth, self.look_up(&settings, &profile, &signed).pairs.keys())
     }
 
-    /// With everything but the sweep.
+    /// Returns the results of a channel, without the sweep.
     fn alone(&self, channel: &Channel) -> Alone {
         let (settings, profile) = self.settings(channel);
         let begun = Instant::now();
@@ -190,11 +190,11 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Two halves without a group in common: families of records (those that groups connect) are dealt out in turn, those with
-/// duplicates and those without apart, so that both halves have as many of each.
+/// Divides the records into two halves without a common group. The families of records that groups connect are assigned in turn, families
+/// with duplicates and single records separately, so that both halves have the same number of each.
 fn halves(set: &Dataset) -> (BTreeSet<u32>, BTreeSet<u32>) {
     let mut family: Vec<u32> = (0..set.records.len() as u32).collect();
-    // Pairs ascend, so the head of the first is final when the second is reached; families are small.
+    // Pairs ascend, so that the number of the first record is final when the second record is reached. Families are small.
     for Pair(a, b) in &set.truth {
         let old = family[*b as usize];
         let new = family[*a as usize];
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
     use doppel_core::collection::{Field, Preset, Role};
 
-    /// Six families of two and twenty single records.
+    /// Returns a set of six families of two records, and twenty single records.
     fn set() -> Dataset {
         let places = ["河口", "东门", "西山", "南湖", "北站", "中庄"];
         let mut records = String::new();

@@ -1,7 +1,7 @@
-//! Labelled sets: `records.jsonl` with one record a line, `groups.jsonl` with one group of records about the same matter
-//! a line, and perhaps `pairs.jsonl` with one labelled pair of records a line.
+//! Labelled sets: `records.jsonl` with one record in each line, `groups.jsonl` with one group of records about the same matter in each
+//! line, and optionally `pairs.jsonl` with one labelled pair of records in each line.
 //!
-//! The whole set is held in memory: labelled sets are small. Errors name the file and the line, never the text.
+//! The whole set is in memory, because labelled sets are small. Errors name the file and the line, never the text.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
@@ -20,27 +20,27 @@ use doppel_core::record::{RecordId, Row};
 pub struct Dataset {
     /// The records in the order of the file.
     pub records: Vec<(RecordId, Row)>,
-    /// Position of each id.
+    /// The position of each id.
     pub positions: HashMap<RecordId, u32>,
-    /// Pairs that share a group.
+    /// Pairs of records of one group.
     pub truth: BTreeSet<Pair>,
-    /// The same per kind of group, and per kind and subkind as `kind/subkind`.
+    /// These pairs by kind of group, and by kind and subkind as `kind/subkind`.
     pub truth_by_kind: BTreeMap<String, BTreeSet<Pair>>,
     /// Pairs that people labelled, each once.
     pub labelled: Vec<LabelledPair>,
-    /// Records that were made of others of the set.
+    /// Records that were made from other records of the set.
     pub copies: BTreeSet<u32>,
 }
 
-/// Why a labelled set cannot be used.
+/// The reason why a labelled set cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{file} line {line}: {detail}")]
 pub struct DatasetError {
-    /// The file, as the caller named it.
+    /// The file, with the name that the caller gave.
     pub file: String,
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong and what would mend it.
+    /// The error and its remedy.
     pub detail: String,
 }
 
@@ -61,7 +61,7 @@ struct CopyLine {
 }
 
 impl Dataset {
-    /// Reads both files; the names are for messages.
+    /// Reads both files. The names are used in messages.
     ///
     /// # Errors
     /// The first line that cannot be read, is no record or group, repeats an id, or names an unknown member.
@@ -78,7 +78,7 @@ impl Dataset {
     /// Reads the set in a folder: `records.jsonl`, and `groups.jsonl` or `pairs.jsonl` or both.
     ///
     /// # Errors
-    /// A file that cannot be opened, a folder without groups and pairs, and as [`Dataset::read`] and [`Dataset::read_pairs`].
+    /// A file cannot be opened, the folder has neither groups nor pairs, and the errors of [`Dataset::read`] and [`Dataset::read_pairs`].
     pub fn read_folder(folder: &Path) -> anyhow::Result<Self> {
         let [records, groups, pairs] = ["records.jsonl", "groups.jsonl", "pairs.jsonl"].map(|name| folder.join(name));
         ensure!(
@@ -94,7 +94,7 @@ impl Dataset {
     /// Reads a set from files.
     ///
     /// # Errors
-    /// A file that cannot be opened, and as [`Dataset::read`] and [`Dataset::read_pairs`].
+    /// A file cannot be opened, and the errors of [`Dataset::read`] and [`Dataset::read_pairs`].
     pub fn read_files(records: &Path, groups: Option<&Path>, pairs: Option<&Path>) -> anyhow::Result<Self> {
         let name = |file: &Path| file.display().to_string();
         let records_file = (&*name(records), open(records)?);
@@ -108,7 +108,7 @@ impl Dataset {
         Ok(set)
     }
 
-    /// Adds the labelled pairs of a file; the name is for messages.
+    /// Adds the labelled pairs of a file. The name is used in messages.
     ///
     /// # Errors
     /// The first line that cannot be read, is no pair of two different records of the set with a label, or repeats a pair.
@@ -148,16 +148,16 @@ impl Dataset {
     /// Adds a record at the end.
     ///
     /// # Errors
-    /// When it has no id, or one that is there already.
+    /// The record has no id, or an id that occurs already.
     pub fn add(&mut self, row: Row) -> Result<(), String> {
         let id = row.id().cloned().ok_or("the record has no id; give every line an \"id\"")?;
         self.add_as(id, row)
     }
 
-    /// Adds a record at the end under an id that its row may not name.
+    /// Adds a record at the end, with an id that its row need not contain.
     ///
     /// # Errors
-    /// When the id is there already.
+    /// The id occurs already.
     pub fn add_as(&mut self, id: RecordId, row: Row) -> Result<(), String> {
         let position = u32::try_from(self.records.len()).map_err(|_| "more than 2^32 records")?;
         if self.positions.insert(id.clone(), position).is_some() {
@@ -187,19 +187,19 @@ impl Dataset {
         Ok(())
     }
 
-    /// The records at these positions are about the same matter.
+    /// Notes that the records at these positions concern the same matter.
     pub fn relate(&mut self, members: &[u32]) {
         let pairs = members.iter().enumerate().flat_map(|(n, a)| members[..n].iter().map(|b| Pair::new(*a, *b)));
         self.truth.extend(pairs.filter(|pair| pair.0 != pair.1));
     }
 
-    /// The first `count` records, and the pairs among them. Kinds of groups and labelled pairs are left out.
+    /// Returns the first `count` records, and the pairs among them. Kinds of groups and labelled pairs are left out.
     #[must_use]
     pub fn first(&self, count: usize) -> Self {
         self.these(0..self.records.len().min(count) as u32)
     }
 
-    /// The records at ascending `positions`, and the pairs among them. Kinds of groups and labelled pairs are left out.
+    /// Returns the records at the ascending `positions`, and the pairs among them. Kinds of groups and labelled pairs are left out.
     #[must_use]
     pub fn these(&self, positions: impl IntoIterator<Item = u32>) -> Self {
         let mut part = Self::default();
@@ -219,7 +219,7 @@ impl Dataset {
 /// Opens a file for reading.
 ///
 /// # Errors
-/// A file that cannot be opened, by its name.
+/// The file cannot be opened. The error contains its name.
 pub fn open(file: &Path) -> anyhow::Result<BufReader<File>> {
     let opened = File::open(file).with_context(|| format!("cannot open {}", file.display()))?;
     Ok(BufReader::new(opened))

@@ -1,10 +1,10 @@
-//! What people decided in a collection, as judgements of related records.
+//! Turns the decisions of people in a collection into judgements of related records.
 //!
-//! A pair that was decided to be the same matter counts as such where its texts do not show it: those are what a ranking is for. Pairs that
-//! comparing texts finds by itself say nothing about a ranking, whether people confirmed them or not: such a duplicate of a query is left out
-//! of its ranking, and so is all else that is known to be its matter and was not judged for it - a duplicate of a record judged the same, the
-//! same as one that is the same. A pair that was decided not to be the same matter is judged 0, also where its texts match. Each record
-//! of a judged pair is a query.
+//! A pair that was decided to be the same matter counts as such if the comparison of its texts does not find it, because a ranking serves
+//! to find such pairs. A pair that the comparison of texts finds says nothing about a ranking, whether people confirmed it or not. Such a
+//! duplicate of a query is left out of the query's ranking. All other records that are known to belong to the same matter and were not
+//! judged for the query are left out as well: a duplicate of a record that was judged the same, and a record that is the same as such a
+//! record. A pair that was decided not to be the same matter is judged 0, even if its texts match. Each record of a judged pair is a query.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -24,39 +24,40 @@ use doppel_core::schemes::statistics::Statistics;
 use doppel_engine::Error;
 use doppel_engine::replay::{EarlierRecord, Replay};
 
-/// Records compared at once.
+/// Number of records that are compared at once.
 const AT_ONCE: usize = 1_024;
-/// Memory for sketches.
+/// Memory for sketches, in bytes.
 const SKETCH_BYTES: usize = 64 << 20;
 
-/// What was decided about two records.
+/// A decision about two records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decided {
-    /// The one.
+    /// The first record.
     pub a: RecordId,
-    /// The other.
+    /// The second record.
     pub b: RecordId,
-    /// Whether they are the same matter.
+    /// True if they concern the same matter.
     pub same: bool,
 }
 
-/// How decisions were used.
+/// The use of the decisions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Used {
-    /// Pairs decided to be one matter whose texts do not show it: what is looked for.
+    /// Number of pairs of one matter that the comparison of texts does not find. A ranking should find them.
     pub same: usize,
-    /// Pairs decided to be one matter that comparing texts finds: they are left out.
+    /// Number of pairs of one matter that the comparison of texts finds. They are left out.
     pub found_by_text: usize,
-    /// Pairs decided not to be one matter.
+    /// Number of pairs that are not one matter.
     pub not_same: usize,
-    /// Pairs of which a record is gone.
+    /// Number of pairs of which a record no longer exists.
     pub gone: usize,
 }
 
-/// Judgements of what people decided about records of `set`, and how it was used. O(records) for the duplicates among all records.
+/// Returns the judgements that follow from decisions about records of `set`, and the use of the decisions. O(records) for the duplicates
+/// among all records.
 ///
 /// # Errors
-/// None that validated settings give rise to.
+/// Validated settings cause no error.
 pub fn judgements(
     set: &Dataset,
     settings: &Settings,
@@ -99,7 +100,7 @@ pub fn judgements(
         }
     }
     for (query, judged) in &judgements.queries {
-        // One of which only is known what it is not.
+        // Nothing is known about the matter of this query, except that some records do not belong to it.
         let alone = u64::MAX - u64::from(*query);
         let matter = matters.component_of(u64::from(*query));
         judgements.matters.insert(*query, matter.unwrap_or(alone));
@@ -110,7 +111,7 @@ pub fn judgements(
     Ok((judgements, used))
 }
 
-/// The pairs of records of `set` that comparing their texts finds, as the service would. All cores.
+/// Returns the pairs of records of `set` that the comparison of their texts finds, as in the service. Uses all cores.
 fn duplicates(set: &Dataset, settings: &Settings) -> Result<BTreeSet<Pair>, Error> {
     let mut replay = Replay::new(settings.clone(), None, SKETCH_BYTES)?;
     let mut statistics = replay.needs_statistics().then(Statistics::default);
@@ -132,7 +133,7 @@ fn duplicates(set: &Dataset, settings: &Settings) -> Result<BTreeSet<Pair>, Erro
         let signed: Vec<_> = piece.par_iter().map(|(_, row)| replay.sign(row)).collect();
         let mut placed = Vec::with_capacity(piece.len());
         for (((id, row), position), signed) in piece.iter().zip(begin..).zip(signed) {
-            // What is refused is not registered, and no duplicate of anything.
+            // A refused record is not registered, and is no duplicate.
             let Ok(subject) = signed else { continue };
             let signatures = if replay.needs_signatures() { subject.signed().signatures.clone() } else { Vec::new() };
             let digest = subject.signed().digest;

@@ -1,8 +1,8 @@
-//! The pipeline without a store: rows are read and signed, filed in the index that the service uses, looked up with its
-//! limits, and compared by the same schemes. For what an evaluation does hundreds of times, and for schemes that weigh by
-//! statistics of the collection, which are counted over the set first.
+//! The pipeline without a store: rows are read and signed, added to the index that the service uses, looked up with its limits, and
+//! compared by the same schemes. It serves evaluations that repeat this hundreds of times, and schemes whose weights depend on statistics
+//! of the collection. The statistics are counted over the set first.
 //!
-//! One thread. Everything is held in memory.
+//! It uses one thread and holds everything in memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,12 +20,12 @@ use doppel_core::similarity::ShingleSet;
 use doppel_core::text::Document;
 use doppel_core::verdict::{VIA_EXACT, VIA_URL};
 
-/// The acceptable records of a set, read.
+/// The documents of a set's acceptable records.
 #[derive(Debug, Default)]
 pub struct Readable {
     /// Position in the set, and the document.
     pub documents: Vec<(u32, Document)>,
-    /// Records that are refused, by reason.
+    /// Number of refused records, by reason.
     pub refused: BTreeMap<String, usize>,
 }
 
@@ -47,52 +47,52 @@ pub fn read(set: &Dataset, profile: &Profile, positions: impl Iterator<Item = u3
     readable
 }
 
-/// The words of `documents` counted, as a reindex would.
+/// Counts the words of `documents`, as a reindex would.
 pub fn count(profile: &Profile, documents: &[(u32, Document)]) -> Arc<Statistics> {
     let mut statistics = Statistics::default();
     documents.iter().for_each(|(_, document)| statistics.observe(&profile.cut(document)));
     Arc::new(statistics)
 }
 
-/// What lookups found, and what they cost.
+/// The results and the cost of lookups.
 #[derive(Debug, Default)]
 pub struct Looked {
-    /// Pairs, by position in the set.
+    /// The found pairs, by position in the set.
     pub pairs: FoundPairs,
-    /// Mean number of keys of a record; a fingerprint has four.
+    /// Mean number of keys of a record. A fingerprint has four keys.
     pub keys: f64,
-    /// Mean bytes of a record's signatures, encoded, and its keys, eight each.
+    /// Mean number of bytes of a record's encoded signatures and its keys. A key has eight bytes.
     pub bytes: f64,
-    /// Seconds of all lookups, comparisons included.
+    /// Seconds of all lookups, including comparisons.
     pub lookup_s: f64,
-    /// Lookups that a limit cut short.
+    /// Number of lookups that a limit cut.
     pub truncated: usize,
 }
 
-/// Which stages stand around the channels.
+/// The stages in addition to the channels.
 #[derive(Clone, Copy, Debug)]
 pub struct Stages<'a> {
-    /// Whether equal digests match.
+    /// True if equal digests match.
     pub exact: bool,
-    /// What the texts must satisfy, and the texts.
+    /// The verification, and the shingles of the texts that it compares.
     pub verify: Option<&'a [ShingleSet]>,
 }
 
-/// What a whole set gives.
+/// The results for a whole set.
 #[derive(Debug, Default)]
 pub struct Examined {
-    /// Records that are refused, by reason.
+    /// Number of refused records, by reason.
     pub refused: BTreeMap<String, usize>,
-    /// Records that are not.
+    /// Number of accepted records.
     pub records: usize,
-    /// Seconds of signing.
+    /// Seconds for signing.
     pub sign_s: f64,
-    /// What was found.
+    /// The results of the lookups.
     pub looked: Looked,
 }
 
-/// Reads, signs and looks up a whole set, statistics counted first where the settings want them; with the exact stage if
-/// `exact`, verified where the settings verify.
+/// Reads, signs and looks up a whole set. If the settings need statistics, they are counted first. The exact stage runs if `exact` is true,
+/// and the verification if the settings have one.
 pub fn examine(set: &Dataset, settings: &Settings, exact: bool) -> Examined {
     let plain = Profile::compile(settings, None);
     let Readable { documents, refused } = read(set, &plain, 0..set.records.len() as u32);
@@ -112,7 +112,7 @@ pub fn examine(set: &Dataset, settings: &Settings, exact: bool) -> Examined {
     Examined { refused, records: signed.len(), sign_s, looked }
 }
 
-/// Files all records, then looks each up. `signed[i]` is the record at `positions[i]` of the set.
+/// Adds all records to an index, then looks each of them up. `signed[i]` is the record at `positions[i]` of the set.
 pub fn look_up(
     profile: &Profile,
     settings: &Settings,
@@ -126,7 +126,7 @@ pub fn look_up(
     for (seq, signed) in (1..).map(Seq).zip(signed) {
         keys += signed.keys.len() + if signed.fingerprint().is_some() { 4 } else { 0 };
         signed.signatures.iter().for_each(|signature| put_signature(&mut bytes, signature.as_ref()));
-        // Room for 2^31 records; a labelled set is read into memory before.
+        // The index has room for 2^31 records, and a labelled set fits into memory.
         let _ = index.insert_signed(seq, signed);
     }
     let mut looked = Looked::default();

@@ -1,5 +1,5 @@
-//! The settings of each scheme that a sweep tries: its defaults first, then one or two parameters over the values that change
-//! most. The grids are small on purpose: on a few hundred true pairs a finer one would only learn the set.
+//! The settings of each scheme that a sweep tries: the defaults first, then the values of one or two parameters with the largest effect.
+//! The grids are small on purpose: with a few hundred true pairs, a finer grid would only adapt to the set.
 
 use doppel_core::collection::{
     AbstractParams, BooleanParams, Channel, FeatureCodeParams, HashFunction, IMatchParams, KeywordParams,
@@ -7,7 +7,7 @@ use doppel_core::collection::{
     ShingleParams, SimhashParams, Split, SuperShingleParams, TermKeys, VsmParams, Weighting,
 };
 
-/// What a sweep tries for the scheme of `default`, `default` first.
+/// Returns the settings that a sweep tries for the scheme of `default`. `default` is the first.
 pub fn of(default: &Channel) -> Vec<Channel> {
     let mut tried = vec![default.clone()];
     tried.extend(variants(default).into_iter().filter(|variant| variant != default));
@@ -36,7 +36,7 @@ fn variants(default: &Channel) -> Vec<Channel> {
     }
 }
 
-/// Every combination of two lists of values, made a channel.
+/// Returns a channel for every combination of two lists of values.
 fn both<A: Copy, B: Copy>(a: &[A], b: &[B], make: impl Fn(A, B) -> Channel) -> Vec<Channel> {
     a.iter().flat_map(|&a| b.iter().map(move |&b| (a, b))).map(|(a, b)| make(a, b)).collect()
 }

@@ -1,9 +1,9 @@
-//! Pairs that people have read and labelled: how many of each label were found, by how much text a pair shares and by what
-//! tells its records apart.
+//! Pairs that people have read and labelled: the number of found pairs for each label, by the similarity of the pair and by the differences
+//! between its records.
 //!
-//! `same` pairs should be found, `template` pairs (one form filled in for another place, number, person or question) should
-//! not. Any other label is counted apart and judged by nothing. Pure counting, O(pairs), but for the shared text where the
-//! file does not give it.
+//! `same` pairs should be found. `template` pairs (one form that is filled in for another place, number, person or question) should not be
+//! found. Pairs with any other label are counted separately and do not affect the quality. The module only counts, in O(pairs); if the file
+//! does not give the similarity of a pair, it is also measured.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,11 +17,11 @@ use doppel_core::similarity::ShingleSet;
 
 /// The label of pairs about the same matter.
 pub const SAME: &str = "same";
-/// The label of pairs that share a form and not the matter.
+/// The label of pairs that have the same form but different matters.
 pub const TEMPLATE: &str = "template";
-/// Characters of the shingles by which bands are told.
+/// Number of characters in the shingles that determine the bands.
 const SHINGLE: u8 = 3;
-/// Bands of Jaccard similarity, each of the same width.
+/// Number of bands of Jaccard similarity. All bands have the same width.
 const BANDS: usize = 10;
 
 /// A pair with its label.
@@ -31,9 +31,9 @@ pub struct LabelledPair {
     pub pair: Pair,
     /// `same`, `template`, or any other word.
     pub label: String,
-    /// Plain Jaccard similarity of 3-grams, 0 to 1, where the file gives it.
+    /// Plain Jaccard similarity of 3-grams, 0 to 1, if the file gives it.
     pub jaccard: Option<f64>,
-    /// What tells the records apart: `place`, `number` and the like.
+    /// The differences between the records: `place`, `number` and the like.
     pub signs: BTreeSet<String>,
 }
 
@@ -49,14 +49,14 @@ pub(super) struct Line {
     pub(super) signs: BTreeSet<String>,
 }
 
-/// Pairs of one label, and how many of them were found.
+/// The number of pairs with one label, and the number of found ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Tally {
     /// Number of pairs.
     pub pairs: usize,
-    /// Number of them that were found.
+    /// Number of pairs that were found.
     pub found: usize,
-    /// Share of them that were found; 0 when there are none.
+    /// Share of the pairs that were found; 0 if there are none.
     pub share: f64,
 }
 
@@ -66,28 +66,28 @@ pub type Tallies = BTreeMap<String, Tally>;
 /// Pairs whose similarity lies in a range.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Band {
-    /// Least Jaccard similarity of 3-grams.
+    /// Minimum Jaccard similarity of 3-grams.
     pub from: f64,
-    /// The bound above, which belongs to the next band, except 1.
+    /// The upper bound. It belongs to the next band, except the bound 1.
     pub to: f64,
     /// The pairs.
     pub labels: Tallies,
 }
 
-/// How the labelled pairs of a set fared.
+/// The results for the labelled pairs of a set.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Labelled {
-    /// Share of the `same` pairs that were found; 1 when there are none.
+    /// Share of the `same` pairs that were found; 1 if there are none.
     pub recall: f64,
-    /// Share of the `template` pairs that were found; 0 when there are none.
+    /// Share of the `template` pairs that were found; 0 if there are none.
     pub template_share: f64,
-    /// Share of `same` among the `same` and `template` pairs that were found; 1 when none were found.
+    /// Share of `same` pairs among the `same` and `template` pairs that were found; 1 if none were found.
     pub precision: f64,
     /// All pairs.
     pub labels: Tallies,
-    /// The same by plain Jaccard similarity of 3-grams: ten bands from 0 to 1.
+    /// All pairs by plain Jaccard similarity of 3-grams: ten bands from 0 to 1.
     pub by_jaccard: Vec<Band>,
-    /// The same by sign; a pair with several signs counts for each.
+    /// All pairs by sign. A pair with several signs counts for each sign.
     pub by_sign: BTreeMap<String, Tallies>,
 }
 
@@ -100,8 +100,8 @@ impl Tally {
 }
 
 impl Labelled {
-    /// Counts the labelled pairs of `set` against those `found`; `None` when the set has none. Similarities that the file
-    /// does not give are measured on the joined text that `profile` reads; records it refuses resemble nothing.
+    /// Compares the labelled pairs of `set` with the pairs `found`; `None` if the set has no labelled pairs. If the file does not give a
+    /// similarity, it is measured on the joined text that `profile` reads. The similarity with a refused record is 0.
     pub fn of(set: &Dataset, profile: &Profile, found: &FoundPairs) -> Option<Self> {
         if set.labelled.is_empty() {
             return None;
@@ -138,7 +138,7 @@ fn band(number: usize) -> Band {
 }
 
 fn band_of(jaccard: f64) -> usize {
-    // A hair of slack, so that a similarity of 0.3 counts at 0.3.
+    // A small tolerance makes sure that a similarity of 0.3 belongs to the band from 0.3.
     ((jaccard * BANDS as f64 + 1e-9) as usize).min(BANDS - 1)
 }
 
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_pair_counts_in_the_band_that_is_given_or_else_measured_and_for_each_of_its_signs() {
-        // 甲乙丙 乙丙丁 of 甲乙丙 乙丙丁 丙丁戊 丙丁己: half.
+        // The shingles 甲乙丙, 乙丙丁 are half of 甲乙丙, 乙丙丁, 丙丁戊, 丙丁己.
         let pairs = r#"{"a":"a","b":"b","label":"template","signs":["place","number","place"]}
             {"a":"a","b":"c","label":"template","signs":["place"],"jaccard":0.3}
             {"a":"c","b":"d","label":"same","jaccard":1}"#;

@@ -1,17 +1,17 @@
-//! Recall and precision of pairs, from what is true and what was found.
+//! Recall and precision of pairs, computed from the true pairs and the found ones.
 //!
-//! Pure counting: no engine, no files. A pair has no direction. O(pairs × log pairs).
+//! The module only counts: it has no engine and no files. A pair has no direction. O(pairs × log pairs).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-/// Two records, by position, the smaller first.
+/// Two records by position, the smaller position first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pair(pub u32, pub u32);
 
 impl Pair {
-    /// The pair of `a` and `b`, whatever their order.
+    /// Returns the pair of `a` and `b`, in any order.
     pub fn new(a: u32, b: u32) -> Self {
         Self(a.min(b), a.max(b))
     }
@@ -20,21 +20,21 @@ impl Pair {
 /// A pair that the engine called a match.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FoundPair {
-    /// What found it: names of channels, or `exact`.
+    /// The sources of the match: names of channels, or `exact`.
     pub via: BTreeSet<String>,
-    /// Verified similarity; `None` where nothing was verified.
+    /// Verified similarity; `None` if nothing was verified.
     pub similarity: Option<f64>,
 }
 
-/// Found pairs with what is known of each.
+/// The found pairs with their data.
 pub type FoundPairs = BTreeMap<Pair, FoundPair>;
 
-/// How well what was found covers what is true.
+/// The agreement of the found pairs with the true ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Quality {
-    /// Share of the true pairs that were found; 1 when there are none.
+    /// Share of the true pairs that were found; 1 if there are none.
     pub recall: f64,
-    /// Share of the found pairs that are true; 1 when none were found.
+    /// Share of the found pairs that are true; 1 if none were found.
     pub precision: f64,
     /// Harmonic mean of both.
     pub f1: f64,
@@ -42,12 +42,12 @@ pub struct Quality {
     pub pairs_true: usize,
     /// Number of found pairs.
     pub pairs_found: usize,
-    /// Number of pairs that are both.
+    /// Number of found pairs that are true.
     pub pairs_hit: usize,
 }
 
 impl Quality {
-    /// From the three counts.
+    /// Computes the quality from the three counts.
     pub fn of_counts(pairs_true: usize, pairs_found: usize, pairs_hit: usize) -> Self {
         let share = |whole: usize| if whole == 0 { 1.0 } else { pairs_hit as f64 / whole as f64 };
         let recall = share(pairs_true);
@@ -57,7 +57,7 @@ impl Quality {
         Self { recall, precision, f1, pairs_true, pairs_found, pairs_hit }
     }
 
-    /// Of the pairs `found` against those in `truth`.
+    /// Compares the pairs `found` with the pairs in `truth`.
     pub fn of<'a>(truth: &BTreeSet<Pair>, found: impl IntoIterator<Item = &'a Pair>) -> Self {
         let mut all = 0;
         let mut hit = 0;
@@ -69,18 +69,18 @@ impl Quality {
     }
 }
 
-/// Recall over the true pairs of one kind of group. Precision has no meaning here: a false pair has no kind.
+/// Recall over the true pairs of one kind of group. Precision has no meaning here, because a false pair has no kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct KindQuality {
     /// Share of the kind's true pairs that were found.
     pub recall: f64,
     /// Number of true pairs of the kind.
     pub pairs_true: usize,
-    /// Number of them that were found.
+    /// Number of true pairs of the kind that were found.
     pub pairs_hit: usize,
 }
 
-/// Recall per kind. A pair that groups of several kinds hold counts for each.
+/// Returns the recall by kind. A pair that belongs to groups of several kinds counts for each kind.
 pub fn by_kind(truth: &BTreeMap<String, BTreeSet<Pair>>, found: &FoundPairs) -> BTreeMap<String, KindQuality> {
     let quality = |pairs: &BTreeSet<Pair>| {
         let hit = pairs.iter().filter(|pair| found.contains_key(pair)).count();
@@ -89,7 +89,7 @@ pub fn by_kind(truth: &BTreeMap<String, BTreeSet<Pair>>, found: &FoundPairs) -> 
     truth.iter().map(|(kind, pairs)| (kind.clone(), quality(pairs))).collect()
 }
 
-/// Quality of each channel taken alone: the pairs it was among the finders of.
+/// Returns the quality of each channel alone: the channel has found the pairs that name it as a source.
 pub fn by_channel(truth: &BTreeSet<Pair>, found: &FoundPairs) -> BTreeMap<String, Quality> {
     let channels: BTreeSet<&String> = found.values().flat_map(|pair| &pair.via).collect();
     let of = |channel: &String| {
@@ -109,8 +109,8 @@ pub struct CurvePoint {
     pub quality: Quality,
 }
 
-/// Quality over thresholds of the similarity, from 0 to 1 in `steps` steps. Pairs without a verified similarity are left
-/// out, so the curve is empty for settings without verification.
+/// Returns the quality by threshold of the similarity, from 0 to 1 in `steps` steps. Pairs without a verified similarity are left out, so
+/// that the curve is empty for settings without verification.
 pub fn curve(truth: &BTreeSet<Pair>, found: &FoundPairs, steps: u32) -> Vec<CurvePoint> {
     let verified: Vec<_> = found.iter().filter_map(|(pair, f)| f.similarity.map(|s| (pair, s))).collect();
     if verified.is_empty() || steps == 0 {
@@ -118,7 +118,7 @@ pub fn curve(truth: &BTreeSet<Pair>, found: &FoundPairs, steps: u32) -> Vec<Curv
     }
     let point = |step: u32| {
         let threshold = f64::from(step) / f64::from(steps);
-        // A hair of slack, so that a similarity of 0.3 counts at 0.3.
+        // A small tolerance makes sure that a similarity of 0.3 counts at the threshold 0.3.
         let kept = verified.iter().filter(|(_, s)| s + 1e-9 >= threshold).map(|(pair, _)| *pair);
         CurvePoint { threshold, quality: Quality::of(truth, kept) }
     };

@@ -1,4 +1,4 @@
-//! How good the answers are: labelled sets, and recall and precision of pairs measured on the real pipeline.
+//! The quality of the answers: labelled sets, and recall and precision of pairs, measured on the real pipeline.
 
 pub mod all;
 pub mod baselines;

@@ -1,27 +1,27 @@
-//! Charts of figures with units: lines over a linear or a logarithmic scale. As [`svg`](super::svg), whose marks it uses:
-//! valid XML, no scripts.
+//! Charts of figures with units: lines over a linear or a logarithmic scale. They use the elements of [`svg`](super::svg) and are valid XML
+//! without scripts.
 
 use super::svg::{COLOURS, LEFT, Line, PLOT_HEIGHT, PLOT_WIDTH, TOP, begin, legend, push, text};
 
-/// How values become places along an axis.
+/// The scale of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// From 0.
+    /// A linear scale from 0.
     Linear,
-    /// Powers of ten; values that are not above 0 are left out.
+    /// A scale by powers of ten. Values that are not above 0 are left out.
     Logarithmic,
 }
 
-/// An axis: what it shows, and how.
+/// An axis of a chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Axis<'a> {
-    /// What, with its unit.
+    /// The quantity, with its unit.
     pub label: &'a str,
-    /// How.
+    /// The scale.
     pub scale: Scale,
 }
 
-/// An axis fitted to its values.
+/// An axis whose range fits its values.
 struct Fitted {
     scale: Scale,
     low: f64,
@@ -29,7 +29,7 @@ struct Fitted {
     ticks: Vec<f64>,
 }
 
-/// The chart of `lines`: every point a dot, joined in the order given.
+/// Returns a chart of `lines`. Every point is a dot; the dots of a line are joined in their order.
 pub fn plot(title: &str, x: Axis<'_>, y: Axis<'_>, lines: &[Line]) -> String {
     let values = |of: fn(&(f64, f64)) -> f64| lines.iter().flat_map(|line| &line.points).map(of).collect::<Vec<_>>();
     let fitted_x = Fitted::to(x.scale, &values(|p| p.0));
@@ -114,7 +114,7 @@ impl Fitted {
     }
 }
 
-/// The least of 1, 2, 5, 10, 20 … (and their tenths) that is not below `least`.
+/// Returns the smallest of 1, 2, 5, 10, 20 … (and their tenths) that is not below `least`.
 fn step_of(least: f64) -> f64 {
     let power = 10_f64.powf(least.log10().floor());
     [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power).into_iter().find(|step| *step >= least).unwrap_or(power * 10.0)
@@ -124,7 +124,7 @@ fn shown(value: f64) -> String {
     match value {
         v if v >= 1e6 => format!("{} M", v / 1e6),
         v if v >= 1e4 => format!("{} k", v / 1e3),
-        // Ticks are round: what follows the sixth digit is the machine's rounding.
+        // Ticks are round numbers. Digits after the sixth come from rounding in the computer.
         v => format!("{}", (v * 1e6).round() / 1e6),
     }
 }

@@ -1,8 +1,8 @@
-//! Related records: how well a ranking finds what people judged to concern the same matter.
+//! Related records: measures how well a ranking finds the records that people judged to concern the same matter.
 //!
-//! Judgements are one line each: a query, a record, and 2 (the same matter in other words), 1 (worth seeing) or 0. What is not judged
-//! counts as 0. Known duplicates of a query are left out of its ranking, and so are made-up copies of any record. What people decided in a
-//! collection can stand for judgements: see [`decided`](super::decided).
+//! Each judgement is one line: a query, a record, and 2 (the same matter in other words), 1 (useful to see) or 0. A record that was not
+//! judged counts as 0. Known duplicates of a query are left out of its ranking, and so are generated copies of any record. The decisions of
+//! people in a collection can be used as judgements: see [`decided`](super::decided).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::BufRead;
@@ -21,22 +21,22 @@ use serde::{Deserialize, Serialize};
 use super::baselines::bm25::{Bm25, Cut};
 use super::dataset::{Dataset, DatasetError, each_line};
 
-/// The same matter: what recall and the reciprocal rank count.
+/// The judgement "the same matter". Recall and the reciprocal rank count these records.
 pub(super) const SAME: u8 = 2;
-/// Worth seeing.
+/// The judgement "useful to see".
 const USEFUL: u8 = 1;
-/// Records of a ranking: those that a query's duplicates take places of included.
+/// Number of records in a ranking, including the places that a query's duplicates take.
 const MAX_RELATED: usize = 100;
-/// Positions that nDCG looks at.
+/// Number of positions that nDCG reads.
 const DEPTH: usize = 10;
 
-/// What people judged: of each query, by position in the set, its records.
+/// The judgements: for each query its records, by position in the set.
 #[derive(Clone, Debug, Default)]
 pub struct Judgements {
     pub(super) queries: BTreeMap<u32, BTreeMap<u32, u8>>,
-    /// Of each query, what is left out of its ranking besides known duplicates.
+    /// For each query, the records that are left out of its ranking in addition to known duplicates.
     pub(super) left_out: BTreeMap<u32, BTreeSet<u32>>,
-    /// Of each query the matter that it belongs to, where that is known: queries of one matter know each other's answers.
+    /// For each query, its matter, if it is known. Queries of one matter have the same answers.
     pub(super) matters: BTreeMap<u32, u64>,
 }
 
@@ -47,95 +47,96 @@ struct Line {
     rel: u8,
 }
 
-/// How well rankings agree with judgements.
+/// The agreement of rankings with judgements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Quality {
     /// Share of the records judged 2 that are among the first 5 of their query.
     pub recall_at_5: f64,
-    /// The same of the first 10.
+    /// Share of the records judged 2 that are among the first 10 of their query.
     pub recall_at_10: f64,
-    /// The same of the first 20.
+    /// Share of the records judged 2 that are among the first 20 of their query.
     pub recall_at_20: f64,
-    /// Mean of 1 / rank of the first record judged 2, over the queries that have one.
+    /// Mean of 1 / rank of the first record judged 2, over the queries that have such a record.
     pub mrr: f64,
-    /// Discounted gain of the first 10 as a share of the best possible, 3 for a 2 and 1 for a 1, mean over the queries that have either.
+    /// Discounted gain of the first 10 as a share of the best possible gain: 3 for a 2 and 1 for a 1. Mean over the queries that have a 2
+    /// or a 1.
     pub ndcg_at_10: f64,
 }
 
-/// Our ranking beside plain ones.
+/// The quality of our ranking and of simple ones.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Report {
-    /// Of the index with its weights.
+    /// The quality of the index with its weights.
     #[serde(flatten)]
     pub quality: Quality,
-    /// Queries with a judgement.
+    /// Number of queries with a judgement.
     pub queries: usize,
-    /// Records judged 2.
+    /// Number of records judged 2.
     pub same: usize,
-    /// Records searched.
+    /// Number of searched records.
     pub records: usize,
-    /// Plain BM25 of words.
+    /// The quality of plain BM25 of words.
     pub words: Quality,
-    /// Plain BM25 of pairs of characters.
+    /// The quality of plain BM25 of pairs of characters.
     pub pairs: Quality,
-    /// With the weights fitted on other queries than those they were measured on; where asked for.
+    /// The quality with weights that were fitted on other queries than the measured ones, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fitted: Option<Fitted>,
-    /// The same where the matters of the queries are known; where asked for.
+    /// The same for queries whose matters are known, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub halves: Option<Halves>,
 }
 
-/// Weights learned from one half of the matters, measured on the other.
+/// Weights that were fitted on one half of the matters and measured on the other half.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Halves {
-    /// Queries that were measured.
+    /// Number of measured queries.
     pub queries: usize,
-    /// Records judged 2 for them.
+    /// Number of records judged 2 for these queries.
     pub same: usize,
-    /// With the weights that fitting began with.
+    /// The quality with the weights before the fit.
     pub given: Quality,
-    /// With the fitted ones.
+    /// The quality with the fitted weights.
     pub fitted: Quality,
-    /// Fitted on the one half.
+    /// The weights that were fitted on one half.
     pub weights: Weights,
-    /// Whether they are better on the other half by more than chance would have it.
+    /// True if the fitted weights are better on the other half by more than chance explains.
     pub is_better: bool,
 }
 
-/// Weights learned from judgements.
+/// Weights that were fitted on judgements.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Fitted {
-    /// Fitted on all but a fifth of the queries, measured on that fifth; over the five.
+    /// The quality over five parts: the weights are fitted on four fifths of the queries and measured on the last fifth.
     pub held_out: Quality,
-    /// Fitted on all of them: for use, not for comparison.
+    /// The weights that were fitted on all queries. They are for use, not for comparison.
     pub weights: Weights,
 }
 
-/// Why nothing was measured.
+/// The reason why nothing was measured.
 #[derive(Debug, thiserror::Error)]
 pub enum RelatedError {
     /// The index could not be written or read.
     #[error(transparent)]
     Index(#[from] IndexError),
-    /// There is nothing to measure by.
+    /// There are no judgements.
     #[error("no record is judged 2 or 1 for any query: nothing can be measured; give a file with such judgements")]
     NothingJudged,
-    /// Too little to fit by.
+    /// There are too few judgements for a fit.
     #[error(
         "people decided of {pairs} pairs that they are one matter though the texts do not show it, {smaller} of them in the smaller half of \
          the matters: to fit weights by, give at least {LEAST_PAIRS} in either half, or leave --fit out"
     )]
     TooFewDecided {
-        /// Pairs in all.
+        /// Number of all pairs.
         pairs: usize,
-        /// In the smaller half.
+        /// Number of pairs in the smaller half.
         smaller: usize,
     },
 }
 
 impl Judgements {
-    /// Reads judgements on records of `set`; the name is for messages.
+    /// Reads judgements of records of `set`. The name is used in messages.
     ///
     /// # Errors
     /// The first line that cannot be read, names an unknown record, or judges a pair again.
@@ -165,13 +166,13 @@ impl Judgements {
         self.same_of(self.queries.keys())
     }
 
-    /// Records judged 2 for these queries.
+    /// Returns the number of records judged 2 for these queries.
     fn same_of<'a>(&self, queries: impl IntoIterator<Item = &'a u32>) -> usize {
         let judged = queries.into_iter().filter_map(|query| self.queries.get(query));
         judged.flat_map(BTreeMap::values).filter(|rel| **rel == SAME).count()
     }
 
-    /// The queries in two parts with about as many records judged 2, all of a matter in the same.
+    /// Divides the queries into two parts with about the same number of records judged 2. All queries of a matter are in the same part.
     fn halves(&self) -> [Vec<u32>; 2] {
         let mut matters: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
         for (query, matter) in &self.matters {
@@ -187,7 +188,7 @@ impl Judgements {
 }
 
 impl Quality {
-    /// Of rankings, each with the judgements of its query.
+    /// Returns the quality of rankings. Each has the judgements of its query.
     pub fn of<'a>(rankings: impl IntoIterator<Item = (&'a BTreeMap<u32, u8>, &'a [u32])>) -> Self {
         let mut found = [0_usize; 3];
         let mut same = 0;
@@ -223,7 +224,7 @@ impl Quality {
         }
     }
 
-    /// What fitting makes as large as it can.
+    /// Returns the value that the fit maximises.
     fn objective(&self) -> f64 {
         (self.recall_at_10 + self.mrr + self.ndcg_at_10) / 3.0
     }
@@ -234,18 +235,18 @@ fn discounted(rels: impl Iterator<Item = u8>) -> f64 {
     rels.take(DEPTH).zip(2_u32..).map(|(rel, rank)| gain(rel) / f64::from(rank).log2()).sum()
 }
 
-/// A set in an index, ready to be asked.
+/// A set in an index, prepared for queries.
 struct Measuring<'a> {
     index: Index,
     judgements: &'a Judgements,
     extracts: HashMap<u32, RowExtract>,
     positions: &'a HashMap<RecordId, u32>,
-    /// Of each query, what is left out of its ranking.
+    /// For each query, the records that are left out of its ranking.
     left_out: BTreeMap<u32, BTreeSet<u32>>,
 }
 
-/// Ranks the records of `set` for each query by `weights`, beside the plain rankings; the index is made in `folder`. With `fit` the
-/// weights are fitted, too.
+/// Ranks the records of `set` for each query by `weights`, and by the simple rankings. The index is created in `folder`. If `fit` is true,
+/// the weights are also fitted.
 ///
 /// # Errors
 /// [`RelatedError`].
@@ -284,7 +285,7 @@ impl<'a> Measuring<'a> {
         let OpenedIndex { index, .. } = Index::open(folder, IndexSource::new("eval", settings), settings)?;
         let mut extracts = HashMap::new();
         for (position, (id, row)) in (0_u32..).zip(&set.records) {
-            // What cannot be read cannot be registered, and is not found.
+            // A record that cannot be read cannot be registered, and so is not found.
             let Ok(extract) = index.extractor().extract(row) else { continue };
             if !set.copies.contains(&position) {
                 let verdict = VerdictKind::Original;
@@ -345,7 +346,7 @@ impl<'a> Measuring<'a> {
         Quality::of(self.judgements.queries.values().zip(rankings.iter().map(Vec::as_slice)))
     }
 
-    /// Fits on all but each fifth of the queries and measures on that fifth.
+    /// Fits on four fifths of the queries and measures on the last fifth, for each fifth.
     fn cross_validate(&self, start: &Weights) -> Result<Fitted, RelatedError> {
         let all = self.all();
         let mut rankings = BTreeMap::new();
@@ -363,10 +364,10 @@ impl<'a> Measuring<'a> {
         Ok(Fitted { held_out, weights: self.fit(&all, start)? })
     }
 
-    /// Fits on one half of the matters and measures on the other.
+    /// Fits on one half of the matters and measures on the other half.
     fn halves(&self, start: &Weights) -> Result<Halves, RelatedError> {
         let [fitting, measured] = self.judgements.halves();
-        // Of a pair each is a query.
+        // Both records of a pair are queries.
         let pairs = [&fitting, &measured].map(|half| self.judgements.same_of(half) / 2);
         let smaller = pairs[0].min(pairs[1]);
         if smaller < LEAST_PAIRS {
@@ -385,7 +386,7 @@ impl<'a> Measuring<'a> {
         })
     }
 
-    /// Tries other values for one weight after the other, and keeps what is better by more than chance would have it.
+    /// Tries other values for one weight after the other, and keeps a value if it is better by more than chance explains.
     fn fit(&self, queries: &[u32], start: &Weights) -> Result<Weights, RelatedError> {
         let mut best = *start;
         let mut reached = self.quality(queries, &best)?.objective();
@@ -405,18 +406,18 @@ impl<'a> Measuring<'a> {
     }
 }
 
-/// Fewest pairs decided to be one matter, in either half of the matters, that weights are fitted by: seven weights are chosen.
+/// Minimum number of pairs of one matter in each half of the matters for a fit: seven weights are chosen.
 const LEAST_PAIRS: usize = 15;
-/// Parts of the queries for cross-validation.
+/// Number of parts of the queries for cross-validation.
 const FOLDS: usize = 5;
-/// Times that all weights are gone through.
+/// Number of passes over all weights.
 const ROUNDS: usize = 2;
-/// Least gain of the objective for which a weight is changed.
+/// Minimum gain of the objective for which a weight is changed.
 const LEAST_GAIN: f64 = 0.002;
 
 type Choice = (fn(&mut Weights) -> &mut f32, &'static [f32]);
 
-/// What fitting tries: few round values.
+/// The values that the fit tries: few round numbers.
 const CHOICES: &[Choice] = &[
     (|weights| &mut weights.repeats, &[0.0, 1.0, 4.0, 16.0]),
     (|weights| &mut weights.coverage, &[0.0, 0.25, 0.5, 1.0]),
@@ -427,7 +428,7 @@ const CHOICES: &[Choice] = &[
     (|weights| &mut weights.days, &[30.0, 90.0, 365.0]),
 ];
 
-/// Title and text of a row, normalised.
+/// Returns the normalised title and text of a row.
 fn parts(reader: &doppel_core::text::Reader, titles: &[bool], row: &doppel_core::record::Row) -> (String, String) {
     use doppel_core::collection::Role;
     let document = reader.read(row).unwrap_or_default();

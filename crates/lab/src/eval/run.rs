@@ -1,4 +1,4 @@
-//! The real pipeline over a labelled set: every record registered, every record asked about, pairs counted.
+//! Runs the real pipeline over a labelled set: registers every record, looks every record up, and counts pairs.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -19,68 +19,68 @@ use doppel_core::schemes::profile::Profile;
 use doppel_core::verdict::VerdictKind;
 use doppel_engine::{Engine, Error, IfDuplicate, MatchFilter, SimilarSelection};
 
-/// Steps of the curve over the similarity threshold.
+/// Number of steps of the curve over the similarity threshold.
 const CURVE_STEPS: u32 = 20;
 
-/// What an evaluation found.
+/// The results of an evaluation.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Overall quality at the verdict thresholds.
     #[serde(flatten)]
     pub quality: Quality,
-    /// B-cubed of the groups that found pairs make; `None` where the set has no groups.
+    /// B-cubed of the groups that the found pairs form; `None` if the set has no groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub b_cubed: Option<BCubed>,
-    /// Recall per kind of group, and per kind and subkind.
+    /// Recall by kind of group, and by kind and subkind.
     pub by_kind: BTreeMap<String, KindQuality>,
     /// Quality of each channel alone.
     pub by_channel: BTreeMap<String, Quality>,
-    /// Quality over thresholds of the similarity.
+    /// Quality by threshold of the similarity.
     pub curve: Vec<CurvePoint>,
-    /// How the labelled pairs of the set fared, where it has some.
+    /// The results for the labelled pairs of the set, if it has some.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labelled: Option<Labelled>,
-    /// Groups of records that hang together by found pairs.
+    /// Number of groups of records that found pairs connect.
     pub groups_found: usize,
-    /// Records of the largest of them; 0 when there are none.
+    /// Number of records in the largest group; 0 if there is none.
     pub largest_group: usize,
-    /// Pairs found that share no group.
+    /// Found pairs whose records share no group.
     pub false_pairs: Vec<NamedPair>,
-    /// Pairs that share a group and were not found.
+    /// Pairs whose records share a group and that were not found.
     pub missed_pairs: Vec<NamedPair>,
-    /// Records registered, by verdict.
+    /// Number of registered records, by verdict.
     pub verdicts: BTreeMap<String, usize>,
-    /// Records that were refused, by reason; no pair with one of them can be found.
+    /// Number of refused records, by reason. No pair with a refused record can be found.
     pub refused: BTreeMap<String, usize>,
-    /// Records registered.
+    /// Number of registered records.
     pub records: usize,
-    /// Seconds that registering took, one record after the other; signing alone where nothing is stored.
+    /// Seconds for the registrations, one record after the other; without a store, for signing only.
     pub register_s: f64,
-    /// Seconds that asking took, one record after the other.
+    /// Seconds for the lookups, one record after the other.
     pub similar_s: f64,
 }
 
-/// A pair by the ids of its records.
+/// A pair, by the ids of its records.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NamedPair {
     /// The record that comes first in the file.
     pub a: RecordId,
     /// The other.
     pub b: RecordId,
-    /// What found it.
+    /// The sources of the match.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub via: Vec<String>,
-    /// Verified similarity, where the pair was found and verified.
+    /// Verified similarity, if the pair was found and verified.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub similarity: Option<f64>,
 }
 
-/// Registers all of `set` into the new collection `name` in the order of the file, then asks for the records similar to
-/// each. A pair counts as found when either record names the other: a verdict lists only its ten best matches, and asking
-/// afterwards does not depend on the order of the file. `progress` is told how many of the two passes' steps are done.
+/// Registers all records of `set` in the new collection `name` in the order of the file, then looks up the records that are similar to
+/// each. A pair counts as found if either record names the other. The lookups are necessary because a verdict lists only its ten best
+/// matches, and they do not depend on the order of the file. `progress` gets the number of finished steps of the two passes.
 ///
 /// # Errors
-/// What the engine refuses, except records that are not acceptable: those are counted in [`Report::refused`].
+/// The errors of the engine, except for refused records: these are counted in [`Report::refused`].
 pub async fn evaluate(
     engine: &Engine,
     name: &CollectionName,
@@ -117,7 +117,7 @@ pub async fn evaluate(
         let wanted = SimilarSelection::matches(MAX_CANDIDATES * 2);
         let answer = match keeps_text {
             true => engine.similar_to(name, id, wanted).await?,
-            // What is not kept is sent once more.
+            // A text that is not kept is sent again.
             false => {
                 let filter = MatchFilter { exclude: vec![RecordId::clone(id)], ..wanted.filter };
                 engine.similar(name, Row::clone(row), SimilarSelection { filter, ..wanted }).await?
@@ -135,8 +135,8 @@ pub async fn evaluate(
     Ok(Report { verdicts, refused, ..Report::of(set, &profile, &found, registered.len(), seconds) })
 }
 
-/// What [`evaluate`] measures, for settings that need statistics of the collection: they are counted over the set, as a
-/// reindex would, and the records signed and looked up without a store. Verdicts are none.
+/// Measures the same as [`evaluate`], for settings that need statistics of the collection. The statistics are counted over the set, as a
+/// reindex would, and the records are signed and looked up without a store. There are no verdicts.
 pub fn evaluate_with_statistics(settings: &Settings, set: &Dataset) -> Report {
     let Examined { refused, records, sign_s, looked } = direct::examine(set, settings, true);
     let profile = Profile::compile(settings, None);
@@ -181,7 +181,7 @@ fn b_cubed_of(set: &Dataset, found: &FoundPairs) -> Option<BCubed> {
     (!truth.is_empty()).then(|| b_cubed(&found, &truth))
 }
 
-/// Number of groups that hang together by `found`, and the records of the largest.
+/// Returns the number of groups that `found` connects, and the number of records in the largest one.
 fn groups(found: &FoundPairs) -> (usize, usize) {
     let mut groups = GroupSet::new();
     found.keys().for_each(|Pair(a, b)| groups.add_pair(u64::from(*a), u64::from(*b)));

@@ -1,13 +1,13 @@
-//! Charts as SVG: lines, or named points, written by hand: axes from 0 to 1, labelled, a legend. Valid XML, no scripts, no fonts of its own.
+//! Charts as SVG, written directly: lines or named points, labelled axes from 0 to 1, and a legend. Valid XML without scripts and fonts.
 
 use std::fmt::Write as _;
 
-/// A named line of points, both coordinates 0 to 1.
+/// A named line of points. Both coordinates are from 0 to 1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
-    /// Its name in the legend.
+    /// The name in the legend.
     pub name: String,
-    /// Its points, in drawing order.
+    /// The points, in drawing order.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -17,10 +17,10 @@ pub(super) const LEFT: f64 = 60.0;
 pub(super) const TOP: f64 = 40.0;
 pub(super) const PLOT_WIDTH: f64 = 460.0;
 pub(super) const PLOT_HEIGHT: f64 = 320.0;
-/// Told apart also by people who do not see red and green alike.
+/// Colours that people with red-green colour blindness can also distinguish.
 pub(super) const COLOURS: &[&str] = &["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
 
-/// The chart of `lines`, each with a point of its own that is marked.
+/// Returns a chart of `lines`. On each line one point is marked.
 pub fn chart(title: &str, x_label: &str, y_label: &str, lines: &[(Line, (f64, f64))]) -> String {
     let mut svg = begin(title, lines.iter().map(|(line, _)| &*line.name));
     axes(&mut svg, x_label, y_label);
@@ -33,9 +33,9 @@ pub fn chart(title: &str, x_label: &str, y_label: &str, lines: &[(Line, (f64, f6
     svg
 }
 
-/// A picture wide enough for `names` beside the chart.
+/// Begins a picture that has room for `names` next to the chart.
 pub(super) fn begin<'a>(title: &str, names: impl Iterator<Item = &'a str>) -> String {
-    // Han characters are as wide as the type is high, others about half.
+    // A Han character is as wide as the font is high; other characters have about half of this width.
     let pixels = |name: &str| name.chars().map(|c| if c.is_ascii() { 7.0 } else { 12.0 }).sum::<f64>();
     let width = names.map(pixels).fold(0.0, f64::max);
     let width = (LEFT + PLOT_WIDTH + 42.0 + width).max(WIDTH);
@@ -48,7 +48,7 @@ pub(super) fn begin<'a>(title: &str, names: impl Iterator<Item = &'a str>) -> St
     svg
 }
 
-/// A chart of named points: numbered dots, and their names beside it.
+/// Returns a chart of named points: numbered dots, with their names next to the chart.
 pub fn scatter(title: &str, x_label: &str, y_label: &str, points: &[(String, (f64, f64))]) -> String {
     let mut svg = begin(title, points.iter().map(|(name, _)| &**name));
     axes(&mut svg, x_label, y_label);
@@ -110,7 +110,7 @@ fn draw(svg: &mut String, number: usize, line: &Line) {
     legend(svg, number, &line.name);
 }
 
-/// The name of line `number` beside the chart.
+/// Writes the name of line `number` next to the chart.
 pub(super) fn legend(svg: &mut String, number: usize, name: &str) {
     let colour = COLOURS[number % COLOURS.len()];
     let y = TOP + 14.0 + 20.0 * number as f64;

@@ -1,6 +1,6 @@
-//! How people submit the same matter again: eight kinds of copies, each in five strengths.
+//! The ways in which people submit the same matter again: eight kinds of copies, each in five strengths.
 //!
-//! Strength 1 hardly touches the text, 5 leaves a person in no doubt but a naive comparison in much.
+//! Strength 1 hardly changes the text. A person recognises a copy of strength 5 without doubt, but a naive comparison does not.
 
 use super::generic::{PREFIXES, QUOTES, SUFFIXES};
 use super::grammar::{Voice, expand};
@@ -10,7 +10,7 @@ use super::story::{Length, Story};
 use super::traditional::traditional;
 use super::words::VARIANTS;
 
-/// What is done to a copy.
+/// The kind of the changes in a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// The same title and content.
@@ -19,15 +19,15 @@ pub enum Kind {
     Format,
     /// Traditional characters.
     Traditional,
-    /// Characters missing, numbers and dates changed, small words put in.
+    /// Missing characters, changed numbers and dates, additional small words.
     Words,
-    /// Sentences dropped and moved.
+    /// Omitted and moved sentences.
     Sentences,
-    /// Sentences put before and after: not satisfied with the answer.
+    /// Additional sentences before and after the text: the petitioner is not satisfied with the answer.
     Affix,
-    /// The whole text quoted within a longer one.
+    /// The whole text as a quotation within a longer one.
     Quoted,
-    /// Words replaced by others of the same meaning.
+    /// Words that are replaced by other words with the same meaning.
     Synonyms,
 }
 
@@ -44,7 +44,7 @@ impl Kind {
         Self::Synonyms,
     ];
 
-    /// Its name in `groups.jsonl`.
+    /// Returns the name in `groups.jsonl`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Exact => "exact",
@@ -59,7 +59,7 @@ impl Kind {
     }
 }
 
-/// Title and content of a copy of `story`.
+/// Returns the title and the content of a copy of `story`.
 pub(super) fn copy(story: &Story, kind: Kind, strength: usize, seed: u64) -> (String, String) {
     let mut rng = Rng::of(&[seed, 3]);
     let mut title = story.title.clone();
@@ -186,7 +186,7 @@ fn quoted(story: &Story, strength: usize, rng: &mut Rng) -> String {
     format!("{}{quote}{text}{}", sentences[..at].concat(), sentences[at..].concat())
 }
 
-/// Replaces `percent` of a hundred words that have a variant by another of their group.
+/// Replaces `percent` per cent of the words that have variants by another word of their group.
 fn synonyms(text: &str, percent: usize, rng: &mut Rng) -> String {
     let mut out = String::with_capacity(text.len() + 64);
     let mut rest = text;
@@ -204,7 +204,7 @@ fn synonyms(text: &str, percent: usize, rng: &mut Rng) -> String {
     out
 }
 
-/// The longest word with variants that `text` begins with.
+/// Returns the longest word with variants at the beginning of `text`.
 fn variant_at(text: &str) -> Option<(&'static str, &'static [&'static str])> {
     let words = VARIANTS.iter().flat_map(|(_, group)| group.iter().map(move |word| (*word, *group)));
     words.filter(|(word, _)| text.starts_with(word)).max_by_key(|(word, _)| word.len())

@@ -1,6 +1,6 @@
-//! Phrases that fit any topic: how petitions open and close, and what stands around a copy.
+//! Phrases for any topic: the beginning and the end of petitions, and the text around a copy.
 
-/// How a petition opens.
+/// Beginnings of a petition.
 pub(super) const OPENINGS: &[&str] = &[
     "[尊敬的|敬爱的|]{领导}[您好|你好|]，我是{市区}{小区}的[一名|]{居民}",
     "我[家|]住{市区}{街道}{小区}{数}栋，{何时}[想|向您|特来]{反映}[一事|{物}|{几}件事]",
@@ -17,7 +17,7 @@ pub(super) const OPENINGS: &[&str] = &[
     "",
 ];
 
-/// How a petition closes.
+/// Ends of a petition.
 pub(super) const CLOSINGS: &[&str] = &[
     "{请}{领导}{马上}{解决}，[谢谢|感激不尽]",
     "[盼复|望回复|等您的消息|{节}前盼复|百忙之中打扰了，深表谢意]",
@@ -33,7 +33,7 @@ pub(super) const CLOSINGS: &[&str] = &[
     "",
 ];
 
-/// Put before a copy of kind `affix`.
+/// Texts before a copy of kind `affix`.
 pub(super) const PREFIXES: &[&str] = &[
     "[上次|前次|之前]的{答复}[我不满意|等于没说|答非所问]，[再次|只好重新]提交",
     "[这是|已经是]我第{数}次[留言|写信]，[内容|事情]还是[那一件|老样子]",
@@ -41,7 +41,7 @@ pub(super) const PREFIXES: &[&str] = &[
     "[转发|代发]{小区}[邻居|{人}]的[信|帖子]，[我也深有同感|情况属实]",
 ];
 
-/// Put after a copy of kind `affix`.
+/// Texts after a copy of kind `affix`.
 pub(super) const SUFFIXES: &[&str] = &[
     "[补充|另外]：{日期}又[发生|出]了[一次|{数}回]，[情况|问题]更[糟|突出]了",
     "[特此|]再次{反映}，[请不要|拒绝]再[转给|推到]{部门}",
@@ -50,7 +50,7 @@ pub(super) const SUFFIXES: &[&str] = &[
     "[上次|那回]工单{单号}被[关闭|评为满意]，[我本人|家里]根本没[接到|确认]",
 ];
 
-/// What stands around an older message that a copy of kind `quoted` repeats.
+/// Texts around an older message that a copy of kind `quoted` repeats.
 pub(super) const QUOTES: &[&str] = &[
     "[下面|以下]是[我|邻居{人}]{日期}[写的|交上去的]原文：",
     "[原信|第一次的留言][抄录|附]如下——",

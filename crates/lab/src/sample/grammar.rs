@@ -1,37 +1,36 @@
-//! Templates and how they become text.
+//! Templates, and their expansion into text.
 //!
-//! `[a|b|]` is one of its alternatives (they nest), `{name}` a slot: a place or person of the story, a fresh date, number
-//! or name, a word of the topic, or one of a list of [`phrases`] or of
-//! [`VARIANTS`]. No failure: an unknown slot is a mistake in this crate and is caught by a test
-//! over all templates.
+//! `[a|b|]` means one of its alternatives; alternatives can be nested. `{name}` is a slot: a place or person of the story, a new date,
+//! number or name, a word of the topic, or a word of one of the lists of [`phrases`] or of [`VARIANTS`]. The expansion has no errors: an
+//! unknown slot is a mistake in this crate, and a test of all templates finds it.
 
 use super::phrases;
 use super::rng::Rng;
 use super::story::Vocabulary;
 use super::words::{COMPANIES, DISTRICTS, ESTATES, FIRSTS, FORENAMES, GIVEN, OFFICES, STEMS, SURNAMES, VARIANTS};
 
-/// Where the choices of a text come from.
+/// The sources of the choices in a text.
 #[derive(Clone, Debug)]
 pub(super) struct Voice {
-    /// Which words: shared by texts that follow one model.
+    /// Chooses words. Texts that follow one model share this source.
     words: Rng,
-    /// Which names, dates and numbers.
+    /// Chooses names, dates and numbers.
     details: Rng,
 }
 
 impl Voice {
-    /// The voice that chooses words by `words` and the rest by `details`.
+    /// Creates the voice that chooses words by `words`, and everything else by `details`.
     pub(super) fn of(words: u64, details: u64) -> Self {
         Self { words: Rng::of(&[words, 4]), details: Rng::of(&[details, 5]) }
     }
 
-    /// One of `items`, which is not empty, as a matter of wording.
+    /// Returns one of `items`, which must not be empty, as a choice of words.
     pub(super) fn pick(&mut self, items: &[&'static str]) -> &'static str {
         self.words.pick(items)
     }
 }
 
-/// The names that stay the same throughout one story.
+/// The names that do not change within one story.
 #[derive(Clone, Debug)]
 pub(super) struct Scene {
     pub(super) district: &'static str,
@@ -44,7 +43,7 @@ pub(super) struct Scene {
     school: String,
     year: usize,
     vocabulary: &'static Vocabulary,
-    /// Where in the lists of the topic the words of this story begin: a story dwells on a few things.
+    /// The position in the lists of the topic where the words of this story begin. A story uses only a few things.
     focus: usize,
 }
 
@@ -85,7 +84,7 @@ pub(super) fn expand(template: &str, scene: &Scene, voice: &mut Voice, out: &mut
     out.push_str(rest);
 }
 
-/// The alternatives of a bracket that has just been opened, and what follows its end.
+/// Returns the alternatives after an opening bracket, and the text after the closing bracket.
 pub(super) fn alternatives(inner: &str) -> (Vec<&str>, &str) {
     let mut depth = 0usize;
     let mut from = 0;
@@ -110,7 +109,7 @@ pub(super) fn alternatives(inner: &str) -> (Vec<&str>, &str) {
 }
 
 fn slot(name: &str, scene: &Scene, voice: &mut Voice, out: &mut String) {
-    // Two fifths of the mentions of the story's own place are paraphrased, as people do.
+    // Two fifths of the mentions of the story's place are paraphrased, as people do.
     let words = &mut voice.words;
     let mut own = |out: &mut String, name: &str, short: &[&str]| {
         out.push_str(if words.chance(60) { name } else { words.pick(short) });
@@ -143,7 +142,7 @@ fn slot(name: &str, scene: &Scene, voice: &mut Voice, out: &mut String) {
     }
 }
 
-/// A slot that stands for a list of words, which may hold slots in turn.
+/// Expands a slot that represents a list of words. The words may contain slots.
 fn expand_word(name: &str, scene: &Scene, voice: &mut Voice, out: &mut String) {
     let topical = |list: &'static [&'static str], few: usize, voice: &mut Voice| {
         list[(scene.focus + voice.words.below(few)) % list.len()]
@@ -166,7 +165,7 @@ fn expand_word(name: &str, scene: &Scene, voice: &mut Voice, out: &mut String) {
     expand(chosen, scene, voice, out);
 }
 
-/// An office, mostly with the place it is responsible for.
+/// Writes an office, mostly with the place for which it is responsible.
 fn office(scene: &Scene, rng: &mut Rng, out: &mut String) {
     match rng.below(8) {
         0 => out.push_str(&scene.town),
@@ -178,7 +177,7 @@ fn office(scene: &Scene, rng: &mut Rng, out: &mut String) {
     out.push_str(rng.pick(OFFICES));
 }
 
-/// A number in figures or, if it is a small one, perhaps in words.
+/// Writes a number in figures. A small number may be written in words.
 fn numeral(number: usize, rng: &mut Rng, out: &mut String) {
     match ["三", "四", "五", "六", "七", "八", "九", "十"].get(number.wrapping_sub(3)) {
         Some(word) if rng.chance(40) => out.push_str(word),
@@ -186,7 +185,7 @@ fn numeral(number: usize, rng: &mut Rng, out: &mut String) {
     }
 }
 
-/// A person as petitions name them.
+/// Writes the name of a person as petitions do.
 pub(super) fn person(rng: &mut Rng, out: &mut String) {
     out.push_str(rng.pick(SURNAMES));
     match rng.below(7) {

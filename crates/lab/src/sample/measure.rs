@@ -1,29 +1,29 @@
-//! How alike two made-up texts are, measured the plain way.
+//! The similarity of two generated texts, by a simple measure.
 //!
-//! The sample's own measure, apart from verification's, so that what the sample says of itself changes with nothing
-//! else. O(characters) time and memory.
+//! The sample has its own measure, independent of verification, so that no other change affects the numbers of the sample. O(characters)
+//! time and memory.
 
-/// Two views of what two texts share.
+/// Two measures of the common part of two texts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Overlap {
-    /// Share of all 3-grams that both have.
+    /// Share of all 3-grams that both texts contain.
     pub jaccard: f64,
-    /// Share of the smaller set that both have.
+    /// Share of the smaller set that both texts contain.
     pub containment: f64,
 }
 
-/// Overlap of the sets of character 3-grams, without white space and punctuation, rounded to four digits. Texts too
-/// short for a 3-gram overlap with nothing.
+/// Returns the overlap of the sets of character 3-grams, without white space and punctuation, rounded to four digits. The overlap of a text
+/// that is too short for a 3-gram is 0.
 pub fn overlap(a: &str, b: &str) -> Overlap {
     Grams::of(a).overlap(&Grams::of(b))
 }
 
-/// The character 3-grams of a text, ascending, each once: for texts that are compared with several others.
+/// The character 3-grams of a text, ascending, each once; for texts that are compared with several others.
 #[derive(Clone, Debug)]
 pub(super) struct Grams(Vec<[char; 3]>);
 
 impl Grams {
-    /// Those of `text`.
+    /// Returns the 3-grams of `text`.
     pub(super) fn of(text: &str) -> Self {
         let chars: Vec<char> = text.chars().filter(|c| c.is_alphanumeric()).collect();
         let mut grams: Vec<_> = chars.windows(3).map(|window| [window[0], window[1], window[2]]).collect();
@@ -32,7 +32,7 @@ impl Grams {
         Self(grams)
     }
 
-    /// See [`overlap`].
+    /// Returns the same as [`overlap`].
     pub(super) fn overlap(&self, other: &Self) -> Overlap {
         let a = self.0.len();
         let b = other.0.len();
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn the_overlap_of_sets_counted_by_hand() {
-        // abc bcd cde against bcd cde def: two shared of four.
+        // The 3-grams abc, bcd, cde and bcd, cde, def: two of four are common.
         assert_eq!(overlap("abcde", "b c,def"), Overlap { jaccard: 0.5, containment: 0.6667 });
         assert_eq!(overlap("ab", "ab"), Overlap { jaccard: 0.0, containment: 0.0 });
         assert_eq!(overlap("abcd", "abcd"), Overlap { jaccard: 1.0, containment: 1.0 });

@@ -1,8 +1,8 @@
-//! Where letters and orders stand in one file: evenly mixed, without a table.
+//! The positions of letters and orders in one file: evenly mixed, without a table.
 //!
-//! Of every run of positions the share of orders is that of the whole, give or take one. O(1), no memory.
+//! In every sequence of positions, the number of orders differs from the exact share by at most one. O(1), without memory.
 
-/// What stands at a position, with its place among its like.
+/// The kind of the record at a position, with its index among the records of this kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// A letter.
@@ -19,29 +19,29 @@ pub(super) struct Mixture {
 }
 
 impl Mixture {
-    /// A mixture of `records` records, a share of `orders` of them orders.
+    /// Creates a mixture of `records` records, of which the share `orders` are orders.
     pub(super) fn new(records: u64, orders: f64) -> Self {
         Self { records, orders: (records as f64 * orders.clamp(0.0, 1.0)).round() as u64 }
     }
 
-    /// Number of letters.
+    /// Returns the number of letters.
     pub(super) fn letters(self) -> u64 {
         self.records - self.orders
     }
 
-    /// What stands at `position`, below the number of records.
+    /// Returns the record at `position`, which must be below the number of records.
     pub(super) fn place(self, position: u64) -> Place {
         let before = self.orders_before(position);
         if self.orders_before(position + 1) > before { Place::Order(before) } else { Place::Letter(position - before) }
     }
 
-    /// Where the order `index`, below the number of orders, stands.
+    /// Returns the position of the order `index`, which must be below the number of orders.
     pub(super) fn order(self, index: u64) -> u64 {
         let end = (u128::from(index) + 1) * u128::from(self.records);
         end.div_ceil(u128::from(self.orders)) as u64 - 1
     }
 
-    /// Where the letter `index`, below the number of letters, stands.
+    /// Returns the position of the letter `index`, which must be below the number of letters.
     pub(super) fn letter(self, index: u64) -> u64 {
         (u128::from(index) * u128::from(self.records) / u128::from(self.letters())) as u64
     }

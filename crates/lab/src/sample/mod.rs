@@ -1,14 +1,13 @@
-//! A seeded generator of Chinese records with known duplicates of graded difficulty: letters as citizens write them, and
-//! orders as operators of a hotline fill in their forms, of which most that look alike are about different matters.
+//! A seeded generator of Chinese records with known duplicates of graded difficulty. It writes letters as citizens write them, and orders
+//! as operators of a hotline fill in their forms. Most orders that look alike concern different matters.
 //!
-//! Every record is a pure function of (records, seed, share of duplicates, share of orders, position): memory is constant at any size, any part can be
-//! made alone, and the same parameters give the same bytes for ever (a test holds the digest). All names and phrases
-//! are made up. Nothing here does I/O; `doppel sample` writes the files.
+//! Every record is a pure function of (records, seed, share of duplicates, share of orders, position). So the memory is constant at any
+//! size, each part can be generated alone, and the same parameters always give the same bytes (a test checks the digest). All names and
+//! phrases are invented. This module does no I/O; `doppel sample` writes the files.
 //!
-//! What is promised of the letters: unrelated ones rarely reach a Jaccard similarity of 0.3 of their character 3-grams and
-//! seldom use the same eight characters running, as in a real mailbox, where shared phrases are the exception; a
-//! twelfth are a line or two, the median content has 220 to 330 characters, the longest thousands; about a
-//! fifth have no title, user and time.
+//! The letters have these properties, as in a real mailbox, where common phrases are the exception. Unrelated letters rarely reach a
+//! Jaccard similarity of 0.3 of their character 3-grams, and seldom have eight characters in sequence in common. One in twelve has one or
+//! two lines, the median content has 220 to 330 characters, and the longest has thousands. About a fifth have no title, user and time.
 
 mod copy;
 mod generic;
@@ -41,35 +40,35 @@ use plan::{Bond, Cluster, Plan};
 use rng::Rng;
 use story::{Length, Story};
 
-/// What is wanted.
+/// The parameters of a sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
-    /// How many records.
+    /// Number of records.
     pub records: u64,
-    /// What all chance is drawn from.
+    /// The seed of all random numbers.
     pub seed: u64,
-    /// About which share of the records repeats another, 0 to 0.5.
+    /// Approximate share of the records that repeat another one, 0 to 0.5.
     pub duplicates: f64,
-    /// About which share of the records are orders on forms, 0 to 1.
+    /// Approximate share of the records that are orders on forms, 0 to 1.
     pub forms: f64,
-    /// Whether letters name their topic, and orders their form.
+    /// True if letters contain their topic as a label, and orders their form.
     pub labels: bool,
 }
 
-/// A made-up letter or order.
+/// A generated letter or order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// Its id: `s` and its position in the file, from 1.
+    /// The id: `s` and the position in the file, from 1.
     pub id: String,
-    /// Empty where the petitioner gave none.
+    /// The title; empty if the petitioner gave none.
     pub title: String,
     /// The text.
     pub content: String,
-    /// Empty where the petitioner gave none.
+    /// The name of the petitioner; empty if the petitioner gave none.
     pub user: String,
-    /// `YYYY-MM-DD HH:MM:SS`, or empty.
+    /// The time as `YYYY-MM-DD HH:MM:SS`, or empty.
     pub time: String,
-    /// The topic of a letter or the form of an order, where asked for.
+    /// The topic of a letter or the form of an order, if labels are requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
 }
@@ -77,36 +76,36 @@ pub struct Record {
 /// Records about the same matter.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Group {
-    /// Its name.
+    /// The name of the group.
     pub group: String,
     /// Ids, in the order of the file; the first is the original.
     pub members: Vec<String>,
-    /// How the copies were made.
+    /// The kind of the copies.
     pub kind: &'static str,
     /// Kind and strength in one word.
     pub subkind: String,
-    /// Least Jaccard similarity of 3-grams of any two members.
+    /// Minimum Jaccard similarity of the 3-grams of any two members.
     pub min_jaccard: f64,
-    /// Greatest.
+    /// Maximum Jaccard similarity of the 3-grams of any two members.
     pub max_jaccard: f64,
-    /// What was done to the copies.
+    /// The edits of the copies.
     pub edits: Vec<&'static str>,
-    /// Greatest strength of its copies, 1 to 5.
+    /// Maximum strength of the copies, 1 to 5.
     pub strength: usize,
-    /// Id of the original.
+    /// The id of the original.
     pub original: String,
 }
 
-/// Two records that look alike and are not about the same matter.
+/// Two records that look alike but do not concern the same matter.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HardNegative {
-    /// One.
+    /// The id of the first record.
     pub a: String,
-    /// The other.
+    /// The id of the second record.
     pub b: String,
     /// Jaccard similarity of their 3-grams.
     pub jaccard: f64,
-    /// Share of the smaller set found in the larger.
+    /// Share of the smaller set that the larger set contains.
     pub containment: f64,
     /// Always `different`.
     pub label: &'static str,
@@ -117,17 +116,17 @@ pub struct HardNegative {
 /// Two orders on one form.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LabelledPair {
-    /// The one that comes first in the file.
+    /// The id of the order that comes first in the file.
     pub a: String,
-    /// The other.
+    /// The id of the other order.
     pub b: String,
-    /// `same` where they are about the same matter, else `template`.
+    /// `same` if both concern the same matter, otherwise `template`.
     pub label: &'static str,
     /// Jaccard similarity of their 3-grams.
     pub jaccard: f64,
-    /// Share of the smaller set found in the larger.
+    /// Share of the smaller set that the larger set contains.
     pub containment: f64,
-    /// What tells them apart: `company`, `number`, `person`, `place`, `question`.
+    /// The differences between the orders: `company`, `number`, `person`, `place`, `question`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub signs: Vec<&'static str>,
 }
@@ -142,14 +141,14 @@ pub struct Sample {
     labels: bool,
 }
 
-/// How orders are called as a kind of group.
+/// The kind of the groups of orders.
 const ORDER: &str = "order";
 
-/// Strongest overlap that look-alikes may have: what verification by default accepts, less a margin.
+/// Maximum overlap of letters that look alike: the overlap that verification accepts by default, minus a margin.
 const LOOK_ALIKE: Overlap = Overlap { jaccard: 0.27, containment: 0.52 };
 
 impl Sample {
-    /// The sample that belongs to `options`.
+    /// Creates the sample for `options`.
     pub fn new(options: &Options) -> Self {
         let Options { records, seed, duplicates, forms, labels } = *options;
         let mixture = Mixture::new(records, forms);
@@ -157,7 +156,7 @@ impl Sample {
         Self { mixture, letters, orders: Orders::new(mixture.orders, seed, duplicates), seed, labels }
     }
 
-    /// The record at `position`, counted from 0.
+    /// Returns the record at `position`, counted from 0.
     pub fn record(&self, position: u64) -> Record {
         match self.mixture.place(position) {
             Place::Order(index) => self.order_of(index),
@@ -168,12 +167,12 @@ impl Sample {
         }
     }
 
-    /// All records in the order of the file.
+    /// Returns all records in the order of the file.
     pub fn records(&self) -> impl Iterator<Item = Record> + '_ {
         (0..self.mixture.records).map(|position| self.record(position))
     }
 
-    /// All groups of records about the same matter: of letters, then of orders.
+    /// Returns all groups of records about the same matter: groups of letters, then groups of orders.
     pub fn groups(&self) -> impl Iterator<Item = Group> + '_ {
         let of_kind = self.letters.clusters().filter_map(|cluster| match cluster.bond {
             Bond::Copies(kind) => Some((cluster, kind)),
@@ -184,7 +183,7 @@ impl Sample {
             .chain(self.orders.repeated().zip(1u64..).map(|(repeated, number)| self.group_of_orders(repeated, number)))
     }
 
-    /// The members of every group of [`Sample::groups`], by their positions in the file, without measuring them.
+    /// Returns the members of every group of [`Sample::groups`] as positions in the file, without measurements.
     pub fn families(&self) -> impl Iterator<Item = Vec<u64>> + '_ {
         let copied = self.letters.clusters().filter(|cluster| matches!(cluster.bond, Bond::Copies(_)));
         let letter = |(index, _): (u64, u64)| self.mixture.letter(index);
@@ -194,7 +193,7 @@ impl Sample {
         letters.chain(repeated.map(move |matter| matter.positions.into_iter().map(order).collect()))
     }
 
-    /// All pairs of letters that look alike and are not about the same matter.
+    /// Returns all pairs of letters that look alike but do not concern the same matter.
     pub fn hard_negatives(&self) -> impl Iterator<Item = HardNegative> + '_ {
         self.letters.clusters().filter(|cluster| cluster.bond == Bond::LookAlike).map(|cluster| {
             let records = self.members(cluster);
@@ -204,8 +203,8 @@ impl Sample {
         })
     }
 
-    /// Labelled pairs of orders: all about the same matter, and for each order up to three on its form that are most like it
-    /// among some dozen nearby and about another.
+    /// Returns labelled pairs of orders: all pairs about the same matter, and for each order up to three orders on its form about another
+    /// matter. They are the most similar ones among some dozen neighbours.
     pub fn pairs(&self) -> impl Iterator<Item = LabelledPair> + '_ {
         self.orders.related().map(|Related { positions, overlap: Overlap { jaccard, containment }, signs }| {
             let [a, b] = positions.map(|index| id(self.mixture.order(index)));
@@ -266,7 +265,7 @@ impl Sample {
             Bond::Copies(_) | Bond::LookAlike => whole(&Story::new(shared, Length::Substantial)),
         };
         let mut rng = Rng::of(&[shared, 33]);
-        // A record without title has copies without title, or an exact copy would not be one.
+        // If a record has no title, its copies have none, because otherwise an exact copy would not be exact.
         let bare = rng.chance(20);
         if item != original && rng.chance(50) {
             rng = Rng::of(&[shared, item, 34]);
@@ -284,7 +283,7 @@ impl Sample {
         }
     }
 
-    /// Records come in the order of their time, spread over ten years.
+    /// Returns the time of a record. Times ascend with the position and extend over ten years.
     fn time(&self, position: u64) -> String {
         const TEN_YEARS: u64 = 3652 * 86_400;
         let step = TEN_YEARS / self.mixture.records.max(1);
@@ -300,7 +299,7 @@ fn id(position: u64) -> String {
     format!("s{:08}", position + 1)
 }
 
-/// The group of these records, the original first.
+/// Returns the group of these records. The first record is the original.
 fn group(name: String, members: &[Record], kind: &'static str, edits: Vec<&'static str>, strength: usize) -> Group {
     let grams: Vec<_> = members.iter().map(|record| Grams::of(&text(record))).collect();
     let pairs = (0..grams.len()).flat_map(|b| (0..b).map(move |a| (a, b)));
@@ -312,7 +311,7 @@ fn group(name: String, members: &[Record], kind: &'static str, edits: Vec<&'stat
     Group { group: name, members, kind, subkind, min_jaccard, max_jaccard, edits, strength, original }
 }
 
-/// What the overlap of two records is measured on.
+/// Returns the text of a record for the measurement of overlap.
 fn text(record: &Record) -> String {
     format!("{}\n{}", record.title, record.content)
 }
@@ -321,7 +320,7 @@ fn whole(story: &Story) -> (String, String, &'static str) {
     (story.title.clone(), story.text(), story.label)
 }
 
-/// A story that shares as many phrases with `story` as it can without becoming like it.
+/// Returns a story that has as many phrases in common with `story` as possible without being too similar.
 fn look_alike(story: &Story, seed: u64) -> Story {
     let all = story.len();
     let text = |story: &Story| format!("{}\n{}", story.title, story.text());

@@ -1,10 +1,10 @@
-//! Made-up notices of an agricultural market, crawled again and again: who offers or seeks what, where, at which price.
+//! Generated notices of an agricultural market that is crawled repeatedly: the seller or buyer, the goods, the place and the price.
 //!
-//! For measuring what cleans such crawls. As with the petitions, each notice is a pure function of (count, seed, position), and
-//! nothing here is anybody's: goods are goods, everything else is made up, and no telephone has such a number.
+//! They serve to measure programs that clean such crawls. Like the petitions, each notice is a pure function of (count, seed, position). No
+//! notice contains data of a real person: the goods are ordinary goods, everything else is invented, and no telephone has such a number.
 //!
-//! Of all notices some 60 % repeat another: mostly to the letter, some with other marks or spaces, some with words added and figures
-//! changed, a few under another title. Now and then a seller puts another matter under a title that he has used before.
+//! About 60 % of all notices repeat another one: most of them word for word, some with other punctuation or spaces, some with added words
+//! and changed figures, a few under another title. Sometimes a seller uses an earlier title for another matter.
 
 use serde::Serialize;
 
@@ -13,40 +13,40 @@ use super::permute::Permutation;
 use super::rng::Rng;
 use super::words::{DISTRICTS, FIRSTS, STEMS};
 
-/// Notices in a cell: no matter spans two.
+/// Number of notices in a cell. No matter extends over two cells.
 const CELL: u64 = 64;
-/// Sizes of a matter, each as likely: 2.5 in the mean, so that 60 % repeat another.
+/// Sizes of a matter, all equally likely: 2.5 on average, so that 60 % of the notices repeat another one.
 const SIZES: [u64; 10] = [1, 1, 1, 1, 2, 2, 3, 3, 4, 7];
-/// Percent of matters that are put under the title, name and number of the matter before.
+/// Percentage of matters that use the title, name and number of the matter before.
 const SAME_TITLE: usize = 6;
 
-/// A made-up notice.
+/// A generated notice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Notice {
-    /// Its id: `n` and its position, from 1.
+    /// The id: `n` and the position, from 1.
     pub id: String,
-    /// What it is called.
+    /// The title.
     pub title: String,
-    /// Whom to ask for.
+    /// The name of the contact person.
     pub contact: String,
-    /// How to reach them.
+    /// The telephone number of the contact person.
     pub phone: String,
     /// The text.
     pub content: String,
-    /// When it was crawled: `YYYY-MM-DD HH:MM:SS`.
+    /// The time when the notice was crawled: `YYYY-MM-DD HH:MM:SS`.
     pub reg_time: String,
 }
 
-/// How a repeated notice differs from the first of its matter.
+/// The difference between a repeated notice and the first notice of its matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeat {
-    /// Not but for the time.
+    /// Only the time differs.
     Exact,
-    /// In marks and spaces.
+    /// Punctuation and spaces differ.
     Marks,
-    /// In words and figures of the text.
+    /// Words and figures of the text differ.
     Words,
-    /// In its title.
+    /// The title differs.
     Title,
 }
 
@@ -58,37 +58,37 @@ pub struct Notices {
     permutation: Permutation,
 }
 
-/// A matter: neighbours in their cell.
+/// A matter, whose notices are neighbours in their cell.
 #[derive(Clone, Copy, Debug)]
 struct Matter {
     first: u64,
-    /// The matter whose title, name and number it has.
+    /// The matter that gives the title, the name and the number.
     head: u64,
 }
 
 impl Notices {
-    /// The `count` notices that belong to `seed`.
+    /// Creates the `count` notices for `seed`.
     pub fn new(count: u64, seed: u64) -> Self {
         Self { count, seed, permutation: Permutation::new(count.max(1), seed) }
     }
 
-    /// How many there are.
+    /// Returns the number of notices.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Names the matter of the notice at `position`: equal for notices about the same, and for no others.
+    /// Returns the matter of the notice at `position`. Two notices have the same number exactly if they concern the same matter.
     pub fn matter(&self, position: u64) -> u64 {
         self.matter_of(self.permutation.forward(position)).first
     }
 
-    /// How the notice at `position` differs from the first of its matter; `None` for the first itself.
+    /// Returns the difference between the notice at `position` and the first notice of its matter; `None` for the first notice.
     pub fn repeat(&self, position: u64) -> Option<Repeat> {
         let item = self.permutation.forward(position);
         (item != self.matter_of(item).first).then(|| self.repeat_of(item))
     }
 
-    /// The notice at `position`, counted from 0.
+    /// Returns the notice at `position`, counted from 0.
     pub fn notice(&self, position: u64) -> Notice {
         let item = self.permutation.forward(position);
         let Matter { first, head } = self.matter_of(item);
@@ -132,7 +132,7 @@ impl Notices {
         }
     }
 
-    /// Title, name and number.
+    /// Returns the title, the name and the number.
     fn head(&self, matter: u64) -> (String, String, String) {
         let mut rng = Rng::of(&[self.seed, matter, 42]);
         let place = format!("{}{}", rng.pick(DISTRICTS), rng.pick(STEMS));
@@ -170,7 +170,7 @@ impl Notices {
         text
     }
 
-    /// Crawled in the order of their time, within a month.
+    /// Returns the time of a notice. Times ascend with the position and lie within one month.
     fn time(&self, position: u64) -> String {
         const MONTH: u64 = 30 * 86_400;
         let seconds = (u128::from(position) * u128::from(MONTH) / u128::from(self.count.max(1))) as i64;

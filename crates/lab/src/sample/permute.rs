@@ -1,7 +1,7 @@
-//! A seeded permutation of `0..n` that needs no table: a Feistel network with cycle walking.
+//! A seeded permutation of `0..n` without a table: a Feistel network with cycle walking.
 //!
-//! It scatters the members of a group over the whole file while each record stays computable on its own. O(1) expected
-//! time (fewer than four walks on average), no memory.
+//! It distributes the members of a group over the whole file, and each record can still be computed alone. The expected time is O(1) (fewer
+//! than four steps on average), without memory.
 
 use super::rng::mix;
 
@@ -16,24 +16,24 @@ pub(super) struct Permutation {
 }
 
 impl Permutation {
-    /// The permutation of `0..n` that belongs to `key`.
+    /// Creates the permutation of `0..n` for `key`.
     pub(super) fn new(n: u64, key: u64) -> Self {
         let bits = 64 - n.saturating_sub(1).leading_zeros();
         Self { n, half_bits: bits.div_ceil(2).max(1), key }
     }
 
-    /// Where `index` (below n) goes.
+    /// Returns the image of `index`, which must be below n.
     pub(super) fn forward(self, index: u64) -> u64 {
         self.walk(index, |value| (0..ROUNDS).fold(value, |value, round| self.round(value, round)))
     }
 
-    /// Where `index` (below n) comes from.
+    /// Returns the number whose image is `index`, which must be below n.
     pub(super) fn backward(self, index: u64) -> u64 {
         let swap = |value: u64| self.join(self.right(value), self.left(value));
         self.walk(index, |value| swap((0..ROUNDS).rev().fold(swap(value), |value, round| self.round(value, round))))
     }
 
-    /// The domain is a power of four, so a step may land outside `0..n`; repeated, it comes back.
+    /// Repeats `step` until the result is below n. The domain of a step is a power of four, so that one step may lead outside `0..n`.
     fn walk(self, index: u64, step: impl Fn(u64) -> u64) -> u64 {
         let mut value = step(index);
         while value >= self.n {

@@ -1,12 +1,12 @@
-//! Small parts of sentences, chosen one by one, so that two petitions seldom use the same run of words.
+//! Small parts of sentences. They are chosen one by one, so that two petitions seldom contain the same sequence of words.
 //!
-//! Each list is one line of alternatives parted by `|`, each at most half a dozen characters or so and itself a template. A
-//! sentence strings several of them together: its wordings are the product of the lists, not their sum.
+//! Each list is one line of alternatives that are separated by `|`. An alternative has at most about six characters and is itself a
+//! template. A sentence joins several of them: the number of its wordings is the product of the lengths of the lists, not their sum.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// The alternatives of the list called `name`, if there is one.
+/// Returns the alternatives of the list with the name `name`, if there is one.
 pub(super) fn list(name: &str) -> Option<&'static [&'static str]> {
     static LISTS: LazyLock<BTreeMap<&str, Vec<&str>>> =
         LazyLock::new(|| PHRASES.iter().map(|(name, words)| (*name, words.split('|').collect())).collect());
@@ -137,7 +137,7 @@ pub(super) const PHRASES: &[(&str, &str)] = &[
     ("复原", "复原|修好|到位|妥当|正常|落实|理清|办妥|有着落|有准信"),
 ];
 
-/// Facts of any topic: `{处}`, `{物}`, `{障}`, `{责}` and `{行}` are the topic's.
+/// Facts for any topic. The topic supplies `{处}`, `{物}`, `{障}`, `{责}` and `{行}`.
 pub(super) const FACTS: &[&str] = &[
     "{何时}{处}{物}{频}{障}[，{受害}{态}{遭遇}||，{接说}{物}也{障}]",
     "{处}的{物}{频}{障}，{接说}{责}{何时}{行}[，{下文}|]",
@@ -151,7 +151,7 @@ pub(super) const FACTS: &[&str] = &[
     "{责}收了{钱}元，{何时}{行}，{接说}{物}{频}{障}",
 ];
 
-/// Earlier attempts and what came of them.
+/// Earlier attempts and their results.
 pub(super) const CHRONICLE: &[&str] = &[
     "{何时}{我}{去找}{部门}，{接待}{说}{托词}[，{下文}|，{下文}|]",
     "{部门}{何时}{来过}，{接说}{走后}[，{下文}|]",
@@ -173,7 +173,7 @@ pub(super) const REMARKS: &[&str] = &[
     "{接说}{处}{受害}{何时}{遭遇}",
 ];
 
-/// What is asked for, in any topic.
+/// Requests, for any topic.
 pub(super) const DEMANDS: &[&str] = &[
     "{请}{部门}{催}{办}{指}事",
     "{请}{催}{办}{指}问题，{别让}{受害}{再}{遭遇}",
@@ -181,7 +181,7 @@ pub(super) const DEMANDS: &[&str] = &[
     "{责}{行}一事，{请}{催}{办}",
 ];
 
-/// Titles, in any topic.
+/// Titles, for any topic.
 pub(super) const TITLES: &[&str] = &[
     "{处}{物}{频}{障}",
     "[关于|有关|{反映}]{处}{物}{障}的[事|问题|情况]",

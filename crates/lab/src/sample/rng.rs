@@ -1,29 +1,29 @@
-//! The generator's source of chance: splitmix64, written out here so that no library's release can change a sample.
+//! The generator's random numbers: splitmix64. It is written here, so that no release of a library can change a sample.
 //!
-//! Integers only: the same seed gives the same draws on every machine for ever. Not for secrets.
+//! It uses integers only: the same seed gives the same numbers on every machine and in every version. It must not be used for secrets.
 
 /// A stream of pseudo-random numbers.
 #[derive(Clone, Debug)]
 pub(super) struct Rng(u64);
 
 impl Rng {
-    /// The stream that belongs to `parts`, in this order: streams of different parts are unrelated.
+    /// Creates the stream for `parts`, in this order. Streams of different parts are unrelated.
     pub(super) fn of(parts: &[u64]) -> Self {
         Self(parts.iter().fold(0x6A09_E667_F3BC_C908, |state, part| mix(state ^ mix(*part))))
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub(super) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         mix(self.0)
     }
 
-    /// A number below `bound` (which is at least 1), uniform up to 2^-32 or so.
+    /// Returns a number below `bound`, which is at least 1. The numbers are uniform up to about 2^-32.
     pub(super) fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.next()) * bound as u128) >> 64) as usize
     }
 
-    /// A number from `least` to `most`, both included.
+    /// Returns a number from `least` to `most`, both included.
     pub(super) fn between(&mut self, least: usize, most: usize) -> usize {
         least + self.below(most - least + 1)
     }
@@ -33,7 +33,7 @@ impl Rng {
         self.below(100) < percent
     }
 
-    /// One of `items`, which is not empty.
+    /// Returns one of `items`, which must not be empty.
     pub(super) fn pick<'a, T: ?Sized>(&mut self, items: &[&'a T]) -> &'a T {
         items[self.below(items.len())]
     }
@@ -46,7 +46,7 @@ impl Rng {
     }
 }
 
-/// The finaliser of splitmix64: a bijection of 64-bit numbers in which every bit depends on every bit.
+/// Applies the finaliser of splitmix64: a bijection of 64-bit numbers in which every output bit depends on every input bit.
 pub(super) fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

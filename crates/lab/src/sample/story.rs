@@ -1,4 +1,4 @@
-//! One matter as one person tells it: a title and sentences, a pure function of its seeds.
+//! One matter as one person tells it: a title and sentences. It is a pure function of its seeds.
 
 use std::sync::LazyLock;
 
@@ -8,11 +8,11 @@ use super::phrases::{CHRONICLE, DEMANDS, FACTS, REMARKS, TITLES};
 use super::rng::Rng;
 use super::{topics_life, topics_town};
 
-/// What people write about, with the phrases for it.
+/// A topic of petitions, with its phrases.
 #[derive(Debug)]
 pub(super) struct Topic {
     pub(super) label: &'static str,
-    /// Alternatives parted by `|`, as are those of the next four: see [`Vocabulary`].
+    /// Alternatives, separated by `|`, as in the next four fields: see [`Vocabulary`].
     pub(super) places: &'static str,
     pub(super) things: &'static str,
     pub(super) faults: &'static str,
@@ -26,33 +26,33 @@ pub(super) struct Topic {
 
 const TOPICS: [&[Topic]; 2] = [topics_town::TOPICS, topics_life::TOPICS];
 
-/// The topic at `index`, below [`topic_count`].
+/// Returns the topic at `index`, which must be below [`topic_count`].
 pub(super) fn topic(index: usize) -> &'static Topic {
     let [town, life] = TOPICS;
     town.get(index).unwrap_or_else(|| &life[index - town.len()])
 }
 
-/// How many topics there are.
+/// Returns the number of topics.
 pub(super) fn topic_count() -> usize {
     TOPICS.iter().map(|topics| topics.len()).sum()
 }
 
-/// The lists of a [`Topic`], taken apart.
+/// The lists of a [`Topic`], cut into alternatives.
 #[derive(Debug)]
 pub(super) struct Vocabulary {
-    /// Where it happens.
+    /// The places of the events.
     pub(super) places: Vec<&'static str>,
-    /// What it is about.
+    /// The things that the matter concerns.
     pub(super) things: Vec<&'static str>,
-    /// What is wrong with the things.
+    /// The faults of the things.
     pub(super) faults: Vec<&'static str>,
-    /// Who is to blame.
+    /// The people or organisations that are responsible for the fault.
     pub(super) actors: Vec<&'static str>,
-    /// What they did.
+    /// Their actions.
     pub(super) acts: Vec<&'static str>,
 }
 
-/// The lists of the topic at `index`.
+/// Returns the lists of the topic at `index`.
 pub(super) fn vocabulary(index: usize) -> &'static Vocabulary {
     static ALL: LazyLock<Vec<Vocabulary>> = LazyLock::new(|| {
         let split = |list: &'static str| list.split('|').collect();
@@ -68,37 +68,37 @@ pub(super) fn vocabulary(index: usize) -> &'static Vocabulary {
     &ALL[index]
 }
 
-/// A sentence to be told: its template and the seed of its wording.
+/// A planned sentence: its template and the seed of its wording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Line {
     template: &'static str,
     words: u64,
 }
 
-/// One matter told once.
+/// One matter that is told once.
 #[derive(Clone, Debug)]
 pub(super) struct Story {
     pub(super) label: &'static str,
     pub(super) title: String,
-    /// Sentences with their closing punctuation, in order. Never empty.
+    /// Sentences with their punctuation, in order; at least one.
     pub(super) sentences: Vec<String>,
-    /// What the sentences come from: what a look-alike shares with it.
+    /// The plans of the sentences. A similar story about another matter shares some of them.
     lines: Vec<Line>,
     topic: usize,
     focus: u64,
 }
 
-/// How long a story is to be.
+/// The length of a story.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Length {
-    /// Anything from one sentence to thousands of characters.
+    /// Any length from one sentence to thousands of characters.
     Any,
-    /// Long enough that a part of it still says what it is about.
+    /// A length at which a part of the story still shows its subject.
     Substantial,
 }
 
 impl Story {
-    /// The story that belongs to `seed`.
+    /// Creates the story for `seed`.
     pub(super) fn new(seed: u64, length: Length) -> Self {
         let mut rng = Rng::of(&[seed, 1]);
         let topic = rng.below(topic_count());
@@ -108,7 +108,7 @@ impl Story {
         Self::tell(topic, focus, outline, chars, &mut rng)
     }
 
-    /// Another matter that begins in the same words as `like`, but for names and numbers: the first `shared` sentences.
+    /// Returns another matter whose first `shared` sentences have the same words as in `like`, except for names and numbers.
     pub(super) fn look_alike(like: &Self, shared: usize, seed: u64) -> Self {
         let mut rng = Rng::of(&[seed, 2]);
         let chars = like.sentences.iter().map(|sentence| sentence.chars().count()).sum();
@@ -117,12 +117,12 @@ impl Story {
         Self::tell(like.topic, like.focus, outline, chars, &mut rng)
     }
 
-    /// How many sentences a look-alike may share.
+    /// Returns the maximum number of sentences that a similar story may share.
     pub(super) fn len(&self) -> usize {
         self.lines.len()
     }
 
-    /// Names and places of another matter of the same topic.
+    /// Returns the names and places of another matter of the same topic.
     pub(super) fn another_scene(&self, rng: &mut Rng) -> Scene {
         Scene::new(vocabulary(self.topic), rng.next(), rng)
     }
@@ -154,13 +154,14 @@ impl Story {
         story
     }
 
-    /// The sentences joined.
+    /// Returns the joined sentences.
     pub(super) fn text(&self) -> String {
         self.sentences.concat()
     }
 }
 
-/// Lengths as they come in a mailbox: half under 270 characters or so, one in twelve a line or two, a long tail.
+/// Returns a length, distributed as in a mailbox: half are below about 270 characters, one in twelve has one or two lines, and there is a
+/// long tail.
 fn target_chars(rng: &mut Rng, length: Length) -> usize {
     let class = if length == Length::Substantial { rng.between(30, 99) } else { rng.below(100) };
     match class {
@@ -173,7 +174,7 @@ fn target_chars(rng: &mut Rng, length: Length) -> usize {
     }
 }
 
-/// What a text of about `chars` characters tells, in order.
+/// Returns the plan of a text of about `chars` characters, in order.
 fn outline(topic: &'static Topic, chars: usize, rng: &mut Rng) -> Vec<Line> {
     let mut outline = Vec::new();
     if chars > 90 {
@@ -192,15 +193,15 @@ fn lines(templates: Vec<&'static str>, rng: &mut Rng) -> Vec<Line> {
     templates.into_iter().map(|template| Line { template, words: rng.next() }).collect()
 }
 
-/// Sentences strung together from small parts, with now and then a phrase of the topic's own, each of those once.
+/// Returns sentences that are joined from small parts. Some of them are phrases of the topic, each at most once.
 fn body(topic: &'static Topic, chars: usize, rng: &mut Rng) -> Vec<&'static str> {
     let mut facts = shuffled(topic.facts, rng);
     let mut effects = shuffled(topic.effects, rng);
-    // A sentence has 27 characters or so; opening, demand and closing together twice as many.
+    // A sentence has about 27 characters; opening, demand and closing together have about 54.
     let wanted = (chars.saturating_sub(54) / 27).max(1);
     let mut body = Vec::with_capacity(wanted);
     while body.len() < wanted {
-        // The first sentence is a fact: it says what the matter is.
+        // The first sentence is a fact, because it names the matter.
         let draw = if body.is_empty() { rng.below(14) } else { rng.below(40) };
         let own = match draw {
             0 => facts.pop(),

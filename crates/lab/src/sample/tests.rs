@@ -1,4 +1,4 @@
-//! The promises of the sample as a whole.
+//! Tests of the properties of a whole sample.
 
 use std::collections::BTreeMap;
 
@@ -111,7 +111,7 @@ fn few_runs_of_eight_characters_are_found_in_another_record() {
     assert!(pairs > 0 && pairs * 25 < all, "{pairs} pairs of records share one of {all} runs");
 }
 
-/// Characters without punctuation, a number counting as one.
+/// Returns the characters without punctuation. A number is one unit.
 fn units(text: &str) -> Vec<String> {
     let mut units: Vec<String> = Vec::new();
     let mut in_number = false;

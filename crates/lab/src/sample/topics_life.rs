@@ -1,4 +1,4 @@
-//! What people write about, second half: schools, work, insurance, land, medicine, trade, village affairs.
+//! Topics of petitions, second half: schools, work, insurance, land, medicine, trade, village affairs.
 
 use super::story::Topic;
 

@@ -1,4 +1,4 @@
-//! What people write about, first half: town, traffic, property, noise, utilities, environment.
+//! Topics of petitions, first half: town, traffic, property, noise, utilities, environment.
 
 use super::story::Topic;
 

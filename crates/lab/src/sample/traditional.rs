@@ -1,7 +1,7 @@
 //! Simplified characters and their traditional forms, for copies of kind `traditional`.
 //!
-//! Only pairs that are one to one in ordinary text, so that converting back always gives the original character. Not a
-//! full table: rarer characters stay as they are, as they do when people mix the two.
+//! The table contains only pairs that are one to one in ordinary text, so that the conversion back always gives the original character. The
+//! table is not complete: rarer characters do not change, as in texts of people who mix both forms.
 
 const SIMPLIFIED: &str = "业们严东丽义乡买乱争产亲仅从仓价众优会伟传伤体债兰关兴养写军农冯决况冻净凤创则刚劝办务动励劳势区医华\
      协单卖卢卫厂厅历压县双变号叶吗听启吴员响园围国图圆块坏坚垫墙处备头奖妇孙学宁实审宽对导将尘尝层届属岁\
@@ -23,7 +23,7 @@ const TRADITIONAL: &str = "業們嚴東麗義鄉買亂爭產親僅從倉價眾�
      長門閉問間聞閱隊陽階際陳險隨隱難靜韓頁頂項順須預領頻題額風飛飯館馬駛駕驗騙魚鳥雞鳴鴨鶴龍齊齒齡龜總懇\
      執擬攔攝暫術極槍夢歸訊詢診談謀貧貸貢財貫趨輔辭辯遷遺釀鋁鍋陣陰陸霧顧飄飲騎";
 
-/// `text` with the characters of the table in their traditional form.
+/// Returns `text` with the characters of the table in their traditional form.
 pub(super) fn traditional(text: &str) -> String {
     static TABLE: std::sync::LazyLock<std::collections::BTreeMap<char, char>> =
         std::sync::LazyLock::new(|| SIMPLIFIED.chars().zip(TRADITIONAL.chars()).collect());

@@ -1,5 +1,5 @@
-//! Names and words from which places, people and phrases are put together. All made up: any likeness to a real place,
-//! company or person is chance.
+//! Names and words from which places, people and phrases are composed. All are invented: any similarity to a real place, company or person
+//! is a coincidence.
 
 /// Districts and counties.
 pub(super) const DISTRICTS: &[&str] = &[
@@ -37,7 +37,7 @@ pub(super) const DISTRICTS: &[&str] = &[
     "职教新城",
 ];
 
-/// Stems of streets, towns and villages: one of these before a suffix.
+/// Stems of the names of streets, towns and villages. A suffix follows the stem.
 pub(super) const STEMS: &[&str] = &[
     "松柏", "枫林", "春晖", "福安", "桂香", "明德", "南湖", "北斗", "天马", "银杏", "翠竹", "朝晖", "望月", "长虹",
     "金鹿", "新开", "五里", "七星", "八一", "红旗", "和平", "团结", "胜利", "光华", "民主", "文昌", "学士", "状元",
@@ -139,7 +139,7 @@ pub(super) const FORENAMES: [&[&str]; 2] = [
     ],
 ];
 
-/// Offices that a petitioner turns to.
+/// Offices to which a petitioner writes.
 pub(super) const OFFICES: &[&str] = &[
     "住建局",
     "城管队",
@@ -173,7 +173,7 @@ pub(super) const OFFICES: &[&str] = &[
     "便民热线",
 ];
 
-/// Words with others that mean much the same. Written as `{name}` in templates; copies of kind `synonyms` swap them.
+/// Groups of words with nearly the same meaning. Templates contain them as `{name}`; copies of kind `synonyms` exchange them.
 pub(super) const VARIANTS: &[(&str, &[&str])] = &[
     ("多次", &["多次", "好几次", "三番五次", "反复", "再三", "不止一次", "数次"]),
     ("居民", &["居民", "业主", "住户", "老百姓", "街坊邻居", "群众"]),

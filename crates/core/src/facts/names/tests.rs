@@ -7,7 +7,7 @@ use super::super::{FactKind, FactReader, FactSource, PlaceList, WordSpan};
 
 static JIEBA: LazyLock<Jieba> = LazyLock::new(Jieba::new);
 
-/// The names of a text with their kinds.
+/// Returns the names of a text with their kinds.
 fn named(text: &str) -> String {
     let tags = JIEBA.tag(text, false);
     let words: Vec<_> =

@@ -5,8 +5,8 @@ use crate::index::MAX_CANDIDATES;
 /// Smallest number of members with which a group can be called chained and single links are cut. In a smaller group a person sees at once which
 /// record links which.
 pub const CHAINED_SIZE: usize = 10;
-/// A group of at least [`CHAINED_SIZE`] members is chained if its density is lower than this. Copies of one letter have density 1; a much reported problem in
-/// many wordings has well above one half; three equal parts that are linked by single records have one third.
+/// A group of at least [`CHAINED_SIZE`] members is chained if its density is lower than this. Copies of one letter have density 1; a much
+/// reported problem in many wordings has well above one half; three equal parts that are linked by single records have one third.
 pub const CHAINED_DENSITY: f64 = 1.0 / 3.0;
 
 /// A person's judgement of a pair.

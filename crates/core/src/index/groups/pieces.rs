@@ -1,7 +1,7 @@
 //! Divides a component into groups.
 //!
 //! A component of fewer than [`CHAINED_SIZE`] members is one group. In a larger component, the removal of all bridges leaves the *2-edge-connected
-//! components*. One with more than one member (it then has at least three) is a *core*. Every member belongs to the core from which the
+//! components*. A component with more than one member (it then has at least three) is a *core*. Every member belongs to the core from which the
 //! fewest bridges lead to it; among equals, to the core with the lowest member. A bridge between members of different cores is *cut* unless
 //! a person confirmed it. The parts that remain connected without the cut bridges are the groups.
 //!
@@ -25,8 +25,8 @@ pub(super) struct GroupPiece {
     pub(super) cut: Vec<(u32, u32)>,
 }
 
-/// Divides the component of `places`, which are in the order of their members, into pieces, sorted by lowest member. A place represents `copies` records;
-/// each of them forms a pair with the others and with all records of the neighbours. O(places + edges).
+/// Divides the component of `places`, which are in the order of their members, into pieces, sorted by lowest member. A place represents `copies`
+/// records; each of them forms a pair with the others and with all records of the neighbours. O(places + edges).
 pub(super) fn pieces<'a>(
     places: Vec<u32>,
     neighbours: impl Fn(u32) -> &'a [u32],
@@ -86,8 +86,8 @@ fn between_cores<'a>(
     bridges
 }
 
-/// Finds the connected parts after the removal of the edges `without`. Returns the number of the part of each place, and the number of parts. Parts are
-/// numbered in the order of their lowest members.
+/// Finds the connected parts after the removal of the edges `without`. Returns the number of the part of each place, and the number of parts.
+/// Parts are numbered in the order of their lowest members.
 fn parts<'a>(
     places: &[u32],
     neighbours: impl Fn(u32) -> &'a [u32],

@@ -22,8 +22,8 @@ impl JoinPath {
         Self { same: self.same | piece, ..self }
     }
 
-    /// Returns the path of the pairs that differ in `piece`. A piece that overlaps with earlier ones is not counted, because the different bit may be the
-    /// same.
+    /// Returns the path of the pairs that differ in `piece`. A piece that overlaps with earlier ones is not counted, because the different bit
+    /// may be the same.
     pub(super) fn differing(self, piece: u64) -> Self {
         if piece & self.spent != 0 {
             return self;
@@ -48,7 +48,8 @@ impl BitPiece {
         Self { mask, width: mask.count_ones() }
     }
 
-    /// Returns a hash of the piece's bits. Values that agree in the piece have the same hash; among other values any range of the upper bits is rarely equal.
+    /// Returns a hash of the piece's bits. Values that agree in the piece have the same hash; among other values any range of the upper bits is
+    /// rarely equal.
     #[inline]
     pub(super) fn code(self, value: u64) -> u64 {
         let bits = value & self.mask;
@@ -76,8 +77,9 @@ pub(super) struct CutPlan {
 const COMPARE: f64 = 1.0;
 
 impl CutPlan {
-    /// Chooses the partition of a set of `entries` values that differ in the bits `vary`. Returns `None` if comparing each value with each is cheapest. The
-    /// candidates are: all these bits, or only the bits outside the pieces in which the pairs are known to differ, which need fewer pieces.
+    /// Chooses the partition of a set of `entries` values that differ in the bits `vary`. Returns `None` if comparing each value with each is
+    /// cheapest. The candidates are: all these bits, or only the bits outside the pieces in which the pairs are known to differ, which need
+    /// fewer pieces.
     pub(super) fn of(entries: usize, vary: u64, path: JoinPath, radius: u32, file: f64) -> Option<Self> {
         let cost_of = CutCost { radius, file };
         let whole = Self { region: vary, count: radius + 1 };

@@ -1,7 +1,8 @@
-//! Where text that was read of HTML stands in it.
+//! Positions of the visible text within the HTML.
 //!
-//! The tokenizer hands text on in pieces - characters as they stand, or what one character reference stands for - and says how far it has
-//! read. Each piece comes from what was read since the last one, or since the last markup.
+//! The tokenizer passes the text on in pieces and says how far it has read. A piece is a sequence of characters as
+//! written, or the replacement of one character reference. The source of each piece is the part of the HTML that was
+//! read since the last piece or the last markup.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -13,24 +14,24 @@ use html5gum::{DefaultEmitter, Emitter, ForwardingEmitter, Token};
 #[derive(Default)]
 pub(super) struct Pieces(RefCell<VecDeque<Piece>>);
 
-/// Text that was read at once.
+/// A piece of text that was read in one step.
 #[derive(Clone, Debug)]
 pub(super) struct Piece {
-    /// Its length as text, in bytes.
+    /// Length of the text, in bytes.
     length: usize,
-    /// Where it comes from, in bytes of the HTML.
+    /// Source of the text, in bytes of the HTML.
     from: Range<usize>,
-    /// Whether it is as it stands there: otherwise all of it comes from all of that.
+    /// True if the text is equal to its source. If false, the whole text comes from the whole source.
     is_literal: bool,
 }
 
 impl Pieces {
-    /// An emitter that does what `inner` does, and notes the pieces that are read of `html` here.
+    /// Returns an emitter that acts as `inner` does, and records here the pieces that are read of `html`.
     pub(super) fn noted_from<'a>(&'a self, html: &'a str, inner: DefaultEmitter) -> impl Emitter<Token = Token> + 'a {
         Located { inner, html: html.as_bytes(), read: 0, ended: 0, pieces: self }
     }
 
-    /// The pieces of the next `bytes` bytes of text.
+    /// Returns the pieces of the next `bytes` bytes of text.
     pub(super) fn take(&self, bytes: usize) -> Vec<Piece> {
         let mut pieces = self.0.borrow_mut();
         let mut left = bytes;
@@ -48,9 +49,9 @@ impl Pieces {
 struct Located<'a> {
     inner: DefaultEmitter,
     html: &'a [u8],
-    /// Bytes that were read.
+    /// Number of bytes that were read.
     read: usize,
-    /// Where the last piece ended, or the last markup.
+    /// End of the last piece or of the last markup, in bytes.
     ended: usize,
     pieces: &'a Pieces,
 }
@@ -80,10 +81,10 @@ impl ForwardingEmitter for Located<'_> {
         let last = pieces.back().map(|piece| piece.from.clone());
         let piece = |from, is_literal| Piece { length: text.len(), from, is_literal };
         pieces.push_back(match last {
-            // Handed on by halves.
+            // The text of one reference is passed on in two parts.
             Some(last) if read.is_empty() => piece(last, false),
             _ if read == text => piece(from, true),
-            // The second half of a line end is passed over.
+            // The second character of a line end is skipped.
             _ if read.ends_with(text) && !read.starts_with(b"&") => piece(end - text.len()..end, true),
             _ => piece(from, false),
         });
@@ -93,11 +94,11 @@ impl ForwardingEmitter for Located<'_> {
     }
 }
 
-/// Where characters of a text come from whose pieces these are, asked for in their order.
+/// The sources of the characters of a text with these pieces. The characters are requested in their order.
 pub(super) struct Sources<'p> {
     pieces: std::slice::Iter<'p, Piece>,
     piece: Option<&'p Piece>,
-    /// Where the piece begins in the text.
+    /// Start of the piece in the text.
     begin: usize,
 }
 
@@ -108,7 +109,7 @@ impl<'p> Sources<'p> {
         Self { pieces, piece, begin: 0 }
     }
 
-    /// Bytes of `html` from which the character at byte `at` of the text comes.
+    /// Returns the bytes of `html` that are the source of the character at byte `at` of the text.
     pub(super) fn at(&mut self, html: &str, at: usize) -> Range<usize> {
         while let Some(piece) = self.piece
             && self.begin + piece.length <= at
@@ -127,12 +128,12 @@ impl<'p> Sources<'p> {
     }
 }
 
-/// Counts characters up to places that come in their order.
+/// Counts characters before positions that come in their order.
 pub(super) struct Chars<'a> {
     html: &'a [u8],
-    /// The last place, and the characters before it.
+    /// The last position, and the number of characters before it.
     at: (usize, usize),
-    /// The last range, in bytes and characters.
+    /// The last range, in bytes and in characters.
     last: (Range<usize>, Range<usize>),
 }
 
@@ -141,7 +142,7 @@ impl<'a> Chars<'a> {
         Self { html: html.as_bytes(), at: (0, 0), last: (0..0, 0..0) }
     }
 
-    /// A range of bytes, which is the last one or lies behind it, in characters.
+    /// Converts a range of bytes into a range of characters. The range must be the last one, or lie after it.
     pub(super) fn of_bytes(&mut self, bytes: Range<usize>) -> Range<usize> {
         if self.last.0 != bytes {
             let start = self.before(bytes.start);

@@ -1,4 +1,4 @@
-//! Brands, and characters that count or measure.
+//! Brands, and characters that are used to count or measure.
 
 use std::sync::LazyLock;
 
@@ -34,7 +34,7 @@ const BRANDS: &[&str] = &[
     "南方电网",
 ];
 
-/// What is counted or measured: a number before it names nothing.
+/// Units and counted things: a number before one of them is no name.
 const UNITS: &str = "元块米平分小天个月年人户次万岁层台辆条家公点几名亩吨斤度届期周楼日时秒位只项份张件本种批倍组间号栋幢座单室房弄千百亿毫厘克升瓦伏";
 
 static UNIT_SET: LazyLock<HashSet<char>> = LazyLock::new(|| UNITS.chars().collect());
@@ -44,7 +44,7 @@ pub(super) fn brand(text: &str) -> Option<&'static str> {
     BRANDS.iter().copied().find(|brand| text.starts_with(brand))
 }
 
-/// True if the character counts or measures.
+/// True if the character is used to count or measure.
 pub(super) fn is_unit(c: char) -> bool {
     UNIT_SET.contains(&c)
 }

@@ -1,8 +1,8 @@
 //! Named objects: the places, roads, organisations, plates and numbers that a text is about.
 //!
-//! Two letters on one form differ in little else. The names are the object facts of the text ([`crate::facts`]), reduced to the kinds
-//! that a difference is shown by; brands and bare numbers are added. What is found is evidence, not truth: one name too many or too
-//! few must not decide alone.
+//! Two letters on the same form differ in little else. The names are the object facts of the text ([`crate::facts`]),
+//! reduced to the kinds in which a difference is shown. Brands and numbers without a label are added. The result is
+//! evidence and not certain: one name too many or too few must not decide alone.
 //!
 //! O(length): one pass over the words, one over the characters.
 
@@ -19,31 +19,33 @@ use super::segment::PIECE_BYTES;
 use crate::facts::{Fact, FactKind, FactReader, WordSpan, core_bytes};
 use crate::verdict::ObjectKind;
 
-/// Bytes of a text that are looked through: what a letter is about stands near its beginning, and tagging takes memory.
+/// Maximum number of bytes of a text that are searched. A letter names its subject near its beginning, and the word
+/// classes take memory.
 pub(super) const MAX_TEXT_BYTES: usize = PIECE_BYTES;
-/// Most objects taken of a text: more are a list, not what the letter is about.
+/// Maximum number of objects of a text. A text with more objects contains a list, which is not its subject.
 pub const MAX_OBJECTS: usize = 128;
 
-/// Something that a text names.
+/// An object that a text names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NamedObject {
-    /// What it is.
+    /// The kind of the object.
     pub kind: ObjectKind,
-    /// The name as it stands in the normalised text, without white space.
+    /// The name in the normalised text, without white space.
     pub name: String,
-    /// Bytes of the name before its ending: what is left of it when people abbreviate. All of it for numbers. Of some endings the first
-    /// character is of what stands before, since it tells it from others: "east" of "east road".
+    /// Number of bytes of the name before its ending: the part that people keep when they abbreviate. For numbers, the
+    /// length of the name. If the first character of an ending distinguishes names, it belongs to this part: "east" of
+    /// "east road".
     pub core: usize,
 }
 
 impl NamedObject {
-    /// The name without its ending.
+    /// Returns the name without its ending.
     pub fn core(&self) -> &str {
         &self.name[..self.core]
     }
 }
 
-/// The objects that a normalised text names, each once, in order: at most [`MAX_OBJECTS`].
+/// Returns the objects that a normalised text names, each once, in order: at most [`MAX_OBJECTS`].
 pub fn objects(jieba: &Jieba, text: &str) -> Vec<NamedObject> {
     let text = &text[..text.floor_char_boundary(MAX_TEXT_BYTES)];
     let mut found = Found::default();
@@ -55,15 +57,15 @@ pub fn objects(jieba: &Jieba, text: &str) -> Vec<NamedObject> {
 #[derive(Debug, Default)]
 pub(super) struct Found {
     words: Vec<(Range<u32>, String)>,
-    /// Characters of the parts so far, with one between two parts.
+    /// Number of characters of the parts so far, with one more between two parts.
     chars: u32,
 }
 
 impl Found {
-    /// Takes the words of the next part of the text. One character stands between two parts.
+    /// Takes the words of the next part of the text. One character separates two parts.
     pub(super) fn read(&mut self, part: &str, tags: &[Tag<'_>]) {
         if self.chars > 0 {
-            // What stands between two parts ends a clause.
+            // The character between two parts ends a clause.
             self.words.push((self.chars - 1..self.chars, "x".to_owned()));
         }
         let words =
@@ -72,7 +74,7 @@ impl Found {
         self.chars += part.chars().count() as u32 + 1;
     }
 
-    /// Everything that the whole text names.
+    /// Returns all objects that the whole text names.
     pub(super) fn finish(self, text: &str) -> Vec<NamedObject> {
         let words: Vec<WordSpan<'_>> =
             self.words.iter().map(|(span, tag)| WordSpan { span: span.clone(), tag }).collect();
@@ -86,7 +88,7 @@ impl Found {
         };
         facts.iter().filter_map(object).for_each(&mut add);
         brands(text, &mut add);
-        // At most as many as objects are found, so that a text full of them takes no longer.
+        // At most as many facts as objects are read, so that a text full of facts does not take longer.
         let of_kind = |kind: FactKind| -> Vec<&Fact> {
             facts.iter().filter(|fact| fact.kind == kind).take(MAX_OBJECTS).collect()
         };
@@ -110,7 +112,7 @@ fn brands(text: &str, add: &mut impl FnMut(NamedObject)) {
     }
 }
 
-/// The object of a fact; `None` for contacts and noise.
+/// Returns the object of a fact; `None` for contacts and noise.
 fn object(fact: &Fact) -> Option<NamedObject> {
     let name = &*fact.canonical;
     if let Some((kind, suffix)) = numbered_kind(fact.kind) {
@@ -124,14 +126,14 @@ fn object(fact: &Fact) -> Option<NamedObject> {
         FactKind::School | FactKind::Organisation | FactKind::Product => ObjectKind::Organisation,
         _ => return None,
     };
-    // What stands before the ending of an authority is only where it is: 海口市社保局.
+    // The part before the ending of an authority is only its place: 海口市社保局.
     let is_authority =
         kind == ObjectKind::Organisation && name.ends_with(['局', '委', '办', '处', '所', '队', '厅', '部']);
     let core = if is_authority { name.len() } else { core_bytes(name) };
     Some(NamedObject { kind, core, name: name.to_owned() })
 }
 
-/// The kind of object of a fact that is a number, and the word that follows the number.
+/// Returns the kind of object of a fact that is a number, and the word that follows the number.
 fn numbered_kind(kind: FactKind) -> Option<(ObjectKind, &'static str)> {
     match kind {
         FactKind::Plate => Some((ObjectKind::Plate, "")),

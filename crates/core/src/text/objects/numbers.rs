@@ -1,12 +1,13 @@
-//! Numbers that name something by themselves: of orders and devices, and amounts of money. Dates, times and measures are passed over:
-//! people write those to describe, not to name. Numbers with a shape of their own (plates, lines, buildings) are [facts](crate::facts).
+//! Numbers that identify something without a label: numbers of orders and devices, and amounts of money. Dates, times
+//! and measures are skipped, because people write them to describe and not to identify. Numbers with a shape (plates,
+//! lines, buildings) are [facts](crate::facts).
 
 use super::{NamedObject, lists};
 use crate::verdict::ObjectKind;
 
-/// Most digits of a line.
+/// Maximum number of digits of a bus line.
 const MAX_LINE: usize = 3;
-/// Fewest characters of a number that names something by itself.
+/// Minimum number of characters of a number that identifies something without a label.
 const MIN_NUMBER: usize = 4;
 
 fn is_part(c: char) -> bool {
@@ -42,13 +43,13 @@ fn add_run(run: &str, before: Option<char>, after: &str, add: &mut impl FnMut(Na
     }
     let mut behind = after.trim_start().chars();
     let next = behind.next();
-    // Part of a date, a time, a fraction or a chain of numbers.
+    // True for a sign within a date, a time, a fraction or a chain of numbers.
     let joined = |c: Option<char>| c.is_some_and(|c| matches!(c, '.' | ':' | '/' | '-' | '*' | '%' | '~'));
     if after.starts_with(['元', '块']) || after.starts_with("万元") {
         return add(whole(ObjectKind::Amount, format!("{run}{}", if after.starts_with('万') { "万元" } else { "元" })));
     }
     let measured = next.is_some_and(lists::is_unit);
-    // A line where nothing says so, or a road that is numbered in digits.
+    // The number is a bus line without a word that says so, or a road with a number in digits.
     if digits && run.len() <= MAX_LINE && next == Some('路') && !after.trim_start().starts_with("路段") {
         return add(whole(ObjectKind::Line, format!("{run}路")));
     }

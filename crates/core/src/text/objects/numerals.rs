@@ -1,14 +1,15 @@
-//! Numbers in names, in digits or words.
+//! Numbers within names, in digits or words.
 
-/// Chinese numerals as they stand in names, by their value.
+/// Chinese numerals in names; the position is the value.
 const NUMERALS: &str = "〇一二三四五六七八九十";
 
-/// Whether numbers are written with it.
+/// True if numbers are written with the character.
 pub fn is_numeral(c: char) -> bool {
     c.is_ascii_digit() || NUMERALS.contains(c)
 }
 
-/// What a run of numerals says, the same for "12", "十二" and "一二"; beyond 64 bits their largest.
+/// Returns the value of a sequence of numerals, the same for "12", "十二" and "一二". A value beyond 64 bits is the largest
+/// 64-bit number.
 pub fn value(numerals: &str) -> u64 {
     let digit = |c: char| {
         c.to_digit(10)

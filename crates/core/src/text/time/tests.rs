@@ -148,7 +148,7 @@ fn what_could_mean_several_instants_or_none_is_not_read() {
     }
 }
 
-/// Every way in which a date and a time of day are written, and whether seconds are among it.
+/// Returns all written forms of a date and a time of day, each with true if the form contains seconds.
 fn printed(date: Date, [hour, minute, second]: [i8; 3]) -> Vec<(String, bool)> {
     let (y, m, d) = (date.year(), date.month(), date.day());
     let (part, twelve) = match hour {

@@ -1,4 +1,4 @@
-//! Plain BM25 over all records: the title three times, then the text; a question is the set of its terms.
+//! Plain BM25 over all records. The title counts three times, the text once. A query is the set of its terms.
 
 use std::collections::HashMap;
 
@@ -6,10 +6,10 @@ use doppel_core::text::words::Words;
 
 const K1: f64 = 1.2;
 const B: f64 = 0.75;
-/// How often a title counts.
+/// Number of times that a title counts.
 const TITLE: u32 = 3;
 
-/// What a text is cut into.
+/// The terms into which a text is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// Words of the dictionary, without stop words.
@@ -18,10 +18,10 @@ pub enum Cut {
     Pairs,
 }
 
-/// All records, ready to be asked.
+/// All records, prepared for queries.
 #[derive(Debug)]
 pub struct Bm25 {
-    /// Of each term, the records with it and how often they have it.
+    /// For each term, the records that contain it, with the number of occurrences.
     postings: HashMap<String, Vec<(u32, u32)>>,
     lengths: Vec<u32>,
     cut: Cut,
@@ -29,7 +29,7 @@ pub struct Bm25 {
 }
 
 impl Bm25 {
-    /// Over `records`: title and text of each, normalised.
+    /// Creates the ranking over `records`. Each has a normalised title and text.
     pub fn new(records: &[(String, String)], cut: Cut, words: Words) -> Self {
         let mut all = Self { postings: HashMap::new(), lengths: Vec::with_capacity(records.len()), cut, words };
         for (record, (title, text)) in (0..).zip(records) {
@@ -54,13 +54,13 @@ impl Bm25 {
         found
     }
 
-    /// All records with a term of the question, best first; of equal ones the earlier first.
+    /// Returns all records that contain a term of the query, best first; among equal ones the earlier record first.
     pub fn rank(&self, title: &str, text: &str) -> Vec<u32> {
         let records = self.lengths.len() as f64;
         let average = self.lengths.iter().map(|length| f64::from(*length)).sum::<f64>() / records.max(1.0);
         let mut scores: HashMap<u32, f64> = HashMap::new();
         let mut terms: Vec<_> = self.terms(title, text).into_keys().collect();
-        // Sums of floating-point numbers depend on their order.
+        // The terms are sorted, because sums of floating-point numbers depend on their order.
         terms.sort_unstable();
         for list in terms.iter().filter_map(|term| self.postings.get(term)) {
             let n = list.len() as f64;

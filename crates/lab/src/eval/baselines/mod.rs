@@ -1,4 +1,4 @@
-//! What the documents compare with and the service does not use itself.
+//! Methods with which the papers compare, and which the service does not use.
 
 pub mod bm25;
 pub mod mysql;

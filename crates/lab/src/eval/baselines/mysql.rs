@@ -1,8 +1,8 @@
-//! The block table of the paper of 2015 in MariaDB or MySQL: four rows a record, `(block_no, block_value, hashcode, textname)`,
-//! indexed on the first two.
+//! The block table of the paper of 2015 in MariaDB or MySQL: four rows for each record, `(block_no, block_value, hashcode, textname)`, with
+//! an index on the first two columns.
 //!
-//! The paper's own table is lost in our copy; this is the one its text describes. The server does what it can: it compares
-//! (`BIT_COUNT`) and stops at the first match, so that only matches cross the wire. One connection; statements are prepared once.
+//! The paper's own table is missing in our copy; this is the table that its text describes. The server does the comparison (`BIT_COUNT`)
+//! and stops at the first match, so that only matches are transferred. There is one connection, and each statement is prepared once.
 //! Fingerprints are stored as unsigned 64-bit numbers.
 
 use sqlx::mysql::{MySqlConnection, MySqlRow};
@@ -11,18 +11,18 @@ use sqlx::{AssertSqlSafe, Connection as _, Executor as _, Row as _};
 use doppel_core::record::RecordId;
 use doppel_core::verdict::Fingerprint;
 
-/// Records filed by one statement when filling: four rows each, far below the server's limits.
+/// Number of records that one statement adds when the table is filled. A record has four rows; the number is far below the server's limits.
 const BATCH: usize = 500;
 
-/// The server refused, or cannot be reached.
+/// The error that the server refused a statement, or cannot be reached.
 #[derive(Debug, thiserror::Error)]
 #[error("MySQL: {0}")]
 pub struct MysqlError(#[from] sqlx::Error);
 
-/// Shorthand.
+/// The result of an operation on the server.
 pub type Result<T> = std::result::Result<T, MysqlError>;
 
-/// A table of blocks on a server; [`BlockTable::remove`] removes it.
+/// A table of blocks on a server. [`BlockTable::remove`] removes the table.
 #[derive(Debug)]
 pub struct BlockTable {
     connection: MySqlConnection,
@@ -33,11 +33,11 @@ pub struct BlockTable {
 }
 
 impl BlockTable {
-    /// Connects to `url` (`mysql://USER:PASSWORD@HOST:PORT/DATABASE`) and creates the table `table`, letters and digits, which
-    /// must not be there.
+    /// Connects to `url` (`mysql://USER:PASSWORD@HOST:PORT/DATABASE`) and creates the table `table`. The name consists of letters and
+    /// digits. The table must not exist.
     ///
     /// # Errors
-    /// When the server cannot be reached, or the user may not create tables.
+    /// The server cannot be reached, or the user may not create tables.
     pub async fn create(url: &str, table: &str, radius: u8) -> Result<Self> {
         let mut connection = MySqlConnection::connect(url).await?;
         let version = connection.fetch_one("SELECT VERSION()").await?.try_get(0)?;
@@ -54,15 +54,15 @@ impl BlockTable {
         Ok(Self { connection, table, radius, find, version })
     }
 
-    /// The server's name and version, as it gives them.
+    /// Returns the server's name and version, as the server gives them.
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// Files many records at once.
+    /// Adds many records.
     ///
     /// # Errors
-    /// When the server refuses.
+    /// The server refuses a statement.
     pub async fn fill(&mut self, records: &[(RecordId, Fingerprint)]) -> Result<()> {
         for batch in records.chunks(BATCH) {
             self.insert_all(batch).await?;
@@ -70,10 +70,10 @@ impl BlockTable {
         Ok(())
     }
 
-    /// Files one record: durable when it returns, as far as the server is set up so.
+    /// Adds one record. When the function returns, the record is as durable as the configuration of the server allows.
     ///
     /// # Errors
-    /// When the server refuses.
+    /// The server refuses the statement.
     pub async fn insert(&mut self, id: &RecordId, fingerprint: Fingerprint) -> Result<()> {
         self.insert_all(&[(id.clone(), fingerprint)]).await
     }
@@ -81,7 +81,7 @@ impl BlockTable {
     async fn insert_all(&mut self, records: &[(RecordId, Fingerprint)]) -> Result<()> {
         let rows = vec!["(?, ?, ?, ?)"; 4 * records.len()].join(", ");
         let statement = format!("INSERT INTO {} VALUES {rows}", self.table);
-        // Those of a batch are not used again, and would push the others out of what is kept prepared.
+        // The statement of a batch is not used again, and would displace the others from the cache of prepared statements.
         let mut query = sqlx::query(AssertSqlSafe(statement)).persistent(records.len() == 1);
         for (id, fingerprint) in records {
             for (number, value) in blocks(*fingerprint) {
@@ -92,19 +92,19 @@ impl BlockTable {
         Ok(())
     }
 
-    /// Whether any record is similar: the server stops at the first.
+    /// Returns true if any record is similar. The server stops at the first match.
     ///
     /// # Errors
-    /// When the server refuses.
+    /// The server refuses the statement.
     pub async fn any(&mut self, fingerprint: Fingerprint) -> Result<bool> {
         let statement = format!("{} LIMIT 1", self.find);
         Ok(!self.found(statement, fingerprint).await?.is_empty())
     }
 
-    /// The names of all similar records.
+    /// Returns the names of all similar records.
     ///
     /// # Errors
-    /// When the server refuses.
+    /// The server refuses the statement.
     pub async fn all(&mut self, fingerprint: Fingerprint) -> Result<Vec<String>> {
         let rows = self.found(self.find.clone(), fingerprint).await?;
         Ok(rows.iter().map(|row| row.try_get(0)).collect::<std::result::Result<_, _>>()?)
@@ -121,14 +121,14 @@ impl BlockTable {
     /// Removes the table.
     ///
     /// # Errors
-    /// When the server refuses.
+    /// The server refuses the statement.
     pub async fn remove(mut self) -> Result<()> {
         self.connection.execute(AssertSqlSafe(format!("DROP TABLE {}", self.table))).await?;
         Ok(self.connection.close().await?)
     }
 }
 
-/// Number and value of the four blocks: Q1, bits 63 to 48, is number 0.
+/// Returns number and value of the four blocks: Q1, bits 63 to 48, is number 0.
 fn blocks(fingerprint: Fingerprint) -> [(u8, u16); 4] {
     [0, 1, 2, 3].map(|number| (number, (fingerprint.0 >> (48 - 16 * u32::from(number))) as u16))
 }

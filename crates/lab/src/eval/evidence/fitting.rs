@@ -1,7 +1,7 @@
-//! Fits the evidence model to measured sets, and measures it on the sets that it was not fitted to.
+//! Fits the evidence model to measured sets, and measures it on sets to which it was not fitted.
 //!
-//! All sets count alike, whatever their size. Labelled pairs of a set are weighed so that one side does not outweigh the other: which
-//! share of all judged pairs is the same matter cannot be known from a sample that was drawn to be labelled.
+//! All sets have the same weight, whatever their size. The labelled pairs of a set are weighted so that neither side dominates: a sample
+//! that was drawn for labelling does not show the share of the same matter among all judged pairs.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
@@ -16,21 +16,22 @@ use crate::eval::metrics::Pair;
 use doppel_core::evidence::{Coefficients, EvidenceModel, FitOptions, LabelledFeatures, PairFeatures, fit};
 use doppel_core::index::groups::GroupSet;
 
-/// Share of the weight of labelled pairs that the pairs of the same matter have. Chosen of .13, .2, .3, .35 and .4 by the figures left one
-/// set out: below it true pairs are missed, above it forms are accepted.
+/// Share of the weight of labelled pairs that the pairs of the same matter have. It was chosen from .13, .2, .3, .35 and .4 by the figures
+/// with one set left out: with smaller values true pairs are missed, with larger ones forms are accepted.
 const SAME_SHARE: f64 = 0.4;
-/// Weight of made pairs beside labelled ones, per set.
+/// Weights of generated pairs relative to labelled pairs, for each set.
 const HARMFUL_WEIGHT: f64 = 0.15;
 const HARMLESS_WEIGHT: f64 = 0.03;
 const HOT_WEIGHT: f64 = 0.06;
 const CITATION_WEIGHT: f64 = 0.02;
-/// Chosen of 0, .03 and .06: with it 94 % and more of the synonyms are accepted left one set out, and no other figure falls.
+/// Chosen from 0, .03 and .06: with this value at least 94 % of the synonyms are accepted with one set left out, and no other figure is
+/// lower.
 const SYNONYM_WEIGHT: f64 = 0.03;
-/// Pull towards zero: enough that no coefficient runs away where a feature separates the pairs.
+/// Strength of the pull towards zero: enough to bound the coefficient of a feature that separates the pairs.
 const STRENGTH: f64 = 1e-4;
-/// Probability from which a pair is accepted.
+/// Minimum probability of an accepted pair.
 const THRESHOLD: f64 = 0.5;
-/// Bands of the expected calibration error.
+/// Number of bands of the expected calibration error.
 const BANDS: usize = 10;
 
 /// Fits both tables of coefficients to the pairs of some sets.
@@ -58,7 +59,7 @@ fn fit_coefficients<'a>(
     fit(&labelled, FitOptions { prior: Coefficients::default(), strength: STRENGTH })
 }
 
-/// Pairs of a set that share one weight.
+/// A part of the pairs of a set, whose members have the same weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Part {
     Same,
@@ -101,24 +102,24 @@ impl Part {
 pub struct ModelFigures {
     /// Name of the set.
     pub name: String,
-    /// Pairs of the same matter: found, and all.
+    /// Pairs of the same matter: number of found pairs, and of all.
     pub same: (usize, usize),
-    /// Share of the accepted pairs that are the same matter; `None` where not all true pairs are known.
+    /// Share of the accepted pairs that concern the same matter; `None` if some true pairs are not known.
     pub precision: Option<f64>,
-    /// B-cubed over records, where all true pairs are known.
+    /// B-cubed over records, if all true pairs are known.
     pub b_cubed: Option<BCubed>,
-    /// Pairs labelled `template`: accepted, and all.
+    /// Pairs with the label `template`: number of accepted pairs, and of all.
     pub templates: (usize, usize),
-    /// Made pairs by the name of the change: accepted, and all.
+    /// Generated pairs by the name of the change: number of accepted pairs, and of all.
     pub made: BTreeMap<String, (usize, usize)>,
-    /// Predicted against observed probability of the real pairs, in ten bands.
+    /// Predicted and observed probability of the real pairs, in ten bands.
     pub calibration: Vec<CalibrationBand>,
     /// Expected calibration error over these bands, 0 to 1.
     pub calibration_error: f64,
 }
 
 impl ModelFigures {
-    /// The share of the pairs of the same matter that were found; 1 where there are none.
+    /// Returns the share of the pairs of the same matter that were found; 1 if there are none.
     pub fn recall(&self) -> f64 {
         match self.same {
             (_, 0) => 1.0,
@@ -130,9 +131,9 @@ impl ModelFigures {
 /// B-cubed figures over records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct BCubed {
-    /// Mean share of the records of a record's true group that its found group holds.
+    /// Mean share of a record's true group that its found group contains.
     pub recall: f64,
-    /// Mean share of the records of a record's found group that its true group holds.
+    /// Mean share of a record's found group that its true group contains.
     pub precision: f64,
 }
 
@@ -141,7 +142,7 @@ pub struct BCubed {
 pub struct PerturbedFigures {
     /// The name of the change.
     pub change: &'static str,
-    /// The figures after it.
+    /// The figures after the change.
     #[serde(flatten)]
     pub figures: ModelFigures,
 }
@@ -149,15 +150,15 @@ pub struct PerturbedFigures {
 /// A band of predicted probabilities.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct CalibrationBand {
-    /// Mean predicted probability of its pairs.
+    /// Mean predicted probability of the pairs.
     pub predicted: f64,
-    /// Share of its pairs that are the same matter.
+    /// Share of the pairs that concern the same matter.
     pub observed: f64,
     /// Number of pairs.
     pub pairs: usize,
 }
 
-/// Measures a model on a set whose document frequencies are counted.
+/// Measures a model on a set with counted document frequencies.
 pub fn evaluate_model(set: &MeasuredSet, model: &EvidenceModel) -> ModelFigures {
     let coefficients = model.coefficients(true);
     let probability = |pair: &MeasuredPair| coefficients.probability(&pair.counted);
@@ -189,7 +190,7 @@ pub fn evaluate_model(set: &MeasuredSet, model: &EvidenceModel) -> ModelFigures 
     figures
 }
 
-/// The pairs by ten bands of predicted probability; empty bands are left out.
+/// Returns the pairs in ten bands of predicted probability. Empty bands are left out.
 fn calibration_bands(real: &[(&MeasuredPair, f64)]) -> Vec<CalibrationBand> {
     let mut bands = [CalibrationBand::default(); BANDS];
     for (pair, probability) in real {
@@ -205,14 +206,14 @@ fn calibration_bands(real: &[(&MeasuredPair, f64)]) -> Vec<CalibrationBand> {
     bands.into_iter().filter(|band| band.pairs > 0).map(mean).collect()
 }
 
-/// The mean distance between predicted and observed probability, weighted by the pairs of each band (Naeini 2015).
+/// Returns the mean distance between predicted and observed probability, weighted by the number of pairs in each band (Naeini 2015).
 fn calibration_error(bands: &[CalibrationBand]) -> f64 {
     let pairs: usize = bands.iter().map(|band| band.pairs).sum();
     let distance = |band: &CalibrationBand| (band.predicted - band.observed).abs() * band.pairs as f64;
     bands.iter().map(distance).sum::<f64>() / pairs.max(1) as f64
 }
 
-/// B-cubed of the groups that found pairs make, over the records of true and of found pairs (Bagga and Baldwin 1998).
+/// Returns B-cubed of the groups that the found pairs form, over the records of true and of found pairs (Bagga and Baldwin 1998).
 pub fn b_cubed(found: &[Pair], truth: &[Pair]) -> BCubed {
     let found = components(found);
     let truth = components(truth);
@@ -230,7 +231,7 @@ pub fn b_cubed(found: &[Pair], truth: &[Pair]) -> BCubed {
     BCubed { recall: share(&truth, &found), precision: share(&found, &truth) }
 }
 
-/// The records that pairs connect with one another.
+/// Returns the sets of records that pairs connect.
 fn components(pairs: &[Pair]) -> Vec<HashSet<u32>> {
     let mut graph = GroupSet::new();
     pairs.iter().for_each(|Pair(a, b)| graph.add_pair(u64::from(*a), u64::from(*b)));
@@ -241,20 +242,20 @@ fn components(pairs: &[Pair]) -> Vec<HashSet<u32>> {
     components.into_values().collect()
 }
 
-/// For each set, a model that is fitted to the other sets.
+/// Returns for each set a model that is fitted to the other sets.
 pub fn leave_one_out_models(sets: &[MeasuredSet]) -> Vec<EvidenceModel> {
     let others = |left: usize| sets.iter().enumerate().filter(move |(at, _)| *at != left).map(|(_, set)| set);
     (0..sets.len()).map(|left| fit_model(others(left))).collect()
 }
 
-/// The figures of each set by its model of [`leave_one_out_models`].
+/// Returns the figures of each set, by its model of [`leave_one_out_models`].
 pub fn leave_one_out(sets: &[MeasuredSet], models: &[EvidenceModel]) -> Vec<ModelFigures> {
     sets.iter().zip(models).map(|(set, model)| evaluate_model(set, model)).collect()
 }
 
-/// The figures of each set after a change of every record, by its model of [`leave_one_out_models`].
+/// Returns the figures of each set after a change of every record, by its model of [`leave_one_out_models`].
 ///
-/// A harmless change should leave the figures as they are.
+/// A harmless change should not change the figures.
 pub fn perturbed(sets: &[(&str, &Dataset)], models: &[EvidenceModel]) -> Vec<PerturbedFigures> {
     let mut all = Vec::new();
     for ((name, set), model) in sets.iter().zip(models) {
@@ -266,7 +267,7 @@ pub fn perturbed(sets: &[(&str, &Dataset)], models: &[EvidenceModel]) -> Vec<Per
     all
 }
 
-/// A table of figures for people.
+/// Returns a table of figures for people.
 pub fn table(figures: &[ModelFigures]) -> String {
     let mut text = String::new();
     for set in figures {
@@ -299,7 +300,7 @@ mod tests {
     fn b_cubed_is_that_of_the_definition() {
         let truth = [Pair(0, 1), Pair(1, 2), Pair(0, 2), Pair(5, 6)];
         assert_eq!(b_cubed(&truth, &truth), BCubed { recall: 1.0, precision: 1.0 });
-        // Records 0 and 1 are found together, 2 is alone; 5 and 7 are wrong.
+        // Records 0 and 1 are found together, 2 is alone; 5 and 7 are a wrong pair.
         let BCubed { recall, precision } = b_cubed(&[Pair(0, 1), Pair(5, 7)], &truth);
         assert!((recall - (2.0 / 3.0 + 2.0 / 3.0 + 1.0 / 3.0 + 0.5 + 0.5) / 5.0).abs() < 1e-12);
         assert!((precision - (1.0 + 1.0 + 0.5 + 0.5) / 4.0).abs() < 1e-12);

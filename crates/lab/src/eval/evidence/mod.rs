@@ -1,8 +1,8 @@
-//! Labelled pairs as the evidence model sees them, for fitting its coefficients and for measuring them.
+//! Labelled pairs with the features of the evidence model, to fit and to measure its coefficients.
 //!
-//! Each pair is measured twice: by document frequencies counted over its set, and by the built-in ones, as in a collection that is not
-//! counted yet. Besides the labelled pairs there are made ones ([`perturb`]): a record against a harmlessly changed copy of itself, which
-//! is the same matter, also where its text is common in the collection, and against a copy that names another object, which is not.
+//! Each pair is measured twice: with document frequencies that are counted over its set, and with the built-in ones, as in a collection
+//! without counted frequencies. In addition to the labelled pairs there are generated ones ([`perturb`]). A record and a harmlessly changed
+//! copy concern the same matter, even if the text is common in the collection. A record and a copy that names another object do not.
 
 pub mod fitting;
 pub mod perturb;
@@ -24,29 +24,29 @@ use doppel_core::schemes::profile::Profile;
 use doppel_core::similarity::{Named, ShingleSet, TokenText, Verifier, Weighed, align_tokens, contrast, longest_run};
 use doppel_core::text::shingles;
 
-/// Records of a set that are perturbed, at even distances.
+/// Number of records of a set that are perturbed, at even distances.
 const PERTURBED: usize = 250;
-/// Fewest shingles of a record that is perturbed.
+/// Minimum number of shingles of a record that is perturbed.
 const MIN_SHINGLES: usize = 8;
-/// Shingles in more records than this, and in more than one record in a hundred, propose no pair.
+/// Maximum number of records with a shingle that proposes pairs; in a large set, one in a hundred records.
 const COMMON_RECORDS: usize = 20;
-/// Fewest uncommon shingles that a proposed pair shares.
+/// Minimum number of uncommon shingles that the records of a proposed pair share.
 const MIN_SHARED: u32 = 3;
-/// Plain Jaccard similarity or containment of a pair that is measured although nobody labelled it.
+/// Minimum plain Jaccard similarity, or containment, of a pair that is measured without a label.
 const MIN_JACCARD: f64 = 0.12;
 const MIN_CONTAINMENT: f64 = 0.3;
-/// Records of the collection in which a letter is common, and how many of them hold it.
+/// Number of records in the collection in which a letter is common. One in [`HOT_SHARE`] of them contains the letter.
 const HOT_RECORDS: u64 = 400;
 const HOT_SHARE: u64 = 4;
 
-/// Where a pair comes from.
+/// The source of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PairKind {
     /// Two records of the set.
     Real,
     /// A record and a harmlessly changed copy.
     Harmless(Harmless),
-    /// The same in a collection where the letter is common.
+    /// A record and a harmlessly changed copy, in a collection where the letter is common.
     Hot(Harmless),
     /// A record and a copy that names another object.
     Harmful(Harmful),
@@ -55,7 +55,7 @@ pub enum PairKind {
 }
 
 impl PairKind {
-    /// The name in tables and files.
+    /// Returns the name in tables and files.
     pub fn name(self) -> String {
         match self {
             Self::Real => "real".to_owned(),
@@ -70,17 +70,17 @@ impl PairKind {
 /// A measured pair.
 #[derive(Clone, Debug)]
 pub struct MeasuredPair {
-    /// Where it comes from.
+    /// The source of the pair.
     pub kind: PairKind,
-    /// The records; equal for a made pair.
+    /// The records; equal for a generated pair.
     pub pair: Pair,
-    /// The label, where people gave one.
+    /// The label, if people gave one.
     pub label: Option<String>,
-    /// Whether both concern the same matter.
+    /// True if both records concern the same matter.
     pub same: bool,
-    /// Features by counted document frequencies.
+    /// Features with counted document frequencies.
     pub counted: PairFeatures,
-    /// Features by the built-in document frequencies.
+    /// Features with the built-in document frequencies.
     pub uncounted: Option<PairFeatures>,
 }
 
@@ -89,15 +89,15 @@ pub struct MeasuredPair {
 pub struct MeasuredSet {
     /// The name of the set.
     pub name: String,
-    /// Whether all true pairs are known: then a pair that nobody labelled is not the same matter.
+    /// True if all true pairs are known. A pair without a label then does not concern the same matter.
     pub is_complete: bool,
-    /// True pairs, where all are known.
+    /// Number of true pairs, if all are known.
     pub pairs_true: usize,
     /// The pairs.
     pub pairs: Vec<MeasuredPair>,
 }
 
-/// A record as it is compared.
+/// A record in the form in which it is compared.
 struct Compared {
     set: ShingleSet,
     weighed: Weighed,
@@ -106,7 +106,7 @@ struct Compared {
     tokens: TokenText,
 }
 
-/// What records are compared by.
+/// The profile and the verifier that compare records.
 struct Comparer {
     profile: Arc<Profile>,
     verifier: Verifier,
@@ -117,7 +117,7 @@ impl Comparer {
         Self { profile: Arc::clone(profile), verifier: Verifier::new(verify.clone(), frequencies) }
     }
 
-    /// Reads a record; `None` for one that says nothing.
+    /// Reads a record; `None` if the record has no content.
     fn read(&self, row: &Row) -> Option<Compared> {
         let document = self.profile.read(row).ok().filter(|document| !document.is_empty())?;
         let text = document.joined();
@@ -131,12 +131,12 @@ impl Comparer {
         })
     }
 
-    /// The features of a pair of read records; `None` where one of them says nothing.
+    /// Returns the features of a pair of records; `None` if one of them has no content.
     fn pair_features(&self, records: &[Option<Compared>], Pair(a, b): Pair) -> Option<PairFeatures> {
         Some(self.features(records[a as usize].as_ref()?, records[b as usize].as_ref()?))
     }
 
-    /// The features of a record beside another row; `None` where the row says nothing.
+    /// Returns the features of a record and another row; `None` if the row has no content.
     fn features_with(&self, record: &Compared, row: &Row) -> Option<PairFeatures> {
         self.read(row).map(|other| self.features(record, &other))
     }
@@ -151,8 +151,8 @@ impl Comparer {
     }
 }
 
-/// Measures the pairs of a set: all that people labelled, all that share a group, where groups are known all that share enough text, and
-/// made ones. Pairs labelled neither `same` nor `template` are left out where groups are known. O(pairs); the set is in memory.
+/// Measures the pairs of a set: all pairs with a label, all pairs of one group, all pairs with enough common text if groups are known, and
+/// generated pairs. If groups are known, pairs with a label other than `same` and `template` are left out. O(pairs); the set is in memory.
 pub fn measure(name: &str, set: &Dataset) -> MeasuredSet {
     let comparison = SetComparison::of(set);
     let mut measured = comparison.measure_real(name, set);
@@ -160,12 +160,12 @@ pub fn measure(name: &str, set: &Dataset) -> MeasuredSet {
     measured
 }
 
-/// Measures the pairs of a set as [`measure`] does, without made ones. O(pairs).
+/// Measures the pairs of a set as [`measure`] does, without generated pairs. O(pairs).
 pub fn measure_real(name: &str, set: &Dataset) -> MeasuredSet {
     SetComparison::of(set).measure_real(name, set)
 }
 
-/// The records of a set as they are compared, by counted and by built-in document frequencies.
+/// The records of a set in the form in which they are compared, with counted and with built-in document frequencies.
 struct SetComparison<'a> {
     rows: Vec<&'a Row>,
     verify: Verify,
@@ -210,7 +210,7 @@ impl<'a> SetComparison<'a> {
         MeasuredSet { name: name.to_owned(), is_complete, pairs_true: set.truth.len(), pairs }
     }
 
-    /// Made pairs of some records.
+    /// Returns the generated pairs of some records.
     fn made(&self) -> Vec<MeasuredPair> {
         let pool = ObjectPool::of(self.counted_records.iter().flatten().flat_map(|record| record.named.objects()));
         let step = (self.rows.len() / PERTURBED).max(1);
@@ -218,7 +218,7 @@ impl<'a> SetComparison<'a> {
         chosen.par_iter().flat_map_iter(|at| self.made_of(*at, &pool)).collect()
     }
 
-    /// The made pairs of the record at a position.
+    /// Returns the generated pairs of the record at a position.
     fn made_of(&self, at: usize, pool: &ObjectPool) -> Vec<MeasuredPair> {
         let (Some(record), Some(plain)) = (&self.counted_records[at], &self.plain_records[at]) else {
             return Vec::new();
@@ -260,12 +260,12 @@ impl<'a> SetComparison<'a> {
     }
 }
 
-/// True for a label that says whether a pair is a match.
+/// True for a label that decides whether a pair is a match.
 fn is_judged(label: &str) -> bool {
     matches!(label, "same" | "template" | "different")
 }
 
-/// The document frequencies of the records of a set.
+/// Returns the document frequencies of the records of a set.
 fn frequencies_of(plain: &Comparer, rows: &[&Row]) -> Arc<Frequencies> {
     let codes = |row: &&Row| {
         let Some(record) = plain.read(row) else { return Vec::new() };
@@ -285,7 +285,7 @@ fn decoded(counter: &Counter, records: u64) -> Arc<Frequencies> {
     Frequencies::decode(1, &counter.encode(records)).map_or_else(Frequencies::built_in, Arc::new)
 }
 
-/// All pairs of records that share enough uncommon shingles to be worth labelling.
+/// Returns all pairs of records that share enough uncommon shingles to be measured.
 fn alike(records: &[Option<Compared>]) -> BTreeSet<Pair> {
     let mut holders: HashMap<u64, Vec<u32>> = HashMap::new();
     for (at, record) in (0..).zip(records) {
@@ -306,7 +306,7 @@ fn alike(records: &[Option<Compared>]) -> BTreeSet<Pair> {
     shared.into_iter().filter(|(_, count)| *count >= MIN_SHARED).map(|(pair, _)| pair).filter(is_alike).collect()
 }
 
-/// Document frequencies of a collection in which one record in four is a copy of this one.
+/// Returns the document frequencies of a collection in which one record in four is a copy of this record.
 fn hot(record: &Compared) -> Arc<Frequencies> {
     let mut codes = record.set.codes().to_vec();
     codes.extend(record.named.objects().iter().map(|object| name_code(&object.name)));

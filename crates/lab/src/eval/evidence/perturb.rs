@@ -1,6 +1,6 @@
-//! Changes of a record: harmless ones, after which it is still the same matter, and harmful ones, after which it names another object.
+//! Changes of a record. After a harmless change the record still concerns the same matter; after a harmful change it names another object.
 //!
-//! Deterministic for a seed. Everything that is added is made up.
+//! The changes are deterministic for a seed. All added text is invented.
 
 use std::collections::BTreeMap;
 
@@ -11,22 +11,22 @@ use doppel_core::record::Row;
 use doppel_core::text::objects::NamedObject;
 use doppel_core::verdict::ObjectKind;
 
-/// Characters between two typing errors.
+/// Number of characters between two typing errors.
 const TYPO_EVERY: usize = 50;
-/// Fewest characters of a name that takes the place of another.
+/// Minimum length of a name that replaces another one, in characters.
 const MIN_NAME_CHARS: usize = 3;
 
-/// A generator of numbers: xorshift64 (Marsaglia 2003), deterministic for a seed.
+/// A generator of random numbers: xorshift64 (Marsaglia 2003), deterministic for a seed.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// A generator for a seed.
+    /// Creates a generator for a seed.
     pub fn new(seed: u64) -> Self {
         Self((seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
-    /// A number from 0 to `below` - 1; 0 where that is none.
+    /// Returns a number from 0 to `below` - 1; 0 if `below` is 0.
     pub fn below(&mut self, below: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -39,20 +39,20 @@ impl Random {
     }
 }
 
-/// A change after which a record is still the same matter.
+/// A change after which a record still concerns the same matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Harmless {
     /// One typing error in fifty characters.
     Typo,
-    /// A sentence before and a sentence behind.
+    /// An additional sentence before and after the text.
     MoreSentences,
-    /// The sentences begin with another one.
+    /// Another order: another sentence becomes the first.
     SentenceOrder,
-    /// The letter is quoted in a second one.
+    /// A second letter that quotes the first one.
     Quotation,
-    /// The sender's own telephone number.
+    /// A telephone number that only the sender of this record has.
     Phone,
-    /// The sender's own identity number.
+    /// An identity number that only the sender of this record has.
     IdentityNumber,
     /// A link to a file.
     Link,
@@ -62,7 +62,7 @@ pub enum Harmless {
     Punctuation,
     /// Full-width letters and digits.
     FullWidth,
-    /// Chinese numerals for single digits.
+    /// Chinese numerals instead of single digits.
     Numerals,
     /// A hashtag and the name of an account.
     Hashtag,
@@ -74,16 +74,16 @@ pub enum Harmless {
     Closing,
     /// White space between sentences.
     WhiteSpace,
-    /// Radicals that look like ideographs, as text copied from a PDF file has them.
+    /// Radicals that look like ideographs, as in text that is copied from a PDF file.
     Radicals,
     /// Traditional characters.
     Traditional,
-    /// Another word of the same meaning.
+    /// Another word with the same meaning.
     Synonym,
 }
 
 impl Harmless {
-    /// All of them.
+    /// All changes.
     pub const ALL: [Self; 19] = [
         Self::Typo,
         Self::MoreSentences,
@@ -106,12 +106,12 @@ impl Harmless {
         Self::Synonym,
     ];
 
-    /// The changes that a text is left unchanged by once contacts and noise are removed and characters have one form.
+    /// True for a change that has no effect after contacts and noise are removed and characters are normalised.
     pub fn is_removed(self) -> bool {
         !matches!(self, Self::Typo | Self::MoreSentences | Self::SentenceOrder | Self::Quotation | Self::Synonym)
     }
 
-    /// The name in tables.
+    /// Returns the name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Typo => "typing error",
@@ -136,7 +136,7 @@ impl Harmless {
         }
     }
 
-    /// The set with the change in each record. Each record has its own telephone number, link, and so on.
+    /// Returns the set with the change in each record. Each record gets its own telephone number, link, and so on.
     pub fn change_set(self, set: &Dataset) -> Dataset {
         let mut changed = set.clone();
         for (at, (_, row)) in changed.records.iter_mut().enumerate() {
@@ -147,7 +147,7 @@ impl Harmless {
         changed
     }
 
-    /// A row with the change in its longest text; `None` of a row without text.
+    /// Returns a row with the change in its longest text; `None` if the row has no text.
     pub fn change(self, row: &Row, random: &mut Random) -> Option<Row> {
         with_longest_text(row, |text| self.changed(text, random))
     }
@@ -208,7 +208,7 @@ impl Harmless {
     }
 }
 
-/// A row with its longest text changed; `None` of a row without text.
+/// Returns a row with a change in its longest text; `None` if the row has no text.
 fn with_longest_text(row: &Row, change: impl FnOnce(&str) -> String) -> Option<Row> {
     let mut value: Value = serde_json::from_str(row.json()).ok()?;
     let members = value.as_object_mut()?;
@@ -220,7 +220,7 @@ fn with_longest_text(row: &Row, change: impl FnOnce(&str) -> String) -> Option<R
     Row::parse(value.to_string().as_bytes()).ok()
 }
 
-/// An order with its number, and a shorter call that cites the number; `None` of a row without text.
+/// Returns an order with a number, and a shorter call that cites the number; `None` if the row has no text.
 pub fn citation(row: &Row, random: &mut Random) -> Option<(Row, Row)> {
     let number = format!("2024{:02}{:02}{:06}", 1 + random.below(12), 1 + random.below(28), random.below(1_000_000));
     let order = with_longest_text(row, |text| format!("{text}（工单编号：{number}）"))?;
@@ -229,18 +229,18 @@ pub fn citation(row: &Row, random: &mut Random) -> Option<(Row, Row)> {
     Some((order, call))
 }
 
-/// Ideographs, each before the radical that looks like it.
+/// Ideographs. After each, the radical that looks like it.
 const RADICALS: &str = "一⼀人⼈入⼊八⼋刀⼑力⼒十⼗口⼝土⼟大⼤女⼥子⼦小⼩山⼭工⼯己⼰干⼲手⼿文⽂方⽅日⽇月⽉木⽊水⽔火⽕父⽗牛⽜玉⽟生⽣用⽤田⽥白⽩目⽬石⽯立⽴竹⽵米⽶老⽼耳⽿自⾃至⾄行⾏衣⾐角⾓言⾔走⾛足⾜身⾝里⾥金⾦雨⾬面⾯音⾳食⾷高⾼";
-/// Simplified characters, each before its traditional form.
+/// Simplified characters. After each, its traditional form.
 const TRADITIONAL: &str = "国國学學车車区區业業电電话話门門间間问問题題请請还還给給边邊对對开開关關长長时時这這们們来來没沒处處无無现現实實务務员員办辦费費钱錢产產楼樓医醫药藥环環违違规規单單报報价價东東号號乐樂农農场場厂廠严嚴证證护護条條";
 
-/// Pairs of words of the same meaning.
+/// Pairs of words with the same meaning.
 const SYNONYMS: &str = "解决 处置 投诉 控告 希望 盼望 严重 厉害 多次 屡次 居民 住户 经常 时常 附近 近旁 损坏 破损 已经 早已 立即 马上 检查 查看 \
     告诉 告知 影响 妨碍 公司 企业 孩子 小孩 老人 长者 晚上 夜里 早上 清晨 垃圾 废物 噪音 噪声 道路 马路 汽车 车辆 房屋 房子 小区 园区 电话 手机 \
     学校 校方 物业 管家 修理 维修 污水 脏水 堵塞 堵死 危险 凶险 摔倒 跌跤 受伤 伤着 收费 要钱 拖欠 欠着 拒绝 不肯 取消 撤掉 增加 添加 \
     改道 改线 站点 车站 时间 时候 上班 上工 救援 搭救 被困 困住 联系 联络 物资 东西";
 
-/// A text with one word replaced by another of the same meaning; the text itself if it has none of the words.
+/// Returns a text in which one word is replaced by another with the same meaning, or the unchanged text if it contains none of the words.
 fn with_synonym(text: &str, random: &mut Random) -> String {
     let words: Vec<&str> = SYNONYMS.split_whitespace().collect();
     let (pairs, _) = words.as_chunks::<2>();
@@ -251,14 +251,14 @@ fn with_synonym(text: &str, random: &mut Random) -> String {
     }
 }
 
-/// A text with each character of `forms` replaced by the one behind it.
+/// Returns a text in which each character of `forms` is replaced by the one after it.
 fn with_other_forms(text: &str, forms: &str) -> String {
     let forms: Vec<char> = forms.chars().collect();
     let other = |c: char| forms.chunks_exact(2).find(|pair| pair[0] == c).map_or(c, |pair| pair[1]);
     text.chars().map(other).collect()
 }
 
-/// A text with one wrong Han character in each [`TYPO_EVERY`] characters.
+/// Returns a text with one wrong Han character in each [`TYPO_EVERY`] characters.
 fn mistyped(text: &str, random: &mut Random) -> String {
     let is_han = |c: char| ('\u{4E00}'..'\u{9FA5}').contains(&c);
     let wrong = |(at, c): (usize, char)| match at % TYPO_EVERY == TYPO_EVERY / 2 && is_han(c) {
@@ -268,7 +268,7 @@ fn mistyped(text: &str, random: &mut Random) -> String {
     text.chars().enumerate().map(wrong).collect()
 }
 
-/// A text that begins with another of its sentences.
+/// Returns a text that begins with another of its sentences.
 fn reordered(text: &str, random: &mut Random) -> String {
     let mut sentences: Vec<&str> = text.split_inclusive(['。', '!', '?', '！', '？']).collect();
     if sentences.len() > 1 {
@@ -278,7 +278,7 @@ fn reordered(text: &str, random: &mut Random) -> String {
     sentences.concat()
 }
 
-/// A text with half of its single digits as Chinese numerals.
+/// Returns a text in which half of the single digits are Chinese numerals.
 fn with_numerals(text: &str, random: &mut Random) -> String {
     let chars: Vec<char> = text.chars().collect();
     let is_digit = |at: usize| chars.get(at).is_some_and(char::is_ascii_digit);
@@ -304,10 +304,10 @@ pub enum Harmful {
 }
 
 impl Harmful {
-    /// Both of them.
+    /// Both changes.
     pub const ALL: [Self; 2] = [Self::Name, Self::Number];
 
-    /// The name in tables.
+    /// Returns the name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Name => "another name",
@@ -315,11 +315,11 @@ impl Harmful {
         }
     }
 
-    /// A row in which another object takes the place of one of `objects`; `None` where it names none that can be replaced.
+    /// Returns a row in which another object replaces one of `objects`; `None` if none of them can be replaced.
     pub fn change(self, row: &Row, objects: &[NamedObject], pool: &ObjectPool, random: &mut Random) -> Option<Row> {
         let (from, to) = match self {
             Self::Name => {
-                // What is named first is most often what the letter is about.
+                // The first name in a letter is most often its subject.
                 let named = objects.iter().find(|object| is_name(object.kind))?;
                 (named.name.clone(), pool.other(named, random)?)
             }
@@ -346,7 +346,7 @@ fn is_number(kind: ObjectKind) -> bool {
     matches!(kind, HouseNumber | Building | Unit | Room | Phase | VillageGroup | Line)
 }
 
-/// A row with all occurrences of a name replaced; `None` where none of its members holds it.
+/// Returns a row in which all occurrences of a name are replaced; `None` if no member contains the name.
 fn replaced(row: &Row, from: &str, to: &str) -> Option<Row> {
     let mut value: Value = serde_json::from_str(row.json()).ok()?;
     let mut is_changed = false;
@@ -358,12 +358,12 @@ fn replaced(row: &Row, from: &str, to: &str) -> Option<Row> {
     is_changed.then(|| Row::parse(value.to_string().as_bytes()).ok()).flatten()
 }
 
-/// The names of a set by kind, to take the place of others.
+/// The names of a set by kind. They replace other names.
 #[derive(Clone, Debug, Default)]
 pub struct ObjectPool(BTreeMap<ObjectKind, Vec<String>>);
 
 impl ObjectPool {
-    /// The names among some objects.
+    /// Collects the names of some objects.
     pub fn of<'a>(objects: impl Iterator<Item = &'a NamedObject>) -> Self {
         let mut pool = Self::default();
         for object in objects.filter(|object| object.name.chars().count() >= MIN_NAME_CHARS) {

@@ -1,9 +1,10 @@
 //! The comparison of the paper of 2008: single MD5, multiple MD5, and single then multiple, on a crawl of notices.
 //!
-//! As there, a method cleans: each record in turn looks its key up among all that are left, and of the record and all it
-//! matches only the one with the latest time stays (of equal times the later one; no time is oldest). What counts are records
-//! deleted: one is *correct* when it was deleted for another about the same matter. Precision = correct / deleted. Recall twice:
-//! as in the paper deleted / all that any of the three methods deleted, and ours: correct / all that the truth calls superfluous.
+//! As in the paper, a method cleans the set. Each record in turn looks its key up among all remaining records. Of the record and all its
+//! matches, only the one with the latest time stays (among equal times the later record; a record without time is the oldest). The
+//! experiment counts deleted records. A deletion is *correct* if the remaining record concerns the same matter. Precision = correct /
+//! deleted. There are two recalls: in the paper, deleted / all records that any of the three methods deleted; in addition, correct / all
+//! records that are superfluous by the truth.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::Write;
@@ -27,42 +28,42 @@ use doppel_core::schemes::hash::splitmix64;
 use doppel_core::schemes::profile::{PostingKey, Profile};
 use doppel_core::text::Document;
 
-/// The paper's number of notices.
+/// Number of notices in the paper.
 const NOTICES: u64 = 700_000;
-/// Records signed between two looks at whether to stop.
+/// Number of records that are signed between two checks of the signal to stop.
 const PIECE: u64 = 4_096;
 /// Positions of the two schemes in the settings.
 const SINGLE: usize = 0;
 const MULTIPLE: usize = 1;
-/// The paper's figures: name, precision, recall, milliseconds.
+/// The figures of the paper: name, precision, recall, milliseconds.
 const PAPER: [(&str, f64, f64, u64); 3] = [
     ("single, then multiple", 0.951, 0.963, 50_822_974),
     ("single only", 0.987, 0.895, 34_994_843),
     ("multiple only", 0.902, 0.958, 131_031_219),
 ];
 
-/// A record, signed.
+/// A signed record.
 struct Signed {
-    /// By the single and by the multiple method.
+    /// The signatures of the single and of the multiple method.
     signatures: [Option<Signature>; 2],
-    /// Seconds that took; cutting into words counts for the second.
+    /// Seconds of each method. The cutting into words counts for the second one.
     seconds: [f64; 2],
     time: Option<Timestamp>,
     matter: u64,
 }
 
-/// What a method deleted: which record, and for which.
+/// The deletions of a method: each deleted record, and the record that remained instead.
 struct Cleaned {
     deleted: Vec<(u32, u32)>,
     seconds: f64,
-    /// Lookups that a limit cut.
+    /// Number of lookups that a limit cut.
     cut: usize,
 }
 
-/// Runs it. Memory: about a kilobyte a record.
+/// Runs the experiment. It needs about a kilobyte of memory for each record.
 ///
 /// # Errors
-/// Without records, or when it is to stop.
+/// There are no records, or the experiment is stopped.
 pub fn run(setup: &Setup, progress: &Progress) -> Result<Report> {
     let records = Records::new(setup)?;
     let settings = records.settings(setup);
@@ -88,7 +89,7 @@ pub fn run(setup: &Setup, progress: &Progress) -> Result<Report> {
     Ok(report(setup, &settings, &signed, &[hybrid, single, multiple]))
 }
 
-/// Where the records come from.
+/// The source of the records.
 enum Records<'a> {
     Given(&'a Setup, Vec<u32>, Vec<String>),
     Made(Notices),
@@ -113,7 +114,7 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Both schemes beside each other; title, contact and number first, as in the paper's data.
+    /// Returns settings with both schemes. Title, contact and number come first, as in the paper's data.
     fn settings(&self, setup: &Setup) -> Settings {
         let field = |(name, role): (&str, Role)| Field::new(name, role);
         let (fields, lead_fields) = match self {
@@ -140,7 +141,7 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Signs all by both schemes, one thread; those without text are left out.
+    /// Signs all records by both schemes on one thread. Records without text are left out.
     fn sign(&self, profile: &Profile, progress: &Progress) -> Result<Vec<Signed>> {
         let mut signed = Vec::with_capacity(self.len() as usize);
         for first in (0..self.len()).step_by(PIECE as usize) {
@@ -168,7 +169,7 @@ fn sign(profile: &Profile, document: &Document, matter: u64) -> Signed {
     Signed { signatures: [single, multiple], seconds, time: document.time, matter }
 }
 
-/// Files `among` under the keys of one scheme, then lets each look itself up and deletes what is superfluous.
+/// Adds `among` to an index by the keys of one scheme, then looks each record up and deletes the superfluous ones.
 fn clean(profile: &Profile, signed: &[Signed], among: &[u32], scheme: usize, progress: &Progress) -> Result<Cleaned> {
     let what = if scheme == SINGLE { "cleaning by single MD5" } else { "cleaning by multiple MD5" };
     let begun = Instant::now();
@@ -181,7 +182,7 @@ fn clean(profile: &Profile, signed: &[Signed], among: &[u32], scheme: usize, pro
     let mut filed: Vec<(Slot, Vec<PostingKey>)> = Vec::with_capacity(among.len());
     for (at, seq) in among.iter().zip(1..) {
         let keys = keys_of(*at);
-        // The exact stage is no part of this: no two have one digest.
+        // The exact stage is not part of the experiment, so that no two records get the same digest.
         let slot = index.insert(Seq(seq), splitmix64(seq), None, &keys);
         let slot = slot.map_err(|error| Error::Failed(error.to_string()))?;
         filed.push((slot, keys));
@@ -209,7 +210,7 @@ fn clean(profile: &Profile, signed: &[Signed], among: &[u32], scheme: usize, pro
     Ok(Cleaned { deleted, seconds: begun.elapsed().as_secs_f64(), cut })
 }
 
-/// The record at `own` and those that match it, by their positions in `among`; whether a limit cut something off.
+/// Returns the record at `own` and its matches, by their positions in `among`, and true if a limit left out some.
 fn alike(
     profile: &Profile,
     signed: &[Signed],
@@ -227,10 +228,10 @@ fn alike(
     (std::iter::once(own).chain(matching).collect(), proposals.truncated)
 }
 
-/// Writes the notices of the comparison to `file`: JSON lines, with what each is about as `matter`. O(notices).
+/// Writes the notices of the comparison to `file` as JSON lines, with the matter of each notice as `matter`. O(notices).
 ///
 /// # Errors
-/// When it is to stop, or the file cannot be written.
+/// The experiment is stopped, or the file cannot be written.
 pub fn write_notices(setup: &Setup, mut file: impl Write, progress: &Progress) -> Result<()> {
     let notices = Notices::new(setup.size(NOTICES, 200), setup.seed);
     let failed = |error: std::io::Error| Error::Failed(format!("the notices cannot be written: {error}"));

@@ -1,4 +1,4 @@
-//! The records of an experiment: made up, or from files.
+//! The records of an experiment: generated, or read from files.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -13,16 +13,16 @@ use doppel_core::record::{RecordId, Row, Value};
 use doppel_core::schemes::profile::Profile;
 use doppel_core::text::Document;
 
-/// Records made between two looks at whether to stop.
+/// Number of records that are generated between two checks of the signal to stop.
 const PIECE: u64 = 4096;
-/// Share of made-up records that repeat another.
+/// Share of generated records that repeat another one.
 const REPEATS: f64 = 0.1;
 
 impl Setup {
-    /// The records given, at most `most` of them; or `most` made-up ones, of which a tenth repeat another.
+    /// Returns the given records, at most `most`; without given records, `most` generated ones, of which a tenth repeat another one.
     ///
     /// # Errors
-    /// When it is to stop.
+    /// The experiment is stopped.
     pub fn records(&self, most: u64, progress: &Progress) -> Result<Cow<'_, Dataset>> {
         match &self.set {
             Some(set) if set.records.len() as u64 <= most => Ok(Cow::Borrowed(set)),
@@ -36,10 +36,10 @@ impl Setup {
     }
 }
 
-/// A made-up set, as `doppel sample` writes it.
+/// Generates a set, as `doppel sample` writes it.
 ///
 /// # Errors
-/// When it is to stop.
+/// The experiment is stopped.
 pub fn made_up(options: &Options, progress: &Progress) -> Result<Dataset> {
     let sample = Sample::new(options);
     let mut set = Dataset::default();
@@ -58,16 +58,16 @@ pub fn made_up(options: &Options, progress: &Progress) -> Result<Dataset> {
     Ok(set)
 }
 
-/// A made-up record as it would come in.
+/// Returns a generated record in the form in which it would be received.
 ///
 /// # Errors
-/// None that a made-up record gives rise to.
+/// A generated record causes no error.
 pub fn row(record: &impl serde::Serialize) -> Result<Row> {
     let json = serde_json::to_vec(record).map_err(|error| Error::Failed(error.to_string()))?;
     Row::parse(&json).map_err(|error| Error::Failed(error.to_string()))
 }
 
-/// Reads the rows of `set` on all cores; those that say nothing are left out. Position in the set, and the document.
+/// Reads the rows of `set` on all cores. Returns the position in the set and the document. Rows without content are left out.
 pub fn documents(set: &Dataset, profile: &Profile) -> Vec<(u32, Document)> {
     let rows = set.records.par_iter().enumerate();
     rows.filter_map(|(position, (_, row))| {
@@ -77,7 +77,7 @@ pub fn documents(set: &Dataset, profile: &Profile) -> Vec<(u32, Document)> {
     .collect()
 }
 
-/// The family of each record: records that pairs connect have one number, and no others.
+/// Returns the family of each record. Two records have the same number exactly if pairs connect them.
 pub fn families(records: usize, pairs: &BTreeSet<Pair>) -> Vec<u32> {
     let mut head: Vec<u32> = (0..records as u32).collect();
     fn find(head: &mut [u32], mut at: u32) -> u32 {
@@ -96,7 +96,7 @@ pub fn families(records: usize, pairs: &BTreeSet<Pair>) -> Vec<u32> {
     (0..records as u32).map(|at| find(&mut head, at)).collect()
 }
 
-/// What the row says in `field`, if it is text.
+/// Returns the value of `field` in the row, if it is text.
 pub fn said<'a>((_, row): &'a (RecordId, Row), field: &str) -> Option<&'a str> {
     match row.value(field)? {
         Value::Text(text) => Some(text),

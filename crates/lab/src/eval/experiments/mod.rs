@@ -1,9 +1,9 @@
-//! The experiments of the documents that this service builds on, repeated on its own parts: the same signing, index,
-//! joins and stores as the service, and the baselines they were compared with.
+//! The experiments of the documents on which this service is based, repeated with its own parts: the signing, the index, the joins and the
+//! stores of the service, and the baselines with which the documents compare.
 //!
-//! Each experiment is a function from a [`Setup`] to a [`Report`], which puts what was measured beside what the document
-//! says, where that is known, and tells how its setting differs. Sizes are the documents' own times [`Setup::scale`]. Times
-//! are of this machine; what is worth comparing is one row with another.
+//! Each experiment is a function from a [`Setup`] to a [`Report`]. The report shows the measured figures next to the document's figures, as
+//! far as they are known, and the differences between the settings. The sizes are the document's sizes times [`Setup::scale`]. The times
+//! belong to the machine of the run, so that only a comparison of rows is meaningful.
 
 pub mod cleaning;
 pub mod data;
@@ -21,26 +21,26 @@ use doppel_core::collection::Settings;
 pub use self::progress::{Progress, Stopped};
 pub use self::report::Report;
 
-/// What an experiment is given.
+/// The input of an experiment.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Labelled records; without them each experiment makes up its own.
+    /// Labelled records. Without them, each experiment generates its own.
     pub set: Option<Dataset>,
     /// Fields and text rules of `set`.
     pub settings: Settings,
-    /// What all chance is drawn from.
+    /// The seed of all random numbers.
     pub seed: u64,
-    /// How large, as a share of the documents' sizes.
+    /// The size, as a share of the document's sizes.
     pub scale: f64,
 }
 
 impl Setup {
-    /// A size of a document at the scale wanted: at least `least`, for below that the experiment has no meaning.
+    /// Returns a size of a document at the given scale: at least `least`, because a smaller experiment has no meaning.
     pub fn size(&self, documents: u64, least: u64) -> u64 {
         ((documents as f64 * self.scale).round() as u64).max(least)
     }
 
-    /// Where the records come from, in a few words for the report.
+    /// Returns the source of the records, in a few words for the report.
     pub fn origin(&self) -> String {
         match &self.set {
             Some(set) => {
@@ -51,19 +51,19 @@ impl Setup {
     }
 }
 
-/// Why an experiment ended early.
+/// The reason why an experiment ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It was told to.
+    /// The experiment was stopped.
     #[error("stopped")]
     Stopped(#[from] Stopped),
-    /// The records or sizes given do not serve.
+    /// The given records or sizes are not suitable.
     #[error("{0}")]
     Unfit(String),
-    /// A part under measurement failed.
+    /// A part that is measured failed.
     #[error("{0}")]
     Failed(String),
 }
 
-/// Shorthand.
+/// The result of an experiment, or of a part of it.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -1,17 +1,17 @@
-//! How far an experiment is, and whether it is to stop.
+//! The progress of an experiment, and the signal to stop it.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The experiment was told to stop.
+/// The error that the experiment was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("stopped")]
 pub struct Stopped;
 
 type Told = dyn Fn(&str, u64, u64) + Send + Sync;
 
-/// Tells how far it is and hears whether to stop. Cheap to ask; ask at least every second.
+/// Reports the progress and reads the signal to stop. A call is cheap; an experiment should call it at least every second.
 #[derive(Clone)]
 pub struct Progress {
     told: Arc<Told>,
@@ -19,27 +19,28 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Calls `told` with what is being done, how much of it is done, and of how much; ends when `stop` is set.
+    /// Creates a progress that calls `told` with the name of the task, the amount that is done, and the total. The experiment ends when
+    /// `stop` is set.
     pub fn new(told: impl Fn(&str, u64, u64) + Send + Sync + 'static, stop: Arc<AtomicBool>) -> Self {
         Self { told: Arc::new(told), stop }
     }
 
-    /// Tells nobody and never stops.
+    /// Creates a progress that reports nothing and never stops.
     pub fn silent() -> Self {
         Self::new(|_, _, _| (), Arc::default())
     }
 
-    /// `done` of `total` of `what` is done.
+    /// Reports that `done` of `total` of `what` is done.
     ///
     /// # Errors
-    /// When it is to stop.
+    /// The experiment is stopped.
     pub fn at(&self, what: &str, done: u64, total: u64) -> Result<(), Stopped> {
         (self.told)(what, done, total);
         self.go_on()
     }
 
     /// # Errors
-    /// When it is to stop.
+    /// The experiment is stopped.
     pub fn go_on(&self) -> Result<(), Stopped> {
         if self.stop.load(Ordering::Relaxed) { Err(Stopped) } else { Ok(()) }
     }

@@ -1,35 +1,35 @@
-//! What an experiment found, as Markdown with SVG beside it. The same text is for terminals: columns are aligned.
+//! The results of an experiment as Markdown, with SVG charts. The same text is for terminals: columns are aligned.
 
 use std::fmt::Write as _;
 
-/// Stands for a figure of a document that is lost in our copy.
+/// The text for a figure that is missing in our copy of a document.
 pub const UNKNOWN: &str = "unknown";
 
-/// What an experiment found.
+/// The results of an experiment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
-    /// Its name on the command line, and the beginning of its files' names.
+    /// The name on the command line, and the beginning of the names of its files.
     pub name: &'static str,
-    /// What it is about.
+    /// The title.
     pub title: &'static str,
-    /// The question it answers, in a sentence or two.
+    /// The question that the experiment answers, in one or two sentences.
     pub question: &'static str,
-    /// With what it ran: name and value.
+    /// The setting of the experiment: names and values.
     pub setting: Vec<(&'static str, String)>,
-    /// What was measured.
+    /// The measured figures.
     pub tables: Vec<Table>,
-    /// Charts of it.
+    /// Charts of the figures.
     pub figures: Vec<Figure>,
-    /// What the figures say, a sentence each.
+    /// The meaning of the figures, one sentence each.
     pub reading: Vec<String>,
-    /// How the setting differs from the document's, a sentence each.
+    /// The differences from the document's setting, one sentence each.
     pub differs: Vec<String>,
 }
 
-/// A table; every row has as many cells as the head.
+/// A table. Every row has the same number of cells as the head.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    /// What it shows, with units.
+    /// A description of the table, with units.
     pub caption: String,
     /// Names of the columns.
     pub head: Vec<String>,
@@ -40,16 +40,16 @@ pub struct Table {
 /// A chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// Its file, `NAME.svg`.
+    /// The name of the file, `NAME.svg`.
     pub file: String,
-    /// What it shows.
+    /// A description of the chart.
     pub alt: String,
     /// The picture.
     pub svg: String,
 }
 
 impl Table {
-    /// A table without rows.
+    /// Creates a table without rows.
     pub fn new(caption: impl Into<String>, head: &[&str]) -> Self {
         Self { caption: caption.into(), head: head.iter().map(|name| (*name).to_owned()).collect(), rows: Vec::new() }
     }
@@ -61,7 +61,7 @@ impl Table {
         let line = |out: &mut String, cells: &[String]| {
             for (at, (cell, most)) in cells.iter().zip(&widths).enumerate() {
                 let pad = " ".repeat(most - width(cell));
-                // Names to the left, figures to the right.
+                // Names are aligned left, figures right.
                 let _ = if at == 0 { write!(out, "| {cell}{pad} ") } else { write!(out, "| {pad}{cell} ") };
             }
             out.push_str("|\n");
@@ -78,14 +78,14 @@ impl Table {
     }
 }
 
-/// Columns that `text` takes on a terminal: Han characters and full-width marks take two.
+/// Returns the number of columns of `text` on a terminal. Han characters and full-width marks take two columns.
 fn width(text: &str) -> usize {
     let wide = |c: char| matches!(c, '\u{1100}'..='\u{115F}' | '\u{2E80}'..='\u{A4CF}' | '\u{AC00}'..='\u{D7A3}' | '\u{F900}'..='\u{FAFF}' | '\u{FE30}'..='\u{FE6F}' | '\u{FF00}'..='\u{FF60}');
     text.chars().map(|c| if wide(c) { 2 } else { 1 }).sum()
 }
 
 impl Report {
-    /// The report as Markdown. `pictures` is the folder of the charts as seen from the text; without it they are left out.
+    /// Returns the report as Markdown. `pictures` is the folder of the charts relative to the text; without it the charts are left out.
     pub fn markdown(&self, pictures: Option<&str>) -> String {
         let mut out = format!("## {}: {}\n\n{}\n\n", self.name, self.title, self.question);
         for (name, value) in &self.setting {
@@ -110,7 +110,7 @@ impl Report {
     }
 }
 
-/// Seconds as milliseconds, with as many places as say something.
+/// Returns seconds as milliseconds, with the significant digits.
 pub fn ms(seconds: f64) -> String {
     let ms = seconds * 1e3;
     match ms {
@@ -122,12 +122,12 @@ pub fn ms(seconds: f64) -> String {
     }
 }
 
-/// A share from 0 to 1 in percent.
+/// Returns a share from 0 to 1 in per cent.
 pub fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// A whole number with commas.
+/// Returns a whole number with commas between thousands.
 pub fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();

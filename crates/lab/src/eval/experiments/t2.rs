@@ -1,9 +1,9 @@
-//! T2 of the paper of 2015: how long fingerprints take with one hash function or another, as the number of records grows.
+//! T2 of the paper of 2015: the time to compute fingerprints with different hash functions, for growing numbers of records.
 //!
-//! Two times for each function: of hashing alone, every word of every record once where it stands; and of the whole way of the
-//! service from a record's fields to its fingerprint, cutting into words included. The records are taken in pieces, and in
-//! each piece the functions take turns for some rounds, of which the fastest counts: so whatever else the machine does
-//! falls on all of them alike.
+//! There are two times for each function: the time of hashing every word of every record once in its place, and the time of the whole path
+//! of the service from a record's fields to its fingerprint, including the cutting into words. The records are processed in pieces. In each
+//! piece the functions take turns for some rounds, and the fastest round counts. So other load of the machine affects all functions
+//! equally.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -18,21 +18,21 @@ use doppel_core::schemes::hash::{FeatureHash, bkdr_raw};
 use doppel_core::schemes::profile::Profile;
 use doppel_core::text::Document;
 
-/// The document's greatest number of records.
+/// The largest number of records in the document.
 const RECORDS: u64 = 30_000;
-/// Sizes measured: so many equal steps.
+/// Number of measured sizes, at equal distances.
 const STEPS: usize = 6;
-/// Rounds in each piece; the fastest counts.
+/// Number of rounds in each piece; the fastest round counts.
 const ROUNDS: usize = 3;
 
-/// Times that differ by no more are not ranked: from one run to the next they change places.
+/// Maximum relative difference of times that are not ranked, because their order changes from run to run.
 const ALIKE: f64 = 0.05;
 
-/// A hash function under measurement, and what the document says of it.
+/// A hash function that is measured, and its figure in the document.
 struct Contender {
     name: &'static str,
     hash: FeatureHash,
-    /// How a channel names it; raw BKDR is no function for a live channel.
+    /// The name of the function in a channel; `None` for raw BKDR, which a channel cannot use.
     channel: Option<HashFunction>,
     document: &'static str,
 }
@@ -65,17 +65,17 @@ const CONTENDERS: [Contender; 5] = [
     },
 ];
 
-/// Seconds of one function, summed up to each step.
+/// The seconds of one function, summed up to each step.
 #[derive(Clone, Debug, Default)]
 struct Times {
     hashing: Vec<f64>,
     whole: Vec<f64>,
 }
 
-/// Runs it. Memory: the records and their words.
+/// Runs the experiment. The records and their words are in memory.
 ///
 /// # Errors
-/// Without records, or when it is to stop.
+/// There are no records, or the experiment is stopped.
 pub fn run(setup: &Setup, progress: &Progress) -> Result<Report> {
     let set = setup.records(setup.size(RECORDS, STEPS as u64), progress)?;
     let settings = |hash| Settings {
@@ -197,7 +197,8 @@ fn reading(times: &[Times]) -> Vec<String> {
     )]
 }
 
-/// Names in the order of their times, which ascend; those at most [`ALIKE`] above the first of them together.
+/// Returns the names in the order of their times, which ascend. Names whose times are at most [`ALIKE`] above the first of them share a
+/// rank.
 fn ranked(order: &[(&str, f64)]) -> String {
     let mut ranks: Vec<(f64, Vec<&str>)> = Vec::new();
     for &(name, time) in order {

@@ -1,9 +1,9 @@
 //! T3 of the paper of 2015: I-Match, plain Simhash and improved Simhash on records of three topics.
 //!
-//! Per topic, records known to be similar (members of groups) are mixed into records of other topics that are not similar to any
-//! other, as the document mixes them; and, in a table of their own, into such records of the same topic. What counts are records, not
-//! pairs: a record is *detected* when the algorithm finds another one like it, and *correct* when one of those it is found
-//! like is of its own group. Recall = correct / similar records, precision = correct / detected.
+//! For each topic, records that are known to be similar (members of groups) are mixed with records of other topics that are not similar to
+//! any other record, as in the document. In a separate table, they are mixed with such records of the same topic. The experiment counts
+//! records and not pairs. A record is *detected* if the algorithm finds another record that is similar. It is *correct* if one of the found
+//! records belongs to its group. Recall = correct / similar records, precision = correct / detected.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,31 +18,31 @@ use crate::sample::Options;
 use doppel_core::collection::{Channel, Field, HashFunction, IMatchParams, Preset, Role, Settings, SimhashParams};
 use doppel_core::index::{MAX_CANDIDATES, POSTINGS_PER_KEY};
 
-/// The document's topics, and the labels under which records of them are known.
+/// The document's topics, and the labels of our records of these topics.
 const TOPICS: [(&str, &[&str]); 3] =
     [("教育", &["教育", "教育文体"]), ("城市管理", &["城市管理", "噪声扰民", "环境保护"]), ("城乡建设", &["城乡建设"])];
-/// Records of a topic known to be similar, in the document.
+/// Number of records of a topic that are known to be similar, in the document.
 const SIMILAR: u64 = 300;
-/// Records that are not similar to any other, among which those of a topic are.
+/// Number of records that are not similar to any other record, and with which the records of a topic are mixed.
 const OTHERS: u64 = 5_000;
-/// Made-up records for each of another topic: there are thirteen topics, and two records in nineteen are members of groups
-/// at [`REPEATS`], so that each topic has a margin of a fifth.
+/// Number of generated records for each record of another topic. There are thirteen topics, and two records in nineteen are members of
+/// groups at [`REPEATS`], so that each topic has a margin of a fifth.
 const MADE_UP: u64 = 16;
-/// Share of made-up records that repeat another.
+/// Share of generated records that repeat another one.
 const REPEATS: f64 = 0.06;
-/// Most topics of files that have none of the document's.
+/// Maximum number of topics if files have none of the document's topics.
 const MOST_TOPICS: usize = 3;
 
-/// One topic's records.
+/// The records of one topic.
 struct Topic {
     name: String,
-    /// Whether the records that are not similar are of the topic, too.
+    /// True if the records that are not similar also belong to the topic.
     same_topic: bool,
     set: Dataset,
     similar: usize,
 }
 
-/// An algorithm, its settings, and what the document says of it.
+/// An algorithm, its settings, and its figures in the document.
 struct Algorithm {
     name: &'static str,
     settings: Settings,
@@ -50,10 +50,10 @@ struct Algorithm {
     document: (&'static str, &'static str),
 }
 
-/// Records counted.
+/// Numbers of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Counted {
-    /// Lookups that a limit cut.
+    /// Number of lookups that a limit cut.
     cut: usize,
     similar: usize,
     detected: usize,
@@ -70,10 +70,10 @@ impl Counted {
     }
 }
 
-/// Runs it.
+/// Runs the experiment.
 ///
 /// # Errors
-/// When no topic has groups, or when it is to stop.
+/// No topic has groups, or the experiment is stopped.
 pub fn run(setup: &Setup, progress: &Progress) -> Result<Report> {
     let topics = topics(setup, progress)?;
     let algorithms = algorithms(&setup.settings);
@@ -156,7 +156,7 @@ fn detected<'a>(found: impl Iterator<Item = &'a Pair>, truth: &BTreeSet<Pair>, s
     Counted { cut: 0, similar, detected: detected.len(), correct: correct.len() }
 }
 
-/// The topics with their records.
+/// Returns the topics with their records.
 fn topics(setup: &Setup, progress: &Progress) -> Result<Vec<Topic>> {
     let similar = setup.size(SIMILAR, 10) as usize;
     let others = setup.size(OTHERS, 50) as usize;
@@ -184,7 +184,7 @@ fn topics(setup: &Setup, progress: &Progress) -> Result<Vec<Topic>> {
         let mut alike = Vec::new();
         for family in members.values().filter(of_topic) {
             let size = family.len();
-            // One alone could not be filled up later.
+            // A single remaining record could not be filled later.
             if size > 1 && alike.len() + size <= similar && alike.len() + size + 1 != similar {
                 alike.extend(family);
             }
@@ -204,7 +204,7 @@ fn topics(setup: &Setup, progress: &Progress) -> Result<Vec<Topic>> {
     Ok(topics)
 }
 
-/// The document's topics, as far as the records have them; or else the labels with most records in groups.
+/// Returns the document's topics that occur in the records; without any, the labels with most records in groups.
 fn named<'a>(members: &BTreeMap<u32, Vec<u32>>, label: &impl Fn(u32) -> &'a str) -> Vec<(String, Vec<String>)> {
     let mut grouped: BTreeMap<&str, usize> = BTreeMap::new();
     for position in members.values().filter(|family| family.len() > 1).flatten() {
@@ -307,7 +307,7 @@ fn reading(counted: &[(&Topic, &Algorithm, Counted)]) -> Vec<String> {
     ]
 }
 
-/// The counts of each algorithm over all topics.
+/// Returns the counts of each algorithm over all topics.
 fn sums<'a>(counted: impl Iterator<Item = &'a (&'a Topic, &'a Algorithm, Counted)>) -> Vec<(&'static str, Counted)> {
     let mut sums: Vec<(&str, Counted)> = Vec::new();
     for (_, algorithm, of) in counted {

@@ -1,8 +1,8 @@
-//! T4 of the paper of 2015: Single-Pass clustering against filing under blocks, as the number of records grows.
+//! T4 of the paper of 2015: Single-Pass clustering and the block index, for growing numbers of records.
 //!
-//! Filing under blocks stands here twice: as the service does it, one record after the other through its index, and as a batch,
-//! all pairs by the join. Both find every pair within the radius; Single-Pass loses those that its order parts, and how many is
-//! counted. Fingerprints are made of real texts, beforehand.
+//! The block index is measured in two ways: as in the service, with one record after the other, and as a batch, with all pairs by the join.
+//! Both find every pair within the radius. Single-Pass loses the pairs that its order separates; the number of these pairs is counted. The
+//! fingerprints are computed from real texts beforehand.
 
 use std::time::Instant;
 
@@ -24,16 +24,16 @@ use doppel_core::schemes::profile::Profile;
 use doppel_core::verdict::Fingerprint;
 
 const RADIUS: u8 = 3;
-/// Numbers of records at scale 1. How far the document went is lost.
+/// Numbers of records at scale 1. The largest number in the document is not known.
 const SIZES: [u64; 5] = [3_000, 10_000, 30_000, 100_000, 300_000];
-/// Single-Pass is not asked to do more: the time grows with the square.
+/// Maximum number of records for Single-Pass, because its time grows with the square.
 const SINGLE_PASS: u64 = 100_000;
-/// Records signed between two looks at whether to stop.
+/// Number of records that are signed between two checks of the signal to stop.
 const PIECE: u64 = 8_192;
-/// Share of made-up records that repeat another.
+/// Share of generated records that repeat another one.
 const REPEATS: f64 = 0.1;
 
-/// What one size took, in seconds, and what was found.
+/// The seconds for one size, and the results.
 struct Measured {
     records: usize,
     single_pass: Option<(f64, SinglePassClusters)>,
@@ -42,16 +42,16 @@ struct Measured {
     lost: Option<u64>,
 }
 
-/// All pairs within the radius: of places in the batch, and how many.
+/// All pairs within the radius, as positions of distinct fingerprints, with their places in the batch.
 struct Pairs {
     distinct: Distinct,
     near: Vec<NearPair>,
 }
 
-/// Runs it. Memory: the fingerprints, and the pairs of the largest size.
+/// Runs the experiment. The fingerprints and the pairs of the largest size are in memory.
 ///
 /// # Errors
-/// With fewer than two fingerprints, or when it is to stop.
+/// There are fewer than two fingerprints, or the experiment is stopped.
 pub fn run(setup: &Setup, progress: &Progress) -> Result<Report> {
     let mut sizes: Vec<u64> = SIZES.iter().map(|size| setup.size(*size, 30)).collect();
     if let Some(set) = &setup.set {
@@ -60,13 +60,13 @@ pub fn run(setup: &Setup, progress: &Progress) -> Result<Report> {
     }
     let mut measured = Vec::new();
     for size in sizes {
-        // Of made-up records each size has its own: of the first of many, few repeat each other.
+        // Each size has its own generated records, because the first records of a large sample contain few repetitions.
         let prints = fingerprints(setup, size, progress)?;
         if prints.len() < 2 {
             return Err(Error::Unfit("t4 needs at least two records with text".into()));
         }
         if measured.is_empty() {
-            // The first use of an index makes room that later ones find.
+            // The first use of an index allocates memory that later uses find.
             indexed(&prints)?;
         }
         progress.at("comparing", 0, size)?;
@@ -80,7 +80,7 @@ pub fn run(setup: &Setup, progress: &Progress) -> Result<Report> {
     Ok(report(setup, &measured))
 }
 
-/// By index and join.
+/// Measures the index and the join.
 fn measure(prints: &[Fingerprint]) -> Result<Measured> {
     Ok(Measured {
         records: prints.len(),
@@ -92,7 +92,7 @@ fn measure(prints: &[Fingerprint]) -> Result<Measured> {
 }
 
 impl Measured {
-    /// By Single-Pass too.
+    /// Measures Single-Pass as well.
     fn and_single_pass(mut self, prints: &[Fingerprint]) -> Self {
         let (seconds, clusters) = timed(|| single_pass(prints, RADIUS));
         self.lost = Some(self.join.1.count(|a, b| clusters.loses(a as usize, b as usize)));
@@ -118,7 +118,7 @@ fn joined(prints: &[Fingerprint]) -> Result<(f64, Pairs)> {
     Ok((seconds, pairs?))
 }
 
-/// One after the other, looking up those before; how many were found.
+/// Looks each fingerprint up among the ones before it and then adds it. Returns the seconds and the number of found records.
 fn indexed(prints: &[Fingerprint]) -> Result<(f64, u64)> {
     let index = GenerationIndex::new();
     let (seconds, found) = timed(|| {
@@ -135,7 +135,7 @@ fn indexed(prints: &[Fingerprint]) -> Result<(f64, u64)> {
 }
 
 impl Pairs {
-    /// How many pairs of records, by their places, `wanted` wants.
+    /// Returns the number of pairs of records that `wanted` accepts. It gets the places of the records.
     fn count(&self, wanted: impl Fn(u32, u32) -> bool) -> u64 {
         let between = |a: &[u32], b: &[u32]| {
             let one = |a: &u32| b.iter().filter(|b| wanted(*a, **b)).count() as u64;
@@ -150,7 +150,7 @@ impl Pairs {
     }
 }
 
-/// Fingerprints of up to `most` records, by the settings of the paper.
+/// Returns the fingerprints of up to `most` records, by the settings of the paper.
 fn fingerprints(setup: &Setup, most: u64, progress: &Progress) -> Result<Vec<Fingerprint>> {
     let channels = vec![Channel::Simhash(SimhashParams::default())];
     let profile = Profile::compile(&Settings { channels, verify: None, ..setup.settings.clone() }, None);
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn index_and_join_find_the_same_pairs_and_single_pass_parts_some() {
-        // b and c are near; a, which comes first, is near b only, and takes it. d equals a.
+        // The records b and c are near. The record a comes first; it is near b only, and b joins its cluster. The record d equals a.
         let prints = [0b000_000, 0b000_111, 0b111_111, 0b000_000, 1 << 60 | 0b1111 << 20].map(Fingerprint);
         let found = measure(&prints).unwrap().and_single_pass(&prints);
         assert_eq!(found.join.1.count(|_, _| true), 4, "ab, ad, bc, bd");

@@ -1,9 +1,9 @@
-//! T5 of the paper of 2015: records that come in one at a time, looked up in MySQL, in MongoDB, and in the embedded store.
+//! T5 of the paper of 2015: records that arrive one at a time are looked up in MySQL, in MongoDB, and in the embedded store.
 //!
-//! A stock of records is filed in each. Then every new record is asked about twice - is any similar, and which are - and filed,
-//! in one after the other by turns, so that whatever else the machine does falls on all. Records are signed beforehand. The
-//! two stores are the service's own, asked as the service asks them; the table is the paper's ([`BlockTable`]). All must
-//! give the same answers, and whether they do is part of the report.
+//! Each of them is filled with a stock of records. Then every new record causes two lookups (is any record similar, and which records are
+//! similar) and is added. The three take turns, so that other load of the machine affects all equally. Records are signed beforehand. The
+//! two stores are the stores of the service, with the calls of the service; the table is the paper's ([`BlockTable`]). All must give the
+//! same answers; the report says whether they do.
 
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
@@ -29,14 +29,14 @@ use doppel_store::{
 };
 
 const RADIUS: u8 = 3;
-/// Records filed beforehand at scale 1. The document's number is lost.
+/// Number of records in the stock at scale 1. The document's number is not known.
 const STOCK: u64 = 30_000;
-/// New records.
+/// Number of new records.
 const NEW: u64 = 2_000;
-/// Records filed at a time before anything is measured.
+/// Number of records that are added at a time before the measurement.
 const FILLING: usize = 16;
 
-/// Where the servers are.
+/// The servers and stores that are measured.
 #[derive(Clone, Debug)]
 pub struct Places {
     /// `mysql://USER:PASSWORD@HOST:PORT/DATABASE`
@@ -45,9 +45,9 @@ pub struct Places {
     pub embedded: Stored,
     /// The MongoDB store, open.
     pub mongodb: Stored,
-    /// Part of the names of what is made on the servers: unique.
+    /// A unique part of the names of everything that is created on the servers.
     pub id: String,
-    /// Now (RFC 3339, UTC).
+    /// The current time (RFC 3339, UTC).
     pub now: String,
 }
 
@@ -61,18 +61,18 @@ impl std::fmt::Debug for Stored {
     }
 }
 
-/// A record on its way.
+/// A record that will be added.
 #[derive(Clone)]
 struct Item {
     id: RecordId,
     row: Row,
     signed: Arc<Signed>,
     fingerprint: Fingerprint,
-    /// When it comes.
+    /// The time of its arrival.
     now: Arc<str>,
 }
 
-/// Answers about one new record, and the seconds they took.
+/// The answers about one new record, and their seconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Asked {
     any: bool,
@@ -80,16 +80,16 @@ struct Asked {
     seconds: [f64; 3],
 }
 
-/// What is measured: the table, or a store.
+/// A table or a store that is measured.
 enum Contender {
     Table(Box<BlockTable>),
     Store(Arc<dyn Store>, CollectionName),
 }
 
-/// Runs it, and removes what it made on the servers, also when it is stopped or fails.
+/// Runs the experiment. Everything that was created on the servers is removed, also if the experiment is stopped or fails.
 ///
 /// # Errors
-/// When a server fails, there are too few records, or it is to stop.
+/// A server fails, there are too few records, or the experiment is stopped.
 pub fn run<'a>(setup: &'a Setup, places: &'a Places, progress: &'a Progress) -> BoxFuture<'a, Result<Report>> {
     Box::pin(async move {
         let (settings, profile) = compile(setup);
@@ -194,7 +194,7 @@ impl Contender {
         Ok(())
     }
 
-    /// Asks both questions, the first `QUESTIONS[first]`, then files.
+    /// Makes both lookups, with `QUESTIONS[first]` first, then adds the record.
     async fn ask(&mut self, item: &Item, first: usize) -> Result<Asked> {
         let mut asked = Asked::default();
         for question in [first, 1 - first] {
@@ -213,7 +213,7 @@ impl Contender {
         Ok(asked)
     }
 
-    /// How many similar records are found; of any, none or one.
+    /// Returns the number of similar records; with `Until::FirstMatch` at most one.
     async fn find(&mut self, item: &Item, until: Until) -> Result<usize> {
         Ok(match (self, until) {
             (Self::Table(table), Until::FirstMatch) => usize::from(table.any(item.fingerprint).await?),
@@ -265,7 +265,7 @@ fn register(store: Arc<dyn Store>, name: CollectionName, item: &Item) -> impl Fu
     async move { store.register(registration, judge).await.map(drop).map_err(Error::from) }
 }
 
-/// Matches what is within the radius.
+/// Accepts all records within the radius.
 struct Near(Fingerprint);
 
 impl Near {

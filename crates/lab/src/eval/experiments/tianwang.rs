@@ -1,4 +1,4 @@
-//! Tianwang's five ways to tell mirrored pages, side by side (the web page reference article).
+//! Compares Tianwang's five methods to recognise mirrored pages (the web page reference article).
 
 use std::time::Instant;
 
@@ -14,9 +14,9 @@ use doppel_core::collection::{AbstractParams, Channel, KeywordParams, KeywordVec
 use doppel_core::schemes::profile::{Profile, Signed};
 use doppel_core::text::Document;
 
-/// Records at scale 1; the article names no set.
+/// Number of records at scale 1. The article names no set.
 const RECORDS: u64 = 30_000;
-/// Numbers of keywords tried.
+/// Numbers of keywords that are tried.
 const KEYWORDS: [u32; 5] = [3, 5, 10, 20, 50];
 
 /// One algorithm with one setting.
@@ -41,10 +41,10 @@ fn algorithms(n: u32) -> Vec<(&'static str, Channel)> {
     ]
 }
 
-/// Runs it. Memory: the records and their words.
+/// Runs the experiment. The records and their words are in memory.
 ///
 /// # Errors
-/// Without records, or when it is to stop.
+/// There are no records, or the experiment is stopped.
 pub fn run(setup: &Setup, progress: &Progress) -> Result<Report> {
     let set = setup.records(setup.size(RECORDS, 100), progress)?;
     let base = Settings { channels: Vec::new(), verify: None, min_features: 0, ..setup.settings.clone() };

@@ -1,7 +1,7 @@
-//! What operators write around a matter: how an order opens and ends, what they add, how they chase an earlier order. Own
-//! wording throughout.
+//! The text that operators write around a matter: the beginning and the end of an order, additions, and questions about an earlier order.
+//! All texts were written for this generator.
 
-/// How an order opens and how it ends: the habit of one desk.
+/// The beginning and the end of an order: the habit of one desk.
 pub(super) const DESKS: &[(&str, &str)] = &[
     ("来电人反映：", "请{局}[尽快|及时]核实处理，并于{时限}内回复来电人。"),
     ("市民致电称，", "（转{局}，{时限}内联系来电人并反馈办理情况）"),
@@ -19,7 +19,7 @@ pub(super) const DESKS: &[(&str, &str)] = &[
     ("来电诉求：", "（回访要求：是；办理时限：{时限}；承办：{局}）"),
 ];
 
-/// How an order that asks a question opens and ends.
+/// The beginning and the end of an order that asks a question.
 pub(super) const ENQUIRY_DESKS: &[(&str, &str)] = &[
     ("来电人咨询：", "。请{局}解答。"),
     ("市民致电咨询", "，请{局}于{时限}内回复来电人。"),
@@ -31,7 +31,7 @@ pub(super) const ENQUIRY_DESKS: &[(&str, &str)] = &[
     ("", ""),
 ];
 
-/// What some orders tell besides.
+/// Additional remarks of some orders.
 pub(super) const REMARKS: &[&str] = &[
     "来电人表示此前已[向物业|向社区|当面]反映，[没有|未]得到处理。",
     "其称周边[住户|居民]对此[意见较大|均有意见]。",
@@ -43,14 +43,14 @@ pub(super) const REMARKS: &[&str] = &[
     "[社区|居委会]答复[不归其管理|需由上级协调]，来电人对此不[认可|满意]。",
 ];
 
-/// How an order opens that chases an earlier one, and how it ends.
+/// The beginning and the end of an order that asks about an earlier one.
 pub(super) const CHASES: &[(&str, &str)] = &[
     ("来电人就[前期|之前]工单《{题}》再次来电催办：", "[目前|截至来电时]尚未[收到回复|有人联系]，请{局}尽快办理。"),
     ("催单。原诉求《{题}》，内容：", "来电人对办理进度不满，请加快处理。"),
     ("{局}反馈工单《{题}》需补充信息。原工单内容：", "现补充后重新派单。"),
 ];
 
-/// The same for questions.
+/// The beginning and the end of an order that asks about an earlier question.
 pub(super) const ENQUIRY_CHASES: &[(&str, &str)] = &[
     ("来电人曾咨询：", "，[至今|目前]未收到回复，请{局}尽快[解答|联系]。"),
     ("[再次|又一次]来电询问：", "。来电人表示[尚无人回电|等待较久]。"),
@@ -62,7 +62,7 @@ pub(super) const TITLES: &[&str] = &["关于{题}的问题", "关于{题}的问�
 /// Titles around the subject of a question.
 pub(super) const ENQUIRY_TITLES: &[&str] = &["关于咨询{题}的问题", "咨询{题}", "{题}"];
 
-/// What hands in a hurry write for another word; no names, no numbers.
+/// Words, and the wrong words that people type instead; no names, no numbers.
 pub(super) const SLIPS: &[(&str, &str)] = &[
     ("反映", "反应"),
     ("在", "再"),

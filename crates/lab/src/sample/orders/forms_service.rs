@@ -1,11 +1,11 @@
-//! Forms about companies, schools and offices, enquiries and orders that chase others.
+//! Forms about companies, schools and offices, enquiries, and orders that ask about earlier orders.
 
 use super::forms::Form;
 use super::names::Slot::{
     Building, Chased, Company, Estate, Extension, Order, Person, Question, Road, School, Town, Village,
 };
 
-/// What offices are asked about, and what about it.
+/// Questions about the services of offices.
 const ERRANDS: &[&str] = &[
     "居住证续签需要带哪些材料",
     "居住证办理地址",

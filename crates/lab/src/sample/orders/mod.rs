@@ -1,7 +1,7 @@
-//! Orders as operators of a hotline write them: forms filled in with a place, a number, a person or a question.
+//! Orders as operators of a hotline write them: forms that are filled in with a place, a number, a person or a question.
 //!
-//! Two orders on one form look alike and are mostly about different matters; that is what they are for. Some matters are
-//! called in again. An order is a pure function of (orders, seed, share of duplicates, position), as letters are.
+//! The purpose of the orders is that two orders on one form look alike but mostly concern different matters. Some matters are reported
+//! again. An order is a pure function of (orders, seed, share of duplicates, position), as letters are.
 
 mod boilerplate;
 mod forms;
@@ -21,9 +21,9 @@ use plan::{Matter, Plan};
 use render::Filled;
 use resubmit::{Edit, edits};
 
-/// Look-alikes that are labelled for each order.
+/// Number of similar orders that are labelled for each order.
 const NEAREST: usize = 3;
-/// Percent of matters without a title, and of orders without the caller's name.
+/// Percentage of matters without a title, and of orders without the caller's name.
 const UNTITLED: usize = 20;
 const UNNAMED: usize = 30;
 
@@ -36,14 +36,14 @@ pub(super) struct Order {
     pub(super) form: &'static str,
 }
 
-/// A matter that came in more than once.
+/// A matter that was reported more than once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Repeated {
-    /// Where its orders stand, ascending; the first is the original.
+    /// The positions of its orders, ascending; the first is the original.
     pub(super) positions: Vec<u64>,
-    /// What was done to the copies, each once.
+    /// The edits of the copies, each once.
     pub(super) edits: Vec<&'static str>,
-    /// Most edits of a copy, at least 1.
+    /// Largest number of edits of one copy, at least 1.
     pub(super) strength: usize,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Repeated {
 pub(super) struct Related {
     pub(super) positions: [u64; 2],
     pub(super) overlap: Overlap,
-    /// What tells them apart; empty where they are about the same matter.
+    /// The differences between the orders; empty if they concern the same matter.
     pub(super) signs: Vec<&'static str>,
 }
 
@@ -63,12 +63,12 @@ pub(super) struct Orders {
 }
 
 impl Orders {
-    /// `orders` of them; about a share of `duplicates` is called in again.
+    /// Creates `orders` orders. About the share `duplicates` of them repeats another order.
     pub(super) fn new(orders: u64, seed: u64, duplicates: f64) -> Self {
         Self { plan: Plan::new(orders, seed, duplicates) }
     }
 
-    /// The order at `position`, below the number of orders.
+    /// Returns the order at `position`, which must be below the number of orders.
     pub(super) fn order(&self, position: u64) -> Order {
         let item = self.plan.item(position);
         let matter = self.plan.matter_of(item);
@@ -76,7 +76,7 @@ impl Orders {
         self.written(&Filled::new(matter, self.plan.seed), item, original)
     }
 
-    /// All matters that came in more than once.
+    /// Returns all matters that were reported more than once.
     pub(super) fn repeated(&self) -> impl Iterator<Item = Repeated> + '_ {
         let matters = (0..self.plan.cells()).flat_map(|cell| self.plan.cell(cell)).filter(|matter| matter.size > 1);
         matters.map(|matter| {
@@ -91,8 +91,8 @@ impl Orders {
         })
     }
 
-    /// All pairs of orders about the same matter and, of each order, the nearest on its form in its cell that are about
-    /// another. A cell is held in memory at a time.
+    /// Returns all pairs of orders about the same matter, and for each order the nearest orders on its form in its cell that concern
+    /// another matter. Only one cell is in memory at a time.
     pub(super) fn related(&self) -> impl Iterator<Item = Related> + '_ {
         (0..self.plan.cells()).flat_map(|cell| self.related_in(cell))
     }
@@ -147,7 +147,7 @@ impl Orders {
         let (title, content) =
             if item == original { filled.tell(first, &[]) } else { filled.tell(item, &self.edits_of(item)) };
         let mut of_matter = Rng::of(&[self.plan.seed, first, 62]);
-        // A record without title has copies without title, or an exact copy would not be one.
+        // If a record has no title, its copies have none, because otherwise an exact copy would not be exact.
         let untitled = of_matter.chance(UNTITLED);
         let mut of_order = Rng::of(&[self.plan.seed, item, 63]);
         let mut user = String::new();
@@ -159,7 +159,7 @@ impl Orders {
     }
 }
 
-/// An order with what is measured of it.
+/// An order with its measurements.
 struct Written {
     position: u64,
     filled: Filled,

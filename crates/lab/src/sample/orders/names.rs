@@ -1,26 +1,26 @@
-//! What fills the slots of forms: places, numbers, persons and companies, composed so that most are distinct, with some that
-//! many matters share. All made up: no plate has the letter I, and any other likeness to something real is chance.
+//! The names in the slots of forms: places, numbers, persons and companies. They are composed, so that most are distinct; some are common
+//! to many matters. All are invented: no licence plate has the letter I, and any other similarity to something real is a coincidence.
 
 use super::super::rng::Rng;
 use super::super::words::{DISTRICTS, FORENAMES, SURNAMES};
 
-/// Characters that names of places, estates and companies begin with.
+/// First characters of the names of places, estates and companies.
 const HEADS: &str = "松柏枫桂兰梅竹荷柳桃杏槐榆樟杉枣橘茶稻麦禾谷泉溪涧潭湖塘洲渡津浦澜汀岭峰岩崖坪坡岗峪峡谭云霞虹露霜雪晴岚\
      曙晨暮春夏秋冬东西南北上下前后新古长远高平安宁康永昌盛兴隆福禄祥瑞和顺仁义礼信德善文武明光辉耀金银铜铁石玉珠翠\
      青白红黄丹紫碧鹤鹿燕雁凤鸾麟骏鲤鹭龙虎牛羊马";
 
-/// Characters that they go on with.
+/// Second characters of these names.
 const TAILS: &str = "山川水木林园田地桥井门庙塔亭台阁楼院巷口头尾湾垅冲坳背坝堤圩滩沙泥塍墩堡寨屯营集店铺坊窑炉磨碾仓场坑洞\
      沟港汊泊岸沿涯角嘴咀岔垭畈坂埂垸屿丘陵阜原野甸坨堰闸渠窝墙基界碑柱梁檐阶径途程关隘卡站驿所舍庐斋轩榭苑圃畦棚";
 
-/// A name as it stands in one order, and as others shorten it.
+/// A name in its full form in one order, and the short form that others use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Name {
     pub(super) full: String,
     pub(super) short: String,
 }
 
-/// What a slot is filled with. Where the names of two orders differ, they are about different matters.
+/// The kind of the name in a slot. If the names of two orders differ, the orders concern different matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Slot {
     District,
@@ -36,11 +36,11 @@ pub(super) enum Slot {
     Line,
     Plate,
     Order,
-    /// Number of the order that another chases: changes with whatever else changes.
+    /// Number of the earlier order that this order asks about. It changes if any other name changes.
     Chased,
     Extension,
     Person,
-    /// One of the form's own questions.
+    /// One of the form's questions.
     Question,
 }
 
@@ -66,12 +66,12 @@ impl Slot {
         ("问", Self::Question),
     ];
 
-    /// The slot that templates call `name`.
+    /// Returns the slot with the name `name` in templates.
     pub(super) fn named(name: &str) -> Option<Self> {
         Self::NAMED.iter().find(|(own, _)| *own == name).map(|(_, slot)| *slot)
     }
 
-    /// What a difference in this slot is called in `pairs.jsonl`.
+    /// Returns the name in `pairs.jsonl` of a difference in this slot.
     pub(super) fn sign(self) -> &'static str {
         match self {
             Self::Line | Self::Plate | Self::Order | Self::Chased | Self::Extension => "number",
@@ -82,13 +82,13 @@ impl Slot {
         }
     }
 
-    /// Whether two matters on one form are hardly ever alike in it by chance.
+    /// True if two matters on one form hardly ever have the same name in this slot by chance.
     pub(super) fn tells(self) -> bool {
         !matches!(self, Self::District | Self::Question | Self::Chased)
     }
 
-    /// The name that belongs to `seed`, one that many matters share now and then if it may be `popular`. The
-    /// form has the questions: here [`Slot::Question`] is empty.
+    /// Returns the name for `seed`. If `popular` is true, it is sometimes a name that many matters have in common. [`Slot::Question`] is
+    /// empty here, because the form has the questions.
     pub(super) fn fill(self, seed: u64, popular: bool) -> Name {
         let mut rng = Rng::of(&[seed, 50]);
         if popular && self.may_be_popular() && rng.chance(POPULAR_PERCENT) {
@@ -135,7 +135,7 @@ impl Slot {
         }
     }
 
-    /// Whether some of its names are shared by many matters.
+    /// True if many matters have some names of this slot in common.
     fn may_be_popular(self) -> bool {
         matches!(
             self,
@@ -144,16 +144,16 @@ impl Slot {
     }
 }
 
-/// Percent of names that are popular ones, and how many of those there are of a slot; the first are the most popular.
+/// Percentage of names that are popular, and number of popular names of a slot. The first names are the most popular.
 const POPULAR_PERCENT: usize = 15;
 const POPULAR: usize = 60;
 
-/// A name that nobody shortens.
+/// Returns a name without a short form.
 pub(super) fn plain(full: String) -> Name {
     Name { short: full.clone(), full }
 }
 
-/// Two characters, some 14,000 in all.
+/// Returns two characters; there are some 14,000 combinations.
 fn stem(rng: &mut Rng) -> String {
     static CHARACTERS: std::sync::LazyLock<[Vec<char>; 2]> =
         std::sync::LazyLock::new(|| [HEADS, TAILS].map(|characters| characters.chars().collect()));
@@ -164,7 +164,7 @@ fn joined(rng: &mut Rng, lasts: &[&str]) -> String {
     stem(rng) + rng.pick(lasts)
 }
 
-/// A district with its city; half of the offices mask both.
+/// Returns a district with its city. Half of the offices mask both.
 fn district(rng: &mut Rng) -> Name {
     let (city, short) = if rng.chance(50) {
         let city = rng.pick(&["A", "B", "C", "D", "E", "F", "G", "H"]);
@@ -217,7 +217,7 @@ fn company(rng: &mut Rng) -> Name {
     Name { full: format!("{short}{last}"), short }
 }
 
-/// A plate of no car: the letter I is not given out.
+/// Returns a licence plate that no car has, because the letter I is not used.
 fn plate(rng: &mut Rng) -> Name {
     let province = rng.pick(&["云", "川", "湘", "鄂", "赣", "皖", "浙", "闽", "桂", "黔"]);
     let letters = ["A", "B", "C", "D", "E", "F", "G", "H", "J", "K", "L", "M", "N", "P", "Q", "R", "S", "T"];

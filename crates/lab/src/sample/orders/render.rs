@@ -1,7 +1,7 @@
-//! A matter written down as an order: the form filled in, with what the desk puts around it.
+//! Writes a matter as an order: the form with its names, and the text that the desk adds around it.
 //!
-//! A pure function of the seeds. What a slot is filled with depends on the matter and the slot's name alone, so rewording
-//! never changes a name or a number.
+//! The result is a pure function of the seeds. The name in a slot depends only on the matter and the name of the slot, so that other words
+//! never change a name or a number.
 
 use super::super::grammar::{alternatives, clock_time, money, person};
 use super::super::rng::Rng;
@@ -16,15 +16,16 @@ use super::resubmit::Edit;
 pub(super) struct Filled {
     pub(super) matter: Matter,
     pub(super) form: &'static Form,
-    /// In the order of the form's slots.
+    /// The names in the order of the form's slots.
     names: Vec<Name>,
-    /// Where the first of them is: always the same for the same name.
+    /// The district of the first name: always the same for the same name.
     district: Name,
     seed: u64,
 }
 
 impl Filled {
-    /// `matter` of the plan with this `seed`. Of a family all but the first have at least one slot of their own.
+    /// Fills the slots of `matter` in the plan with this `seed`. In a family, every matter except the first has at least one name of its
+    /// own.
     pub(super) fn new(matter: Matter, seed: u64) -> Self {
         let form = form(matter.form);
         let slots = form.slots;
@@ -40,12 +41,12 @@ impl Filled {
         };
         let fill = |(n, slot): (usize, &Slot)| match slot {
             Slot::Question => {
-                // Another place in the list, so that siblings never ask the same by chance.
+                // Another position in the list is taken, so that two matters of a family never ask the same question by chance.
                 let shift = if changed(n) { (matter.first - matter.family) as usize } else { 0 };
                 let base = Rng::of(&[seed, matter.family, 53]).below(form.questions.len());
                 plain(form.questions[(base + shift) % form.questions.len()].to_owned())
             }
-            // A name that many matters share must not be all that a matter is told by.
+            // A name that many matters have in common must not be the only name that identifies a matter.
             _ => slot.fill(source(n), slots.iter().enumerate().any(|(m, other)| m != n && other.tells())),
         };
         let names: Vec<Name> = slots.iter().enumerate().map(fill).collect();
@@ -53,7 +54,7 @@ impl Filled {
         Self { matter, form, district: Slot::District.fill(Rng::of(&place).next(), false), names, seed }
     }
 
-    /// What tells `self` from `other`, on the same form, each once; nothing when they are about the same matter.
+    /// Returns the differences from `other` on the same form, each once; none if both concern the same matter.
     pub(super) fn signs(&self, other: &Self) -> Vec<&'static str> {
         let both = self.form.slots.iter().zip(self.names.iter().zip(&other.names));
         let differing = both.filter(|(_, (own, theirs))| own != theirs).map(|(slot, _)| slot.sign());
@@ -66,7 +67,7 @@ impl Filled {
         own.map_or(&self.district, |at| &self.names[at])
     }
 
-    /// Title and content of the order `item` about this matter; the original has no edits.
+    /// Returns the title and the content of the order `item` about this matter. The original has no edits.
     pub(super) fn tell(&self, item: u64, edits: &[Edit]) -> (String, String) {
         let mut teller = Teller::new(self, item, edits);
         let form = self.form;
@@ -88,20 +89,20 @@ impl Filled {
     }
 }
 
-/// One operator at one order.
+/// One operator who writes one order.
 struct Teller<'a> {
     filled: &'a Filled,
-    /// Where words come from: the last of those that has a say in a choice, each in so many percent of choices.
+    /// The sources of words. Each source decides a given percentage of the choices; the last source that decides has priority.
     voices: [(Rng, usize); 3],
     desk: (&'static str, &'static str),
-    /// Subject and text.
+    /// The subject and the text.
     fact: (&'static str, &'static str),
-    /// What details are drawn from, and dates.
+    /// The seeds of details and of dates.
     details: u64,
     dates: u64,
-    /// Percent of mentions that are shortened.
+    /// Percentage of mentions that are shortened.
     shortened: usize,
-    /// Seed and number of remarks.
+    /// The seed and the number of remarks.
     remarks: (u64, usize),
     rng: Rng,
 }
@@ -155,7 +156,7 @@ impl<'a> Teller<'a> {
         chosen
     }
 
-    /// What is told besides, in this order; questions stand alone.
+    /// Returns the additional remarks, in this order. Questions have none.
     fn remarks(&self) -> Vec<&'static str> {
         let (seed, count) = self.remarks;
         let mut remarks = REMARKS.to_vec();
@@ -198,7 +199,7 @@ impl<'a> Teller<'a> {
     }
 }
 
-/// The habit of the desk at which the order is taken: some desks take more than others.
+/// Returns the habit of the desk that takes the order. Some desks take more orders than others.
 fn desk_of(form: &Form, seed: u64, chased: bool) -> (&'static str, &'static str) {
     let mut rng = Rng::of(&[seed]);
     let desks = match (chased, form.enquiry) {
@@ -210,12 +211,12 @@ fn desk_of(form: &Form, seed: u64, chased: bool) -> (&'static str, &'static str)
     desks[rng.below(desks.len()).min(rng.below(desks.len()))]
 }
 
-/// A number for the name of a slot.
+/// Returns a number for the name of a slot.
 fn slot_number(name: &str) -> u64 {
     name.bytes().fold(0, |number, byte| number << 8 | u64::from(byte))
 }
 
-/// What is in an order and tells no matter from another.
+/// Writes a detail of an order that does not distinguish matters.
 fn detail(name: &str, form: &Form, rng: &mut Rng, out: &mut String) {
     match name {
         "局" => {
@@ -243,7 +244,7 @@ fn detail(name: &str, form: &Form, rng: &mut Rng, out: &mut String) {
     }
 }
 
-/// One to three slips of the hand.
+/// Makes one to three typing errors.
 fn slipped(text: &str, rng: &mut Rng) -> String {
     let mut out = text.to_owned();
     for _ in 0..rng.between(1, 3) {

@@ -1,28 +1,29 @@
-//! How a matter comes in again: taken by another desk, in other words, with short names, slips, something added, or chased.
+//! The ways in which a matter is reported again: by another desk, in other words, with short names, with typing errors, with an addition,
+//! or as a question about the earlier order.
 
 use super::super::rng::Rng;
 
-/// What differs from the original.
+/// A difference from the original.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Edit {
-    /// Another head and tail.
+    /// Another beginning and another end.
     Desk,
-    /// Some words.
+    /// Some other words.
     Words,
     /// Short names of places, schools and companies.
     Shortened,
-    /// Slips of the hand.
+    /// Typing errors.
     Slips,
-    /// A remark more.
+    /// An additional remark.
     Added,
-    /// The first order is named, and that nothing was heard.
+    /// The order names the first order and says that there was no answer.
     Chased,
 }
 
 impl Edit {
     const ALL: [Self; 6] = [Self::Desk, Self::Words, Self::Shortened, Self::Slips, Self::Added, Self::Chased];
 
-    /// Its name in `groups.jsonl`.
+    /// Returns the name in `groups.jsonl`.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Desk => "desk",
@@ -35,7 +36,7 @@ impl Edit {
     }
 }
 
-/// What is done to the copy that belongs to `seed`, each once: one to four edits, now and then none.
+/// Returns the edits of the copy for `seed`, each once: one to four edits, sometimes none.
 pub(super) fn edits(seed: u64) -> Vec<Edit> {
     let mut rng = Rng::of(&[seed, 60]);
     if rng.chance(8) {
