@@ -16,4 +16,5 @@ pub mod observe;
 pub mod reload;
 pub mod shutdown;
 pub mod snapshots;
+pub mod texts;
 pub mod traces;

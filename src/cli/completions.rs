@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use clap::CommandFactory;
 use clap_complete::Shell;
 
+use crate::texts::help;
+
 /// Options of `doppel completions`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
@@ -18,7 +20,8 @@ pub struct Args {
 /// Standard output is closed.
 pub fn run(Args { shell }: Args) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut super::Cli::command(), "doppel", &mut script);
+    let mut command = help::in_language_of_process(super::Cli::command());
+    clap_complete::generate(shell, &mut command, "doppel", &mut script);
     super::answer(&String::from_utf8(script)?)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -62,7 +62,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 #[expect(clippy::print_stderr, reason = "the command line's own voice")]
 fn tell(text: &str) {
-    eprintln!("{text}");
+    eprintln!("{}", crate::texts::said(text));
 }
 
 /// Creates a key. Returns the key and its section of the configuration.

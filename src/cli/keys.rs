@@ -173,5 +173,5 @@ fn row(key: &Value) -> Vec<String> {
 
 #[expect(clippy::print_stderr, reason = "the command line's own voice")]
 fn tell(text: &str) {
-    eprintln!("{text}");
+    eprintln!("{}", crate::texts::said(text));
 }

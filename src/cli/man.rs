@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 
+use crate::texts::help;
+
 /// Options of `doppel man`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
@@ -22,7 +24,7 @@ pub struct Args {
 /// The page does not exist, or standard output is closed.
 pub fn run(Args { list, page }: Args) -> anyhow::Result<ExitCode> {
     // `doppel help import` does the same as `doppel import --help` and needs no page.
-    let mut root = super::Cli::command().disable_help_subcommand(true);
+    let mut root = help::in_language_of_process(super::Cli::command().disable_help_subcommand(true));
     root.build();
     let mut pages = Vec::new();
     collect(&root, &mut pages);

@@ -8,6 +8,7 @@ use anyhow::Context;
 
 use crate::cli::store;
 use crate::config::{self, Flags, StoreKind};
+use crate::texts;
 use doppel_store_mongodb::{MongoStore, State, Status};
 
 /// Options of `doppel migrate`.
@@ -48,16 +49,16 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
                 }
             }
             for difference in schema.differences().await? {
-                writeln!(out, "schema  {difference}")?;
+                writeln!(out, "{}", texts::said(&format!("schema  {difference}")))?;
             }
             return Ok(ExitCode::SUCCESS);
         }
         let applied = schema.apply().await?;
         for name in &applied {
-            writeln!(out, "applied {name}")?;
+            writeln!(out, "{}", texts::said(&format!("applied {name}")))?;
         }
         if applied.is_empty() {
-            writeln!(out, "nothing to do")?;
+            writeln!(out, "{}", texts::said("nothing to do"))?;
         }
         Ok(ExitCode::SUCCESS)
     })

@@ -36,13 +36,16 @@ mod table;
 pub mod transfer;
 mod warnings;
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::texts::arguments::CommandLine;
+use crate::texts::{self, Language};
 use doppel_sources::tables::guard::child;
 
 /// Exit code if some of the input was processed and some was rejected.
@@ -60,6 +63,9 @@ pub struct Cli {
     command: Option<Command>,
     #[command(flatten)]
     serve: serve::Args,
+    /// Language of help and messages, zh-CN or en. Otherwise that of DOPPEL_LANG, and else that of the locale
+    #[arg(long, global = true, value_name = "LANG", value_parser = texts::arguments::parse)]
+    lang: Option<Language>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -142,9 +148,10 @@ pub fn main() -> ExitCode {
     if let Some(program) = own_program() {
         child::read_by(program);
     }
+    let line = CommandLine::new(std::env::args_os());
+    texts::language::set_of_process(line.language.unwrap_or_else(crate::config::command_language));
     // Wrong usage ends the process here with exit code 2.
-    let cli = Cli::parse();
-    match cli.run() {
+    match parse(line.arguments).run() {
         Ok(code) => code,
         // The reader of the output has closed the pipe, for example in `doppel openapi | head`.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
@@ -153,6 +160,22 @@ pub fn main() -> ExitCode {
             if error.is::<Usage>() { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
         }
     }
+}
+
+/// Parses the arguments. For help, the version and wrong usage, the process ends here.
+fn parse(arguments: Vec<OsString>) -> Cli {
+    if texts::language::of_process() == Language::English {
+        return Cli::parse_from(arguments);
+    }
+    let matches = texts::help::in_chinese(Cli::command()).try_get_matches_from(arguments);
+    let parsed = matches.and_then(|matches| Cli::from_arg_matches(&matches));
+    parsed.unwrap_or_else(|error| match texts::mistakes::in_chinese(&error) {
+        Some(text) => {
+            complain_of_usage(&anyhow::Error::msg(text), "");
+            std::process::exit(i32::from(USAGE))
+        }
+        None => error.exit(),
+    })
 }
 
 /// Returns the path of the running program. On Linux, this is the link of the kernel, which means this version even while another version
@@ -189,7 +212,7 @@ fn key(file: Option<&Path>) -> anyhow::Result<Option<String>> {
 
 #[expect(clippy::print_stderr, reason = "the command line's own voice")]
 fn complain(error: &anyhow::Error) {
-    eprintln!("doppel: {error:#}");
+    eprintln!("doppel: {}", texts::reason(error));
 }
 
 /// The error that the arguments are wrong.
@@ -203,7 +226,9 @@ fn usage(text: impl Into<String>) -> anyhow::Error {
 
 #[expect(clippy::print_stderr, reason = "the command line's own voice")]
 fn complain_of_usage(error: &anyhow::Error, command: &str) {
-    eprintln!("doppel: {error:#}\nfor more, try 'doppel {command} --help'");
+    let command = format!("{command} --help");
+    let more = format!("for more, try 'doppel {}'", command.trim_start());
+    eprintln!("doppel: {}\n{}", texts::reason(error), texts::said(&more));
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use tempfile::TempPath;
 use super::scratch::Scratch;
 use super::usage;
 use crate::shutdown;
+use crate::texts;
 
 /// Number of bytes that are collected before they are passed to the system.
 const BUFFER_BYTES: usize = 1 << 18;
@@ -241,14 +242,14 @@ impl Outputs {
         let done = list(state.done.iter().map(|name| name.display().to_string()).collect());
         // The message must not be on the line of the progress bar.
         let begin = if std::io::stderr().is_terminal() { "\n" } else { "" };
-        let mut said = format!("{begin}doppel: stopped by a signal");
+        let mut said = "doppel: stopped by a signal".to_owned();
         if !open.is_empty() {
             said += &format!("; not written, and as before if there was one: {open}");
         }
         if !done.is_empty() {
             said += &format!("; complete: {done}");
         }
-        eprintln!("{said}");
+        eprintln!("{begin}{}", texts::said(&said));
         // The lock is held until the process ends, so that no file gets its name any more.
         std::mem::forget(state);
     }

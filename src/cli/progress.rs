@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use parking_lot::Mutex;
 
+use crate::texts;
+
 /// Interval between two lines of progress if there is no terminal.
 const EVERY: Duration = Duration::from_secs(5);
 /// Interval between two updates of a bar, so that a long step does not look stuck.
@@ -57,7 +59,7 @@ impl Progress {
         (at.phase, at.began) = (phase.to_owned(), Instant::now());
         self.bar.reset();
         self.bar.set_length(total.unwrap_or(0));
-        self.bar.set_message(at.phase.clone());
+        self.bar.set_message(texts::said(&at.phase).into_owned());
         if !self.bar.is_hidden() {
             self.bar.enable_steady_tick(TICK);
         }
@@ -103,7 +105,7 @@ impl Progress {
         self.bar.set_position(done);
         match self.bar.is_hidden() {
             true => self.now_and_then(|_| words),
-            false => self.bar.set_message(words),
+            false => self.bar.set_message(texts::said(&words).into_owned()),
         }
     }
 
@@ -122,7 +124,7 @@ impl Progress {
     /// Prints a message on standard error without disturbing the progress bar.
     #[expect(clippy::print_stderr, reason = "the command line's own voice")]
     pub(super) fn say(&self, text: &str) {
-        self.bar.suspend(|| eprintln!("{text}"));
+        self.bar.suspend(|| eprintln!("{}", texts::said(text)));
     }
 
     /// Ends the last phase. Returns its seconds.

@@ -135,7 +135,7 @@ fn show(task: &Value, progress: &Progress) {
 
 #[expect(clippy::print_stderr, reason = "the command line's own voice")]
 fn say(text: &str) {
-    eprintln!("{text}");
+    eprintln!("{}", crate::texts::said(text));
 }
 
 #[expect(clippy::print_stdout, reason = "the answer of the command")]

@@ -94,7 +94,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 #[expect(clippy::print_stderr, reason = "the command line's own voice")]
 fn tell(text: &str) {
-    eprintln!("{text}");
+    eprintln!("{}", crate::texts::said(text));
 }
 
 /// Writes one JSON object per line. Returns their number.

@@ -21,6 +21,7 @@ use crate::http::state::{App, Parts, Told};
 use crate::http::tls::Certificates;
 use crate::reload::{self, Reload};
 use crate::shutdown::{HangUps, Phase, Shutdown, Signals};
+use crate::texts;
 use crate::traces::Traces;
 use crate::{notify, observe};
 use doppel_engine::{Engine, Options, runner};
@@ -218,6 +219,7 @@ fn say_listening(listener: &TcpListener, config: &Config) -> anyhow::Result<()> 
         count => format!("{count} key(s)"),
     };
     let scheme = if config.server.tls.is_on() { "https" } else { "http" };
-    println!("listening on {scheme}://{address} (data in {}, {keys}, docs at /docs)", store::place(&config.store));
+    let place = store::place(&config.store);
+    println!("{}", texts::said(&format!("listening on {scheme}://{address} (data in {place}, {keys}, docs at /docs)")));
     Ok(())
 }

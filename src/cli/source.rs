@@ -11,6 +11,7 @@ use crate::cli::import::database::DatabaseArgs;
 use crate::cli::{complain_of_usage, usage};
 use crate::config::{self, Config, Flags};
 use crate::follow::check::{self, Finding, Weight};
+use crate::texts;
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_sources::database::Origin;
 
@@ -92,7 +93,7 @@ fn look(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         Ok(location) => format!("cannot read {location}"),
         Err(_) => format!("cannot read the source {}", source.name),
     })?;
-    super::answer(&said(&findings))?;
+    super::answer(&texts::said(&said(&findings)))?;
     let wrong = findings.iter().any(|finding| finding.weight == Weight::Wrong);
     Ok(if wrong { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

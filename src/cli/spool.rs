@@ -17,6 +17,7 @@ use super::usage;
 use crate::console::words::Words;
 use crate::findings::output::{self, Added, Form, MOST_ROWS, MOST_UNITS};
 use crate::findings::{Earlier, Refusal, added, headings};
+use crate::texts;
 use doppel_sources::tables::Cell;
 
 /// The name of the sheet in a new workbook.
@@ -291,11 +292,12 @@ impl Table {
         let cut = self.table.cut();
         self.table.finish().with_context(|| format!("cannot write {}", self.path))?.finish()?;
         if cut > 0 {
-            eprintln!(
+            let cut = format!(
                 "{}: {cut} texts are longer than a cell of a workbook holds ({MOST_UNITS} characters), and cut; name a .csv file in --out \
                  to have them whole",
                 self.path
             );
+            eprintln!("{}", texts::said(&cut));
         }
         Ok(())
     }

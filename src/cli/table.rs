@@ -2,6 +2,8 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 
+use crate::texts;
+
 /// Number of spaces between two columns.
 const GAP: u16 = 2;
 
@@ -21,7 +23,7 @@ pub(super) fn numbers(head: &str) -> Column<'_> {
 /// Returns the rows below the headings of their columns. Each row ends with a line end. Takes O(cells).
 pub(super) fn table(columns: &[Column<'_>], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(columns.iter().map(|column| column.0)).add_rows(rows);
+    table.load_style(presets::NOTHING).set_header(columns.iter().map(|column| texts::said(column.0))).add_rows(rows);
     for (shown, Column(_, alignment)) in table.column_iter_mut().zip(columns) {
         shown.set_padding((0, GAP)).set_cell_alignment(*alignment);
     }

@@ -35,6 +35,8 @@ pub use sources::{Source, WriteBack};
 pub use store::{Store, StoreKind};
 pub use tls::Tls;
 
+use crate::texts::Language;
+
 /// `[server]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -141,8 +143,8 @@ pub struct Flags {
 }
 
 /// The environment variables `DOPPEL_…` that set no configuration key: the configuration file, the API key of commands, the database
-/// password of commands, and the variables of the tests.
-const NOT_KEYS: [&str; 4] = ["CONFIG", "KEY", "DATABASE_PASSWORD", "TEST_"];
+/// password of commands, the language of commands, and the variables of the tests.
+const NOT_KEYS: [&str; 5] = ["CONFIG", "KEY", "DATABASE_PASSWORD", "LANG", "TEST_"];
 
 /// The configuration with the sources of its values.
 #[derive(Debug)]
@@ -188,6 +190,11 @@ pub fn client_key() -> Option<String> {
     std::env::var("DOPPEL_KEY").ok().filter(|key| !key.is_empty())
 }
 
+/// Returns the language of the command line, from `DOPPEL_LANG` or the locale.
+pub fn command_language() -> Language {
+    Language::of_environment(|name| std::env::var_os(name))
+}
+
 /// Returns the socket of the service manager that started this process, from `NOTIFY_SOCKET`.
 pub fn notify_socket() -> Option<std::ffi::OsString> {
     std::env::var_os("NOTIFY_SOCKET").filter(|socket| !socket.is_empty())
@@ -202,8 +209,8 @@ pub fn database_password() -> Option<String> {
 fn check_environment(names: impl Iterator<Item = String>) -> anyhow::Result<()> {
     for name in names {
         let Some(rest) = name.strip_prefix("DOPPEL_") else { continue };
-        let [file, key, password, tests] = NOT_KEYS;
-        let known = [file, key, password].contains(&rest) || rest.starts_with(tests) || rest.contains("__");
+        let [file, key, password, language, tests] = NOT_KEYS;
+        let known = [file, key, password, language].contains(&rest) || rest.starts_with(tests) || rest.contains("__");
         anyhow::ensure!(known, "the environment variable {name} sets nothing; keys are DOPPEL_SECTION__KEY");
     }
     Ok(())

@@ -31,3 +31,4 @@ pub mod server;
 pub mod shares;
 pub mod state;
 pub mod tls;
+pub mod wording;

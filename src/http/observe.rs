@@ -29,7 +29,7 @@ use crate::http::problem::{self, Problem};
 use crate::http::routes::bulk;
 use crate::http::shares::{NoPlace, SharedPlace};
 use crate::http::state::App;
-use crate::http::{audit, body, linger, origin};
+use crate::http::{audit, body, linger, origin, wording};
 use crate::traces;
 use doppel_engine::stages::RequestTrace;
 use doppel_store::stages::Span;
@@ -223,7 +223,8 @@ pub async fn around(State(app): State<App>, mut request: Request, next: Next) ->
         asked,
         followed: followed.clone(),
     };
-    let work = work(&app, request, next, (kind, at));
+    let language = wording::wanted(request.headers());
+    let work = wording::in_language(language, work(&app, request, next, (kind, at)));
     let work = async {
         match followed {
             Some(followed) => followed.follow(work).await,
@@ -243,7 +244,7 @@ pub async fn around(State(app): State<App>, mut request: Request, next: Next) ->
     }
     let mut response = match wording {
         Some(wording) => wording.finish(response, &request_id),
-        None => problem::finish(response, &request_id),
+        None => problem::finish(response, &request_id, language),
     };
     if let Ok(value) = HeaderValue::from_str(&request_id) {
         response.headers_mut().insert(REQUEST_ID, value);

@@ -24,6 +24,8 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::http::wording;
+use crate::texts::{self, Language};
 use doppel_core::record::RowError;
 use doppel_core::violation::Violation;
 
@@ -50,6 +52,7 @@ struct Facts {
     cause: Option<String>,
     header: Option<(HeaderName, HeaderValue)>,
     begin_at: Option<Seq>,
+    language: Language,
 }
 
 /// The body of every error (RFC 9457).
@@ -98,6 +101,7 @@ impl Problem {
             cause: None,
             header: None,
             begin_at: None,
+            language: Language::English,
         }))
     }
 
@@ -173,6 +177,15 @@ impl Problem {
         self
     }
 
+    /// Translates the texts for people.
+    #[must_use]
+    pub fn in_language(mut self, language: Language) -> Self {
+        self.0.detail = texts::in_language(language, &self.0.detail).into_owned();
+        wording::translate_into(language, &mut self.0.errors);
+        self.0.language = language;
+        self
+    }
+
     /// Returns the status.
     pub fn status(&self) -> StatusCode {
         self.0.status
@@ -183,7 +196,7 @@ impl Problem {
         self.0.code
     }
 
-    /// Returns the error and its remedy, in English.
+    /// Returns the error and its remedy.
     pub fn detail(&self) -> &str {
         &self.0.detail
     }
@@ -200,11 +213,21 @@ impl Problem {
 
     /// Returns the body of the response with the request id.
     pub fn body<'a>(&'a self, request_id: &'a str) -> ProblemBody<'a> {
-        let Facts { status, code, detail, errors, retry_after_s: _, retryable, cause: _, header: _, begin_at } =
-            &*self.0;
+        let Facts {
+            status,
+            code,
+            detail,
+            errors,
+            retry_after_s: _,
+            retryable,
+            cause: _,
+            header: _,
+            begin_at,
+            language,
+        } = &*self.0;
         ProblemBody {
             kind: "about:blank",
-            title: status.canonical_reason().unwrap_or("Error"),
+            title: wording::title(*language, status.canonical_reason().unwrap_or("Error")),
             status: status.as_u16(),
             code,
             detail,
@@ -224,11 +247,12 @@ impl IntoResponse for Problem {
     }
 }
 
-/// Writes the body of a problem, also for rejections of axum. Responses with a status below 400 stay unchanged.
-pub fn finish(mut response: Response, request_id: &str) -> Response {
-    if let Some(problem) = take(&mut response) {
+/// Writes the body of a problem in `language`, also for rejections of axum. Responses with a status below 400 stay unchanged.
+pub fn finish(mut response: Response, request_id: &str, language: Language) -> Response {
+    if let Some(problem) = take(&mut response).map(|problem| problem.in_language(language)) {
         let body = serde_json::to_vec(&problem.body(request_id)).unwrap_or_default();
         write(&mut response, &problem, HeaderValue::from_static(MEDIA_TYPE), Body::from(body));
+        wording::name(response.headers_mut(), language);
     }
     response
 }

@@ -23,6 +23,7 @@ mod files;
 mod hostile_files;
 mod import;
 mod import_https;
+mod language;
 mod office_files;
 mod office_registers;
 mod sample;

@@ -14,6 +14,7 @@ mod compressed;
 mod keep;
 mod keys;
 mod keys_reach;
+mod language;
 mod lifecycle;
 mod limits;
 mod lookup;

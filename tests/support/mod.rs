@@ -59,7 +59,8 @@ impl TestServer {
             .args(["--default-signal=HUP", env!("CARGO_BIN_EXE_doppel"), "serve", "--listen", "127.0.0.1:0", "--data"])
             .arg(data.as_ref())
             .args(arguments);
-        command.envs(environment.iter().copied()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.env("DOPPEL_LANG", "en").envs(environment.iter().copied());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the doppel binary starts");
         let log = Arc::new(Mutex::new(String::new()));
         let (found, address) = std::sync::mpsc::channel();
@@ -322,7 +323,7 @@ pub fn read_to_end(stream: &mut TcpStream) -> String {
 /// Runs `doppel` with `arguments` to its end.
 pub fn run(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_doppel"));
-    command.args(arguments).envs(environment.iter().copied()).stdin(Stdio::null());
+    command.args(arguments).env("DOPPEL_LANG", "en").envs(environment.iter().copied()).stdin(Stdio::null());
     command.output().expect("the doppel binary starts")
 }
 

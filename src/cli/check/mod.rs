@@ -32,6 +32,7 @@ use crate::config::{self, Config};
 use crate::console::words::{Language, Words};
 use crate::findings::output::Form;
 use crate::shutdown::{Phase, Shutdown, Signals};
+use crate::texts;
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::record::Row;
 use doppel_core::schemes::frequencies::sample;
@@ -192,7 +193,7 @@ fn check(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let out = args.out.as_deref();
     let sum = match args.summary {
-        SummaryFormat::Table => report.table(out),
+        SummaryFormat::Table => texts::said(&report.table(out)).into_owned(),
         SummaryFormat::Json => report.json(out)?,
     };
     std::io::stdout().write_all(sum.as_bytes())?;

@@ -28,6 +28,7 @@ use crate::cli::{PARTLY, USAGE, Usage, complain_of_usage, usage};
 use crate::config;
 use crate::console::words::Language;
 use crate::findings::output::Form;
+use crate::texts;
 use doppel_core::collection::Preset;
 use doppel_core::index::join::MAX_RADIUS;
 use doppel_sources::{Format, NULLS};
@@ -229,7 +230,7 @@ fn outputs(args: &Args, config: Option<&Path>) -> Outputs {
 
 fn print(summary: &Summary, format: SummaryFormat, listed: &str) -> anyhow::Result<()> {
     let text = match format {
-        SummaryFormat::Table => summary.table(listed),
+        SummaryFormat::Table => texts::said(&summary.table(listed)).into_owned(),
         SummaryFormat::Json => serde_json::to_string_pretty(summary)? + "\n",
     };
     Ok(std::io::stdout().write_all(text.as_bytes())?)

@@ -17,6 +17,7 @@ use anyhow::Context;
 use crate::cli::progress::Progress;
 use crate::cli::store;
 use crate::config::{self, Flags, StoreKind};
+use crate::texts;
 use doppel_store::{ExaminationReport, Store};
 use doppel_store_embedded as embedded;
 use doppel_store_embedded::{Damages, Opening};
@@ -105,10 +106,11 @@ async fn embedded(config: &config::Store, repair: bool, progress: &Progress) -> 
 fn tell(report: &ExaminationReport) -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout().lock();
     for (collection, id, fault) in report.faults.iter().take(LISTED) {
-        writeln!(out, "{collection}/{id}: {fault}")?;
+        writeln!(out, "{collection}/{id}: {}", texts::said(fault))?;
     }
     let faults = report.faults.len();
     let mended = report.mended;
-    writeln!(out, "{} records, {} entries, {faults} faults, {mended} mended", report.records, report.entries)?;
+    let sum = format!("{} records, {} entries, {faults} faults, {mended} mended", report.records, report.entries);
+    writeln!(out, "{}", texts::said(&sum))?;
     Ok(if faults == 0 || mended > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

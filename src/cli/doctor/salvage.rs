@@ -11,6 +11,7 @@ use tokio::runtime::Runtime;
 use crate::cli::output::Outputs;
 use crate::cli::{PARTLY, store, transfer};
 use crate::config::{self, StoreKind};
+use crate::texts;
 use doppel_store::{ExaminationReport, Store};
 use doppel_store_embedded as embedded;
 use doppel_store_embedded::{Damages, Opening};
@@ -61,7 +62,8 @@ pub(super) fn salvage(runtime: &Runtime, config: &config::Store, folder: &Path) 
             let done = transfer::to_file(&store, &state.name, outputs.create(&file)?).await?;
             let records = done.records;
             let decisions = done.decisions;
-            writeln!(out, "{}: {records} records and {decisions} decisions", file.display())?;
+            let done = format!("{}: {records} records and {decisions} decisions", file.display());
+            writeln!(out, "{}", texts::said(&done))?;
             if records < counted {
                 lost.push(format!("{}: {} of {counted} records", state.name, counted - records));
             }
@@ -73,12 +75,12 @@ pub(super) fn salvage(runtime: &Runtime, config: &config::Store, folder: &Path) 
         anyhow::Ok(())
     })?;
     for line in lost.iter().take(LISTED) {
-        writeln!(out, "lost or made anew: {line}")?;
+        writeln!(out, "{}", texts::said(&format!("lost or made anew: {line}")))?;
     }
-    writeln!(
-        out,
+    let advice = format!(
         "make each anew with: doppel import --exported --to NEW-DIR --collection C FILE; {} damages",
         lost.len()
-    )?;
+    );
+    writeln!(out, "{}", texts::said(&advice))?;
     Ok(if lost.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(PARTLY) })
 }

@@ -34,6 +34,7 @@ use crate::cli::{PARTLY, USAGE, Usage, complain_of_usage, key, usage};
 use crate::config::{self, Config};
 use crate::http::coding::Coding;
 use crate::shutdown::{Phase, Shutdown, Signals};
+use crate::texts;
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_sources::tables::plan::{Choice, MOST_CHOSEN};
 use doppel_sources::tables::{AsText, Encoding};
@@ -332,7 +333,7 @@ fn finish(ended: anyhow::Result<End>, report: &mut Report, args: &Args) -> anyho
     let closed = report.close_rejects(matches!(ended, Ok(End::Done)));
     let ended = ended.and_then(|end| closed.map(|()| end));
     let sum = match args.summary {
-        SummaryFormat::Table => report.sum(args.dry_run),
+        SummaryFormat::Table => texts::said(&report.sum(args.dry_run)).into_owned(),
         SummaryFormat::Json => report.json(args.dry_run),
     };
     if ended.is_ok() || report.any_done() {

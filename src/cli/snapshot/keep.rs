@@ -7,6 +7,7 @@ use super::{UntilStopped, named, open, say, size};
 use crate::cli::answer;
 use crate::cli::progress::Progress;
 use crate::cli::table::{numbers, table, words};
+use crate::texts;
 use doppel_snapshot::{ListedSnapshot, Repository, Snapshot as _, SnapshotId, verify as read, verify_all};
 use doppel_store_embedded::RestoreCheck;
 
@@ -85,7 +86,7 @@ pub(super) fn verify(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
         let mut check = RestoreCheck::new(snapshot.moment())?;
         let verified = read(snapshot, &mut |piece| Ok(check.piece(piece)?))?;
         check.end()?;
-        answer(&format!("whole: {} keys and values, {}\n", verified.entries, size(verified.bytes)))?;
+        answer(&texts::said(&format!("whole: {} keys and values, {}\n", verified.entries, size(verified.bytes))))?;
         return Ok(ExitCode::SUCCESS);
     }
     let progress = Progress::of_bytes();
@@ -108,7 +109,7 @@ pub(super) fn verify(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
                 format!("{id}: {error}\n")
             }
         };
-        answer(&line)?;
+        answer(&texts::said(&line))?;
     }
     say(&format!("{} snapshots, {damaged} damaged", verified.len()));
     Ok(if damaged == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })

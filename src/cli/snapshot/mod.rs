@@ -188,5 +188,5 @@ fn size(bytes: u64) -> String {
 
 #[expect(clippy::print_stderr, reason = "standard output may be the snapshot")]
 fn say(text: &str) {
-    eprintln!("{text}");
+    eprintln!("{}", crate::texts::said(text));
 }

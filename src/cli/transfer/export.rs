@@ -79,7 +79,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 #[expect(clippy::print_stderr, reason = "standard output may be the file")]
 fn say(text: &str) {
-    eprintln!("{text}");
+    eprintln!("{}", crate::texts::said(text));
 }
 
 /// Creates the output file, which must not be in the directory that is read; `None` for standard output.

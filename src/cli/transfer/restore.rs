@@ -15,6 +15,7 @@ use super::{DecisionLine, End, Header, Line, MAX_LINE_BYTES, VERSION, cannot, en
 use crate::cli::PARTLY;
 use crate::cli::progress::Progress;
 use crate::config;
+use crate::texts;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::{RecordId, Row};
 use doppel_engine::answers::Outcome;
@@ -65,12 +66,15 @@ pub(in crate::cli) fn restore(what: &Restore<'_>, config: config::Store) -> anyh
     });
     let Sum { stored, unchanged, rejected, decisions, kept, orphaned } = sum;
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{stored} records stored, {unchanged} unchanged, {rejected} rejected; {decisions} decisions")?;
+    tell(
+        &mut out,
+        &format!("{stored} records stored, {unchanged} unchanged, {rejected} rejected; {decisions} decisions"),
+    )?;
     if kept > 0 {
-        writeln!(out, "{kept} pairs were ruled about otherwise where they went; those rulings stay")?;
+        tell(&mut out, &format!("{kept} pairs were ruled about otherwise where they went; those rulings stay"))?;
     }
     if orphaned > 0 {
-        writeln!(out, "{orphaned} decisions are left out: no record has one of their two ids")?;
+        tell(&mut out, &format!("{orphaned} decisions are left out: no record has one of their two ids"))?;
     }
     ended?;
     Ok(if rejected == 0 { ExitCode::SUCCESS } else { ExitCode::from(PARTLY) })
@@ -280,4 +284,9 @@ impl Input {
         };
         line.map(Some).map_err(wrong)
     }
+}
+
+/// Writes a line of the summary.
+fn tell(out: &mut impl Write, text: &str) -> std::io::Result<()> {
+    writeln!(out, "{}", texts::said(text))
 }

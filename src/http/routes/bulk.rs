@@ -37,7 +37,9 @@ use crate::http::query::Params;
 use crate::http::routes::Timed;
 use crate::http::routes::records::{RegisterParams, count_failure, count_registration, status_of};
 use crate::http::state::App;
+use crate::http::wording;
 use crate::shutdown::Phase;
+use crate::texts::Language;
 use doppel_core::collection::CollectionName;
 use doppel_engine::answers::Registration;
 use doppel_engine::idempotency::{IdempotencyKey, RegistrationId};
@@ -128,6 +130,7 @@ pub async fn bulk(
             caller: writer.0.key,
         },
         request_id,
+        language: wording::present(),
     };
     app.writes.spawn(async move {
         pump.run().await;
@@ -205,6 +208,8 @@ struct Pump {
     answers: mpsc::Sender<Bytes>,
     register: Register,
     request_id: RequestId,
+    /// The language of the texts of the answers.
+    language: Language,
 }
 
 /// Times by which bytes must arrive.
@@ -355,6 +360,10 @@ impl Pump {
         count(&result);
         let status = result.as_ref().map_or_else(Problem::status, |registration| status_of(registration.outcome));
         metrics::counter!("doppel_bulk_lines_total", "status" => status.as_str().to_owned()).increment(1);
+        let result = result.map_err(|problem| problem.in_language(self.language)).map(|mut registration| {
+            wording::translate_into(self.language, &mut registration.warnings);
+            registration
+        });
         let answer = match &result {
             Ok(registration) => {
                 let registration = Timed::since(began, registration.clone());

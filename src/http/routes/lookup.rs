@@ -16,6 +16,7 @@ use crate::http::routes::filters::FilterParams;
 use crate::http::routes::rows::RowParams;
 use crate::http::routes::{Timed, window};
 use crate::http::state::App;
+use crate::http::wording;
 use doppel_core::collection::{CollectionName, Radius};
 use doppel_core::record::RecordId;
 use doppel_core::verdict::Fingerprint;
@@ -61,6 +62,7 @@ pub async fn check(
 ) -> Result<Json<Timed<Check>>, Problem> {
     let started = Instant::now();
     let mut answer = app.engine.check(&collection, row, params.first).await?;
+    wording::translate(&mut answer.warnings);
     app.engine.show_handling(&collection, &mut answer.found).await?;
     if let Some(columns) = rows.columns() {
         app.engine.show_rows(&collection, &mut answer.found, &columns).await?;
@@ -168,6 +170,7 @@ pub async fn similar(
     let started = Instant::now();
     let wanted = params.wanted(&app, &collection, filters.into()).await?;
     let mut answer = app.engine.similar(&collection, row, wanted).await?;
+    wording::translate(&mut answer.warnings);
     show_rows(&app, &collection, &mut answer, rows).await?;
     Ok(Json(Timed::since(started, answer)))
 }

@@ -20,6 +20,7 @@ use crate::http::routes::filters::FilterParams;
 use crate::http::routes::rows::RowParams;
 use crate::http::routes::{Timed, created, segment};
 use crate::http::state::App;
+use crate::http::wording;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::{RecordId, Row};
 use doppel_engine::IfDuplicate;
@@ -115,6 +116,7 @@ async fn register(
     if let Err(error) = app.engine.show_handling(&collection, &mut registration.verdict.similar).await {
         tracing::debug!(%error, "the handling of the matches cannot be read");
     }
+    wording::translate(&mut registration.warnings);
     let status = status_of(registration.outcome);
     let location = registration.id.as_ref().filter(|_| status == StatusCode::CREATED);
     let location = location.map(|id| format!("/v1/collections/{collection}/records/{}", segment(id.as_str())));
