@@ -330,6 +330,7 @@ struct ProblemPage<'a> {
 /// Returns the HTML of the error page for `problem`.
 pub fn of_problem(problem: &Problem, visitor: &Visitor, request_id: &str) -> String {
     let words = &visitor.words().problem;
+    let problem = &problem.clone().in_language(visitor.language);
     let errors = problem.errors().iter().map(|error| (error.pointer.as_str(), error.detail.as_str()));
     let mut details: Vec<(&str, &str)> = errors.collect();
     if details.is_empty() {

@@ -32,7 +32,9 @@ pub fn head() -> OpenApi {
         every violation with a JSON pointer, `?name` for a parameter, `/path/name` for a part of the URL. What is left unread \
         and is no reason to refuse a row (a time in no known form) is named the same way in the answer's `warnings`. Where `retryable` \
         is true the same request may succeed later. Every request may be repeated safely but a registration without an id: that \
-        takes an `Idempotency-Key`.\n\nBodies may come with `Content-Encoding: gzip` or `zstd`, also the stream of `_bulk`; all limits hold for \
+        takes an `Idempotency-Key`.\n\nTexts for people (`title` and `detail` of errors, `detail` of warnings) are in English, or in Chinese if \
+        `Accept-Language` prefers it. `Content-Language` names the language of such an answer. All other names and values are \
+        the same in both.\n\nBodies may come with `Content-Encoding: gzip` or `zstd`, also the stream of `_bulk`; all limits hold for \
         what a body expands to. Whole answers of 1 KiB and more are compressed for whoever sends `Accept-Encoding`; lines and events \
         are not, so that each arrives when it is made.";
     let info = InfoBuilder::new()

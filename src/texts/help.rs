@@ -3,7 +3,7 @@
 use clap::builder::StyledStr;
 use clap::{Arg, Command};
 
-use crate::texts::{Language, in_language, language, whole};
+use crate::texts::{Language, in_language, language};
 
 /// Returns the command with its help in the language of the command line.
 pub fn in_language_of_process(command: Command) -> Command {
@@ -19,8 +19,17 @@ pub fn in_chinese(mut command: Command) -> Command {
     translated(command)
 }
 
-/// The layout of a help page, which is the usual one with a Chinese heading.
-const LAYOUT: &str = "{before-help}{about-with-newline}\n用法：{usage}\n\n{all-args}{after-help}";
+/// Returns the layout of a help page. It is the usual one with Chinese headings.
+fn layout(command: &Command) -> String {
+    let mut layout = "{before-help}{about-with-newline}\n用法：{usage}".to_owned();
+    let parts = [
+        (command.has_subcommands(), "\n\n命令：\n{subcommands}"),
+        (command.get_positionals().next().is_some(), "\n\n参数：\n{positionals}"),
+        (true, "\n\n选项：\n{options}"),
+    ];
+    layout.extend(parts.into_iter().filter_map(|(is_there, part)| is_there.then_some(part)));
+    layout + "{after-help}"
+}
 
 fn translated(mut command: Command) -> Command {
     let usage = command.render_usage().to_string();
@@ -40,12 +49,8 @@ fn translated(mut command: Command) -> Command {
     for (text, set) in found {
         command = set(command, text.into());
     }
-    command
-        .help_template(LAYOUT)
-        .override_usage(usage)
-        .subcommand_help_heading("命令")
-        .mut_args(translated_argument)
-        .mut_subcommands(translated)
+    let layout = layout(&command);
+    command.help_template(layout).override_usage(usage).mut_args(translated_argument).mut_subcommands(translated)
 }
 
 /// Returns the Chinese of a help text, or of those of its paragraphs that the tables have.
@@ -56,11 +61,6 @@ fn of(text: &StyledStr) -> Option<String> {
 }
 
 fn translated_argument(argument: Arg) -> Arg {
-    let heading = match argument.get_help_heading() {
-        Some(heading) => whole(heading),
-        None if argument.is_positional() => Some("参数"),
-        None => Some("选项"),
-    };
     let short = argument.get_help().map(|text| of(text).unwrap_or_else(|| text.to_string())).unwrap_or_default();
     let long = argument.get_long_help().map(|text| of(text).unwrap_or_else(|| text.to_string()));
     let values = ArgumentValues::of(&argument);
@@ -68,11 +68,7 @@ fn translated_argument(argument: Arg) -> Arg {
     let long_text = [long.unwrap_or(short), values.in_lines()].into_iter().filter(|part| !part.is_empty());
     let (short_text, long_text) =
         (short_text.collect::<Vec<_>>().join(" "), long_text.collect::<Vec<_>>().join("\n\n"));
-    let argument = argument.hide_default_value(true).hide_possible_values(true).help(short_text).long_help(long_text);
-    match heading {
-        Some(heading) => argument.help_heading(heading),
-        None => argument,
-    }
+    argument.hide_default_value(true).hide_possible_values(true).help(short_text).long_help(long_text)
 }
 
 /// The default and the possible values of an argument, which are a part of its help.

@@ -145,11 +145,8 @@ pub fn said(text: &str) -> Cow<'_, str> {
 
 /// Returns the Chinese of a message; `None` if the tables have no part of it.
 fn message(text: &str) -> Option<String> {
-    if let Some(found) = chinese(text) {
-        return Some(found.into_owned());
-    }
     if !text.contains('\n') {
-        return after_names(text);
+        return chinese(text).map(Cow::into_owned).or_else(|| after_names(text));
     }
     let lines = text.split('\n').map(|line| message(line).map_or(Cow::Borrowed(line), Cow::Owned));
     Some(lines.collect::<Vec<_>>().join("\n"))

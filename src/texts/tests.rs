@@ -126,10 +126,13 @@ const PARTS: [&str; 52] = [
     "{} table {table}",
 ];
 
-/// Rows for lists of counts, which the program makes from names.
-const COUNTS: [&str; 2] = [
+/// Rows for texts that the program makes from names.
+const COUNTS: [&str; 5] = [
+    "columns used: {}",
+    "columns stored and not compared: {}",
+    "columns left out: {}",
     "{} original, {} exact_duplicate, {} near_duplicate, {} too_short",
-    "{} created, {} replaced, {} updated, {} unchanged",
+    "{} new, {} replaced, {} updated, {} unchanged",
 ];
 
 /// Prints texts in the format of a table, for the person who translates them.

@@ -22,7 +22,7 @@ fn help_is_chinese_by_the_option_or_the_environment() {
     for (arguments, environment) in chosen {
         let [help, _] = said(arguments, environment, 0);
         assert!(help.contains("用法：doppel import [选项]") && help.contains("登记文件或数据库中的信访件"), "{help}");
-        assert!(help.contains("选项:") && help.contains("--collection") && !help.contains("Options:"), "{help}");
+        assert!(help.contains("选项：") && help.contains("--collection") && !help.contains("Options:"), "{help}");
         for english in ["Exit codes", "possible values", "[default", "Print help"] {
             assert!(!help.contains(english), "{english}: {help}");
         }
@@ -34,7 +34,10 @@ fn help_is_chinese_by_the_option_or_the_environment() {
 #[test]
 fn the_commands_are_listed_in_chinese() {
     let [help, _] = said(&["--help", "--lang", "zh-CN"], &[], 0);
-    assert!(help.contains("命令:") && help.contains("运行 HTTP 服务（默认）") && !help.contains("Commands:"), "{help}");
+    assert!(
+        help.contains("命令：") && help.contains("运行 HTTP 服务（默认）") && !help.contains("Commands:"),
+        "{help}"
+    );
 }
 
 #[test]

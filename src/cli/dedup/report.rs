@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::cli::columns::Uses;
 use crate::cli::warnings::Warned;
+use crate::texts;
 
 /// The summary.
 #[derive(Debug, Default, Serialize)]
@@ -74,7 +75,8 @@ impl Summary {
         if let Some(survivors) = self.survivors {
             text += &format!("survivors  {survivors}\n");
         }
-        let seconds: Vec<_> = self.seconds.iter().map(|(phase, seconds)| format!("{phase} {seconds:.2} s")).collect();
+        let seconds: Vec<_> =
+            self.seconds.iter().map(|(phase, seconds)| format!("{} {seconds:.2} s", texts::said(phase))).collect();
         text += &format!("time       {}\n", seconds.join(", "));
         if let Some(bytes) = self.peak_memory_bytes {
             text += &format!("memory     {} MB at most\n", bytes / 1_000_000);

@@ -37,7 +37,7 @@ pub(super) const WORDS: Words = Words {
     },
     problem: ProblemWords {
         reference: "请求编号",
-        details: "系统原文（英文）",
+        details: "详细说明",
         home: "回到首页",
         unreadable: "请求无法读取。",
         invalid: "填写的内容有误，请改正后重试。",
