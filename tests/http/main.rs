@@ -21,6 +21,7 @@ mod members;
 mod openapi;
 mod protection;
 mod records;
+mod regroup;
 mod reload;
 mod rows;
 mod schemes;
