@@ -49,7 +49,7 @@ Input:
               A quote that nothing closes shows by lines that look like rows: several on end with as many commas as the
               header (more than 4, in files of few columns up to 24). So does a table pasted into a letter, if its lines have
               as many commas: the letter is rejected and the lines are read as rows; give such a file as JSON lines
-  XLSX, XLS,  the first sheet with records, hidden ones left out (--sheet says otherwise; the others are named); XLSX (and XLSM) is read
+  XLSX, XLS,  the first shown sheet with a column for the text, or else with rows (--sheet says otherwise; the others are named); XLSX (and XLSM) is read
   ODS         as a stream, but for the texts that its cells share (at most 1 GiB); XLS and ODS are held as a whole, and may have 64 MiB
               at most; a cell that is merged over several rows counts for each of them; a cell with an error (#N/A) is empty
   Columns and members are taken for the fields of the collection by their names: 诉求标题, 诉求内容, 来电人, 登记时间 and the like, as the
