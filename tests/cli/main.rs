@@ -25,6 +25,7 @@ mod import;
 mod import_https;
 mod office_files;
 mod office_registers;
+mod office_same_rows;
 mod sample;
 mod snapshot;
 
