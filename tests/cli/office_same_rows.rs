@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use sqlx::{Connection, SqliteConnection};
 
 use crate::office_registers::{book, import, put, rows, write};
-use crate::support::TestServer;
+use crate::support::{TestServer, run};
 
 /// Different matters.
 const MATTERS: [&str; 10] = [
@@ -162,6 +162,22 @@ fn the_same_rows_give_the_same_records_and_verdicts_in_every_format() {
         assert_eq!(verdict == "original", is_first, "{id}: {verdict}");
         assert_eq!(original.is_null(), is_first, "{id}: {original}");
     }
+}
+
+#[test]
+fn a_database_is_checked_with_the_names_of_the_options() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let table = thirty_rows();
+    let database = sqlite(dir.path(), &[&table[..], &table[..1]].concat());
+    let check = |more: &[&str]| {
+        let output = run(&[&["source", "check", "--from", &database, "--table", "orders"], more].concat(), &[]);
+        let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        (output.status.code(), said)
+    };
+    let (code, said) = check(&[]);
+    assert!(code == Some(1) && said.contains("name a column that is unique (--id-field)"), "{said}");
+    let (code, said) = check(&["--time-zone", "Mars/City"]);
+    assert!(code == Some(2) && said.contains("--time-zone Mars/City: give an IANA name"), "{said}");
 }
 
 #[test]

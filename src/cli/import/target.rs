@@ -38,6 +38,8 @@ use doppel_store::Store;
 pub(in crate::cli) const SILENCE: Duration = Duration::from_secs(60);
 /// Largest size of an answer to a line, or of the refusal of a request. It has room for many times ten matches of some hundred bytes.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
+/// The code of the refusal of a key that is limited to other collections.
+pub(in crate::cli) const NOT_THIS_COLLECTION: &str = "not_this_collection";
 
 /// The destination of `--to`.
 #[derive(Clone, Debug)]
@@ -275,11 +277,13 @@ impl Target {
                 Ok(Some(described.settings))
             }
             404 => Ok(Some(Settings::default())),
-            // A key without any rights is reported when something is sent.
-            401 | 403 => Ok(None),
             status => {
                 let refusal = serde_json::from_slice::<Refusal>(&text).unwrap_or_default();
-                Err(Failure::Refused { status, refusal, retry_after: None })
+                // A key without any rights is reported when something is sent.
+                match status {
+                    401 | 403 if refusal.code != NOT_THIS_COLLECTION => Ok(None),
+                    _ => Err(Failure::Refused { status, refusal, retry_after: None }),
+                }
             }
         }
     }
