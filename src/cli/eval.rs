@@ -91,6 +91,9 @@ pub struct Args {
     /// The store to measure over; MongoDB is where store.uri and store.database of the configuration say
     #[arg(long, value_enum, default_value_t = Over::Embedded)]
     pub store: Over,
+    /// Configuration file (TOML)
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
     /// Compare all schemes, each alone; in memory, over no store
     #[arg(long, conflicts_with = "store")]
     pub all: bool,
@@ -171,7 +174,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.all {
         return all::run(&args, &set, &settings, &outputs);
     }
-    let measured = Measured { name: "all records".into(), report: measure(&set, &settings, args.store, &outputs)? };
+    let measured = Measured { name: "all records".into(), report: measure(&set, &settings, &args, &outputs)? };
     let text = match args.format {
         Format::Json => serde_json::to_string_pretty(&measured.report)? + "\n",
         Format::Table => table::one(&measured.report),
@@ -187,7 +190,7 @@ fn run_sets(args: &Args, settings: &Settings, outputs: &Outputs) -> anyhow::Resu
     let mut measured = Vec::with_capacity(args.sets.len());
     for (name, folder) in names(&args.sets).into_iter().zip(&args.sets) {
         let set = Dataset::read_folder(folder)?;
-        measured.push(Measured { name, report: measure(&set, settings, args.store, outputs)? });
+        measured.push(Measured { name, report: measure(&set, settings, args, outputs)? });
     }
     let text = match args.format {
         Format::Json => serde_json::to_string_pretty(&serde_json::json!({ "sets": measured }))? + "\n",
@@ -213,10 +216,10 @@ fn names(folders: &[PathBuf]) -> Vec<String> {
 }
 
 /// Measures with a store, or in memory if the settings need statistics of the collection.
-fn measure(set: &Dataset, settings: &Settings, over: Over, outputs: &Outputs) -> anyhow::Result<Report> {
+fn measure(set: &Dataset, settings: &Settings, args: &Args, outputs: &Outputs) -> anyhow::Result<Report> {
     let needs_statistics = Profile::compile(settings, None).needs_statistics();
-    match (needs_statistics, over) {
-        (false, over) => measure_over(set, settings, over, outputs),
+    match (needs_statistics, args.store) {
+        (false, _) => measure_over(set, settings, args, outputs),
         (true, Over::Embedded) => Ok(evaluate_with_statistics(settings, set)),
         (true, Over::Mongodb) => {
             bail!("a channel needs statistics of the collection; that is measured in memory: leave --store out")
@@ -264,7 +267,7 @@ pub(super) fn read_settings(file: Option<&Path>, preset: Preset) -> anyhow::Resu
     })
 }
 
-fn measure_over(set: &Dataset, settings: &Settings, over: Over, outputs: &Outputs) -> anyhow::Result<Report> {
+fn measure_over(set: &Dataset, settings: &Settings, args: &Args, outputs: &Outputs) -> anyhow::Result<Report> {
     let folder = outputs.scratch(&std::env::temp_dir())?;
     let options = Options {
         auto_create: false,
@@ -280,8 +283,9 @@ fn measure_over(set: &Dataset, settings: &Settings, over: Over, outputs: &Output
     progress.phase("records", Some(2 * set.records.len() as u64));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let report = runtime.block_on(async {
-        let config = config::load(&Flags::default())?.config.store;
-        let config = match over {
+        let flags = Flags { file: args.config.clone(), ..Flags::default() };
+        let config = config::load(&flags)?.config.store;
+        let config = match args.store {
             Over::Embedded => {
                 let data = folder.path().to_owned();
                 config::Store { kind: StoreKind::Embedded, data, min_free_bytes: 0, reserve_percent: 0, ..config }
@@ -292,7 +296,7 @@ fn measure_over(set: &Dataset, settings: &Settings, over: Over, outputs: &Output
         // The database may contain other collections.
         let name =
             CollectionName::new(&format!("eval-{}", crate::clock::unique_id())).map_err(|reason| anyhow!(reason))?;
-        let _dropped = (over == Over::Mongodb).then(|| {
+        let _dropped = (args.store == Over::Mongodb).then(|| {
             let (engine, name, handle) = (engine.clone(), name.clone(), Handle::current());
             outputs.when_stopped(move || {
                 // The command is ending, so nobody can be told about a failure to drop the collection.
@@ -301,7 +305,7 @@ fn measure_over(set: &Dataset, settings: &Settings, over: Over, outputs: &Output
             })
         });
         let report = evaluate(&engine, &name, settings.clone(), set, |done| progress.at(done as u64)).await;
-        if over == Over::Mongodb {
+        if args.store == Over::Mongodb {
             engine.drop_collection(&name).await?;
         }
         engine.close().await?;

@@ -10,7 +10,7 @@ use super::import::tables::pair;
 use crate::cli::import::database::DatabaseArgs;
 use crate::cli::{complain_of_usage, usage};
 use crate::config::{self, Config, Flags};
-use crate::follow::check::{self, Finding, Weight};
+use crate::follow::check::{self, Finding, OptionNames, Weight};
 use crate::texts;
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_sources::database::Origin;
@@ -77,6 +77,9 @@ fn look(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         None => given(args)?,
     };
     if let Some(zone) = &args.time_zone {
+        if jiff::tz::TimeZone::get(zone).is_err() {
+            return Err(usage(format!("--time-zone {zone}: give an IANA name such as Asia/Shanghai")));
+        }
         source.time_zone.clone_from(zone);
     }
     let settings = match &args.settings {
@@ -88,7 +91,8 @@ fn look(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         None => args.database.password()?,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
-    let findings = runtime.block_on(check::check(&source, password.as_deref(), &settings));
+    let names = if args.name.is_some() { OptionNames::KEYS } else { OptionNames::OPTIONS };
+    let findings = runtime.block_on(check::check(&source, password.as_deref(), &settings, &names));
     let findings = findings.with_context(|| match source.location() {
         Ok(location) => format!("cannot read {location}"),
         Err(_) => format!("cannot read the source {}", source.name),

@@ -55,6 +55,22 @@ pub(super) fn id_cell(kind: ColumnKind, id: &str) -> Option<Cell> {
     }
 }
 
+/// The names of options in the findings, as their reader writes them: keys of the configuration or options of the command line.
+#[derive(Clone, Copy, Debug)]
+pub struct OptionNames {
+    id: &'static str,
+    time_zone: &'static str,
+    /// The name of the interval between comparisons of all ids, in brackets; empty if the reader has no such option.
+    sweep: &'static str,
+}
+
+impl OptionNames {
+    /// The keys of a source in the configuration.
+    pub const KEYS: Self = Self { id: "id", time_zone: "time_zone", sweep: " (sweep_s)" };
+    /// The options of the command line.
+    pub const OPTIONS: Self = Self { id: "--id-field", time_zone: "--time-zone", sweep: "" };
+}
+
 /// Checks a source. `settings` are the settings of its collection.
 ///
 /// # Errors
@@ -63,6 +79,7 @@ pub async fn check(
     config: &config::Source,
     password: Option<&str>,
     settings: &Settings,
+    names: &OptionNames,
 ) -> anyhow::Result<Vec<Finding>> {
     let mut opened = Opened::open(config, password, settings, MAX_ROW_BYTES).await?;
     let header: Vec<String> = opened.columns.iter().map(|column| column.name.clone()).collect();
@@ -87,9 +104,9 @@ pub async fn check(
             )),
         });
     }
-    check_ids(&mut opened, &mut findings).await?;
+    check_ids(&mut opened, names, &mut findings).await?;
     if opened.watermark.is_some() {
-        check_watermark(config, &mut opened, now, &mut findings).await?;
+        check_watermark(config, names, &mut opened, now, &mut findings).await?;
         check_index(&mut opened, &mut findings).await?;
     } else {
         findings.push(fine("no watermark: it is not followed, and can be read as a whole"));
@@ -106,7 +123,7 @@ async fn count(opened: &mut Opened, select: String) -> anyhow::Result<i64> {
     }
 }
 
-async fn check_ids(opened: &mut Opened, findings: &mut Vec<Finding>) -> anyhow::Result<()> {
+async fn check_ids(opened: &mut Opened, names: &OptionNames, findings: &mut Vec<Finding>) -> anyhow::Result<()> {
     let dialect = opened.connection.dialect();
     let id = opened.id.clone();
     let nulls = count(opened, sql::nulls(dialect, &opened.origin, &id)).await?;
@@ -117,7 +134,8 @@ async fn check_ids(opened: &mut Opened, findings: &mut Vec<Finding>) -> anyhow::
     findings.push(match repeated {
         0 => fine(format!("every {id} is one row's")),
         _ => wrong(format!(
-            "{repeated} values of {id} are of several rows, which would be one record; name a column that is unique"
+            "{repeated} values of {id} are of several rows, which would be one record; name a column that is unique ({})",
+            names.id
         )),
     });
     Ok(())
@@ -125,6 +143,7 @@ async fn check_ids(opened: &mut Opened, findings: &mut Vec<Finding>) -> anyhow::
 
 async fn check_watermark(
     config: &config::Source,
+    names: &OptionNames,
     opened: &mut Opened,
     now: Watermark,
     findings: &mut Vec<Finding>,
@@ -139,7 +158,8 @@ async fn check_watermark(
     let nulls = count(opened, sql::nulls(dialect, &opened.origin, &name)).await?;
     if nulls > 0 {
         findings.push(wrong(format!(
-            "{nulls} rows have no {name}, so that no round reads them, only the comparison of ids (sweep_s); fill it, and make it NOT NULL"
+            "{nulls} rows have no {name}, so that no round reads them, only the comparison of ids{}; fill it, and make it NOT NULL",
+            names.sweep
         )));
     }
     let highest = opened.connection.value(sql::highest(dialect, &opened.origin, &name)).await?;
@@ -147,7 +167,8 @@ async fn check_watermark(
         let Ok(newest) = shape.read(&highest) else {
             findings.push(wrong(format!(
                 "the highest {name} is no time (as 9999-12-31, infinity or text that is none), so that no round reads its row, only the \
-                 comparison of ids (sweep_s); set it to when the row was last changed"
+                 comparison of ids{}; set it to when the row was last changed",
+                names.sweep
             )));
             return Ok(());
         };
@@ -155,9 +176,10 @@ async fn check_watermark(
         if ahead > AHEAD_S {
             findings.push(wrong(format!(
                 "the newest {name} is {:.1} hours ahead of the clock of the database, so that rows are read late; it says times of another \
-                 zone than {}: set time_zone",
+                 zone than {}: set {}",
                 ahead / 3600.0,
-                if config.time_zone.is_empty() { "the collection's" } else { &config.time_zone }
+                if config.time_zone.is_empty() { "the collection's" } else { &config.time_zone },
+                names.time_zone
             )));
         }
     }

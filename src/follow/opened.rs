@@ -97,7 +97,7 @@ impl Opened {
     ) -> anyhow::Result<WatermarkColumn> {
         let name = config.watermark.clone();
         let at = self.columns.iter().position(|column| column.name == name);
-        let at = at.with_context(|| format!("there is no column {name:?}, which watermark names"))?;
+        let at = at.with_context(|| format!("there is no column {name:?}, which is named as the watermark"))?;
         let dialect = self.connection.dialect();
         let sample = match dialect {
             Dialect::Sqlite => self.connection.value(sql::written_time(&self.origin, &name)).await?,

@@ -200,7 +200,7 @@ mod tests {
         let saved = Saved {
             watermark: Some(Kept::Text("2024-03-05 10:11:12.123456".into())),
             import: Some(import),
-            last_rejected: Some(("A-1".into(), "no_text".into())),
+            last_rejected: Some(("A-1".into(), "no_content".into())),
             held_until: u64::MAX,
             ..Saved::default()
         };

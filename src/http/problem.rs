@@ -312,6 +312,8 @@ impl From<doppel_engine::Error> for Problem {
                 Self::new(StatusCode::CONFLICT, "outdated_generation", detail)
             }
             doppel_engine::Error::UnknownDecision(_) => Self::new(StatusCode::NOT_FOUND, "unknown_decision", detail),
+            doppel_engine::Error::RejectedPair(..) => Self::new(StatusCode::CONFLICT, "rejected_pair", detail),
+            doppel_engine::Error::TooManyLinks(_) => Self::new(StatusCode::CONFLICT, "too_many_links", detail),
             doppel_engine::Error::Ungrouped(_) => Self::at(StatusCode::NOT_FOUND, "ungrouped", "/path/id", detail),
             doppel_engine::Error::UnknownTask => Self::at(StatusCode::NOT_FOUND, "unknown_task", "/path/task", detail),
             doppel_engine::Error::TaskRunning(..) => Self::new(StatusCode::CONFLICT, "task_running", detail),

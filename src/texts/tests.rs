@@ -71,7 +71,7 @@ const COMMAND_LINE: [&str; 5] =
 const NOT_COMMAND_LINE: [&str; 3] = ["src/cli/eval", "src/cli/log.rs", "crates/sources/src/tables/guard/samples.rs"];
 
 /// Parts of messages whose whole forms the tables have, names of internal work, and signs of a bug.
-const PARTS: [&str; 52] = [
+const PARTS: [&str; 56] = [
     " at {pointer}",
     ", did you mean {meant:?}?",
     "; complete: {done}",
@@ -119,6 +119,10 @@ const PARTS: [&str; 52] = [
     "the process that reads workbooks gave another answer than was asked for",
     "the process that reads workbooks sent a longer row than it may",
     "warming up",
+    "columns left out",
+    "columns used",
+    "groups     {groups} with {grouped} {unit}, the largest with {largest}",
+    "read       {records} {unit}\n{used}{unused}{warned}rejected   {rejected}{listed}\npairs      {pairs}; {exact}\n",
     "{column} as {name} ({role})",
     "{exact} of exact duplicates",
     "{key} is {listed}{meant}",
@@ -127,9 +131,11 @@ const PARTS: [&str; 52] = [
 ];
 
 /// Rows for texts that the program makes from names.
-const COUNTS: [&str; 5] = [
+const COUNTS: [&str; 7] = [
     "columns used: {}",
-    "columns stored and not compared: {}",
+    "columns: {}",
+    "groups     {groups} with {grouped} records, the largest with {largest}",
+    "groups     {groups} with {grouped} fingerprints, the largest with {largest}",
     "columns left out: {}",
     "{} original, {} exact_duplicate, {} near_duplicate, {} too_short",
     "{} new, {} replaced, {} updated, {} unchanged",

@@ -85,6 +85,7 @@ async fn a_decision_that_names_no_record_is_told_and_deleted_on_demand() {
             by: None,
             note: Some(note.into()),
             at: "2026-01-01T00:00:00Z".into(),
+            original: None,
         };
         let pair = RecordPair::new(id(one), id(other)).expect("two ids");
         let decision = Decision { pair, rulings: vec![ruling] };

@@ -151,6 +151,25 @@ async fn a_collection_moves_to_mongodb_and_back_with_the_same_answers() {
     crate::mongod::drop_database(mongo.uri(), &name).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_are_imported_into_and_checked_against_the_database_of_a_configuration() {
+    let mongo = crate::mongod::Shared::start().await;
+    let name = crate::mongod::database("import");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let [config, letters, checked] =
+        ["doppel.toml", "letters.csv", "checked.csv"].map(|name| path(folder.path(), name));
+    let store = format!("[store]\nkind = \"embedded\"\nuri = \"{}\"\ndatabase = \"{name}\"\n", mongo.uri());
+    fs::write(&config, store).expect("made here");
+    let text = "东湖路与学院街路口的三盏路灯熄灭已有十天，晚自习放学的学生只能摸黑过马路，请尽快派人抢修。";
+    fs::write(&letters, format!("id,content\na,{text}\nb,{text}\n")).expect("made here");
+    let place = ["--to", "mongodb", "--config", &config, "--collection", "letters"];
+    says(&doppel(None, &[&["import"], &place[..], &[&letters]].concat()), 0, &["1 original, 1 exact_duplicate"]);
+    says(&doppel(None, &[&["check", "--out", &checked], &place[..], &[&letters]].concat()), 0, &["2 exact_duplicate"]);
+    let without = doppel(None, &["import", "--to", "mongodb", "--collection", "letters", &letters]);
+    says(&without, 1, &["store.uri", "--config FILE"]);
+    crate::mongod::drop_database(mongo.uri(), &name).await;
+}
+
 #[test]
 fn files_that_are_not_whole_and_collections_that_differ_are_refused() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -520,6 +520,19 @@ fn a_key_is_taken_from_a_file_or_the_environment() {
 }
 
 #[test]
+fn a_key_of_other_collections_is_refused_with_the_remedy() {
+    let dir = tempfile::tempdir().unwrap();
+    let (admin, config) = new_key(dir.path(), "read,write,admin");
+    let server = TestServer::start_with(dir.path().join("data"), &["--config", &config], &[]);
+    let wanted = serde_json::json!({ "name": "limited", "scopes": ["read", "write"], "collections": ["other"] });
+    let made = server.send_as(&admin, "POST", "/v1/admin/keys", &wanted).json();
+    let key = made["key"].as_str().expect("the key");
+    let to = ["--to", server.url(), &sample("letters.csv")];
+    let remedy = "the key is limited to other collections than letters; doppel keys create NAME --scopes write --collections letters";
+    says(&import_with(&to, b"", &[("DOPPEL_KEY", key)]), 1, &[remedy]);
+}
+
+#[test]
 fn the_help_shows_examples() {
     let said = ended(&import(&["--help"]), 0);
     for part in

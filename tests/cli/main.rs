@@ -26,6 +26,7 @@ mod import_https;
 mod language;
 mod office_files;
 mod office_registers;
+mod office_same_rows;
 mod sample;
 mod snapshot;
 

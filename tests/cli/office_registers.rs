@@ -18,13 +18,13 @@ const LETTERS: [&str; 6] = [
     "青年公园厕所停水两个月，臭气熏天，游客只能到马路对面的商场借用，请园林部门尽快修复。",
 ];
 
-fn put(dir: &Path, name: &str, bytes: impl AsRef<[u8]>) -> String {
+pub(crate) fn put(dir: &Path, name: &str, bytes: impl AsRef<[u8]>) -> String {
     let path = dir.join(name);
     fs::write(&path, bytes).expect("made here");
     path.to_str().expect("made here").to_owned()
 }
 
-fn book(dir: &Path, name: &str, fill: impl FnOnce(&mut Workbook)) -> String {
+pub(crate) fn book(dir: &Path, name: &str, fill: impl FnOnce(&mut Workbook)) -> String {
     let path = dir.join(name);
     let mut book = Workbook::new();
     fill(&mut book);
@@ -32,14 +32,14 @@ fn book(dir: &Path, name: &str, fill: impl FnOnce(&mut Workbook)) -> String {
     path.to_str().expect("made here").to_owned()
 }
 
-fn write(sheet: &mut Worksheet, row: u32, cells: &[&str]) {
+pub(crate) fn write(sheet: &mut Worksheet, row: u32, cells: &[&str]) {
     for (column, cell) in (0..).zip(cells).filter(|(_, cell)| !cell.is_empty()) {
         sheet.write(row, column, *cell).expect("made here");
     }
 }
 
 /// Returns the summary of an import, and standard error.
-fn import(server: &TestServer, collection: &str, arguments: &[&str]) -> (Value, String) {
+pub(crate) fn import(server: &TestServer, collection: &str, arguments: &[&str]) -> (Value, String) {
     let head = ["import", "--summary", "json", "--to", server.url(), "--collection", collection];
     let output = run(&[&head, arguments].concat(), &[]);
     let said = String::from_utf8(output.stderr).expect("made here");
@@ -56,7 +56,7 @@ fn refused(server: &TestServer, arguments: &[&str]) -> String {
 }
 
 /// Returns the rows of a collection with their ids, in the order of the ids.
-fn rows(server: &TestServer, collection: &str) -> Vec<(String, Value)> {
+pub(crate) fn rows(server: &TestServer, collection: &str) -> Vec<(String, Value)> {
     let list = server.send("GET", &format!("/v1/collections/{collection}/records?limit=1000"), &Value::Null).json();
     let items = list["items"].as_array().unwrap_or_else(|| panic!("{list}"));
     let mut rows: Vec<(String, Value)> =

@@ -24,7 +24,7 @@ enum Decision {
 
 use Decision::{ByBody, ByPath, ByTask, Open, Refused, Shortened};
 
-const DECISIONS: [(&str, &str, Decision); 56] = [
+const DECISIONS: [(&str, &str, Decision); 60] = [
     ("get", "/", Open),
     ("get", "/livez", Open),
     ("get", "/readyz", Open),
@@ -60,6 +60,10 @@ const DECISIONS: [(&str, &str, Decision); 56] = [
     ("get", "/v1/collections/{collection}/records/{id}", ByPath),
     ("delete", "/v1/collections/{collection}/records/{id}", ByPath),
     ("get", "/v1/collections/{collection}/arrivals", ByPath),
+    ("post", "/v1/collections/{collection}/groups/_merge", ByPath),
+    ("post", "/v1/collections/{collection}/groups/{id}/_split", ByPath),
+    ("put", "/v1/collections/{collection}/groups/{id}/original", ByPath),
+    ("delete", "/v1/collections/{collection}/groups/{id}/original", ByPath),
     ("get", "/v1/collections/{collection}/changes", ByPath),
     ("post", "/v1/collections/{collection}/check", ByPath),
     ("post", "/v1/collections/{collection}/similar", ByPath),

@@ -22,6 +22,7 @@ mod members;
 mod openapi;
 mod protection;
 mod records;
+mod regroup;
 mod reload;
 mod rows;
 mod schemes;

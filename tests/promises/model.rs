@@ -195,7 +195,13 @@ async fn apply_beside(desk: &Desk, change: &Beside) -> String {
         }
         Beside::Decide(a, b, judgement) => {
             let Some(pair) = RecordPair::new(id(a), id(b)) else { return "one record".into() };
-            let ruling = Ruling { judgement: *judgement, by: None, note: None, at: "2026-01-04T00:00:00Z".into() };
+            let ruling = Ruling {
+                judgement: *judgement,
+                by: None,
+                note: None,
+                at: "2026-01-04T00:00:00Z".into(),
+                original: None,
+            };
             outcome(store.decide(name, pair, ruling, None).await)
         }
         Beside::Profile(noted) => {

@@ -87,6 +87,15 @@ fn too_long(pointer: &str, text: Option<&str>, most: usize) -> Option<Violation>
     is_long.then(|| Violation::new(pointer, "too_long", format!("give at most {most} characters")))
 }
 
+/// A ruling to add.
+struct WantedRuling {
+    opinion: Opinion,
+    /// The record of the pair that becomes the original of its group.
+    original: Option<RecordId>,
+    /// The number of rulings that the person had seen, if the caller states it.
+    seen: Option<usize>,
+}
+
 /// The result of a decision by a person who had seen the earlier rulings.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DecisionOutcome {
@@ -117,7 +126,20 @@ impl Engine {
         other: &RecordId,
         opinion: Opinion,
     ) -> Result<DecisionView> {
-        match self.rule(collection, one, other, opinion, None).await? {
+        self.decide_naming_original(collection, one, other, opinion, None).await
+    }
+
+    /// Records a decision as [`Engine::decide`] does, and the record that the person chose as the original of the group.
+    pub(super) async fn decide_naming_original(
+        &self,
+        collection: &CollectionName,
+        one: &RecordId,
+        other: &RecordId,
+        opinion: Opinion,
+        original: Option<RecordId>,
+    ) -> Result<DecisionView> {
+        let wanted = WantedRuling { opinion, original, seen: None };
+        match self.rule(collection, one, other, wanted).await? {
             DecisionOutcome::Stored(view) => Ok(view),
             // If the caller states no number of rulings, only a withdrawal is refused.
             DecisionOutcome::Meanwhile(_) => Err(Error::Crashed),
@@ -153,7 +175,8 @@ impl Engine {
         opinion: Opinion,
         seen: usize,
     ) -> Result<DecisionOutcome> {
-        self.rule(collection, pair.0, pair.1, opinion, Some(seen)).await
+        let wanted = WantedRuling { opinion, original: None, seen: Some(seen) };
+        self.rule(collection, pair.0, pair.1, wanted).await
     }
 
     /// Returns all decisions about a record and others, including withdrawn ones, ordered by the other id.
@@ -233,13 +256,13 @@ impl Engine {
         collection: &CollectionName,
         one: &RecordId,
         other: &RecordId,
-        opinion: Opinion,
-        seen: Option<usize>,
+        wanted: WantedRuling,
     ) -> Result<DecisionOutcome> {
+        let WantedRuling { opinion, original, seen } = wanted;
         opinion.check()?;
         let pair = pair(one, other)?;
         let Opinion { judgement, by, note } = opinion;
-        let ruling = Ruling { judgement, by, note, at: (self.options.now)() };
+        let ruling = Ruling { judgement, by, note, at: (self.options.now)(), original };
         one_request(async {
             let view = match self.store.decide(collection, pair, ruling, seen).await {
                 Ok(Ruled::Added(decision) | Ruled::Repeated(decision)) => DecisionView::from(decision),

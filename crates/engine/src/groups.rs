@@ -11,6 +11,7 @@
 
 mod hot;
 mod petitioners;
+pub mod regroup;
 mod shape;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -33,7 +34,7 @@ use doppel_core::record::{RecordId, ShownRow};
 use doppel_core::schemes::hash::city64_bytes;
 use doppel_store::changes::{LoggedChange, LoggedKind};
 use doppel_store::content::Content;
-use doppel_store::decisions::RecordPair;
+use doppel_store::decisions::{Decision as StoredDecision, RecordPair};
 use doppel_store::generations::PairSource;
 use doppel_store::{CollectionNumber, GenerationId, Seq, StoreError, StoredRecord};
 
@@ -96,7 +97,7 @@ pub enum GroupOrder {
 pub struct GroupView {
     /// The member that was registered first. It names the group as long as it is its first member.
     pub id: RecordId,
-    /// The original: of the members that contain the time of their submission the earliest one (of those with the same time the one with the
+    /// The original: the member that a person chose, or else of the members that contain the time of their submission the earliest one (of those with the same time the one with the
     /// lowest id), or else the member that was registered first.
     pub original: RecordId,
     /// Number of records.
@@ -188,11 +189,39 @@ struct CollectionGroups {
     pieces: Mutex<HashMap<u64, Arc<Vec<Group>>>>,
     members: HashMap<Seq, GroupMember>,
     by_id: HashMap<RecordId, Seq>,
+    /// The records that persons chose as originals.
+    chosen: HashMap<u64, ChosenOriginal>,
     /// The changes up to this seq are applied.
     followed_to: Seq,
     /// Time of the last complete reading, and its duration, in microseconds.
     read_at: u64,
     took: u64,
+}
+
+/// A person's choice of a record as the original of its group.
+struct ChosenOriginal {
+    /// The seq of the other record of the decision that contains the choice.
+    other: u64,
+    /// The time of the choice.
+    at: String,
+}
+
+/// The decision that holds about a pair, as the groups read it.
+struct HoldingDecision {
+    pair: RecordPair,
+    /// True for the same matter; `None` if the decision was withdrawn.
+    same: Option<bool>,
+    /// The record that a person chose as the original, and the time of the choice.
+    chosen: Option<(RecordId, String)>,
+}
+
+impl From<StoredDecision> for HoldingDecision {
+    fn from(decision: StoredDecision) -> Self {
+        let same = decision.same();
+        let last = decision.rulings.into_iter().next_back();
+        let chosen = last.and_then(|ruling| Some((ruling.original?, ruling.at))).filter(|_| same == Some(true));
+        Self { pair: decision.pair, same, chosen }
+    }
 }
 
 /// A generation whose pairs are read, and the progress of the reading.
@@ -392,15 +421,16 @@ impl Engine {
             pieces: Mutex::default(),
             members: HashMap::new(),
             by_id: HashMap::new(),
+            chosen: HashMap::new(),
             followed_to: self.store.last_change(name).await?,
             read_at: now,
             took: 0,
         };
         self.read_pairs(context, &mut groups).await?;
         let mut decided = Vec::new();
-        self.each_decision(name, |decision| decided.push((decision.same(), decision.pair))).await?;
-        for (same, pair) in decided {
-            self.apply(context, &mut groups, &pair, same).await?;
+        self.each_decision(name, |decision| decided.push(HoldingDecision::from(decision))).await?;
+        for decision in decided {
+            self.apply(context, &mut groups, decision).await?;
         }
         groups.took = (self.options.micros)().saturating_sub(now);
         Ok(groups)
@@ -425,7 +455,7 @@ impl Engine {
         self.read_pairs(context, &mut groups).await?;
         for id in &changed {
             for decision in self.store.decisions_of(name, id).await? {
-                self.apply(context, &mut groups, &decision.pair, decision.same()).await?;
+                self.apply(context, &mut groups, decision.into()).await?;
             }
         }
         Ok(Some(groups))
@@ -488,13 +518,8 @@ impl Engine {
     }
 
     /// Applies a person's decision about two records, if both exist.
-    async fn apply(
-        &self,
-        context: &Context,
-        groups: &mut CollectionGroups,
-        pair: &RecordPair,
-        same: Option<bool>,
-    ) -> Result<()> {
+    async fn apply(&self, context: &Context, groups: &mut CollectionGroups, decision: HoldingDecision) -> Result<()> {
+        let HoldingDecision { pair, same, chosen } = decision;
         let mut names = Vec::with_capacity(2);
         for id in [pair.a(), pair.b()] {
             let Some(record) = self.store.record(&context.state.name, id).await? else { return Ok(()) };
@@ -506,6 +531,15 @@ impl Engine {
             Some(true) => groups.set.confirm(names[0], names[1]),
             Some(false) => groups.set.reject(names[0], names[1]),
             None => groups.set.withdraw(names[0], names[1]),
+        }
+        for (one, other) in [(names[0], names[1]), (names[1], names[0])] {
+            if groups.chosen.get(&one).is_some_and(|chosen| chosen.other == other) {
+                groups.chosen.remove(&one);
+            }
+        }
+        if let Some((original, at)) = chosen {
+            let (one, other) = if original == *pair.a() { (names[0], names[1]) } else { (names[1], names[0]) };
+            groups.chosen.insert(one, ChosenOriginal { other, at });
         }
         Ok(())
     }
@@ -564,6 +598,7 @@ impl CollectionGroups {
     fn forget(&mut self, seq: Seq) {
         self.forget_component(seq.0);
         self.set.remove_member(seq.0);
+        self.chosen.retain(|one, chosen| *one != seq.0 && chosen.other != seq.0);
         if let Some(member) = self.members.remove(&seq)
             && self.by_id.get(&member.id) == Some(&seq)
         {
@@ -595,10 +630,24 @@ impl CollectionGroups {
         group.members.iter().filter_map(|seq| self.members.get(&Seq(*seq)))
     }
 
-    /// Returns the seq of the original: of the members that contain the time of their submission the earliest one, of those with the same
-    /// time the one with the lowest id; without such members the first that was registered. It does not depend on the order of
-    /// registration as long as members contain their time.
+    /// Returns the seq of the original: the member that a person chose last, or else the earliest one.
     fn original(&self, group: &Group) -> u64 {
+        self.chosen_original(group).unwrap_or_else(|| self.earliest(group))
+    }
+
+    /// Returns the seq of the member that a person chose last as the original.
+    fn chosen_original(&self, group: &Group) -> Option<u64> {
+        if self.chosen.is_empty() {
+            return None;
+        }
+        let chosen = group.members.iter().filter_map(|seq| Some((&self.chosen.get(seq)?.at, *seq)));
+        chosen.max().map(|(_, seq)| seq)
+    }
+
+    /// Returns the seq of the earliest member: of the members that contain the time of their submission the earliest one, of those with the
+    /// same time the one with the lowest id; without such members the first that was registered. It does not depend on the order of
+    /// registration as long as members contain their time.
+    fn earliest(&self, group: &Group) -> u64 {
         let dated = group.members.iter().filter_map(|seq| {
             let member = self.members.get(&Seq(*seq)).filter(|member| member.has_own_time)?;
             Some((member.time, &member.id, *seq))

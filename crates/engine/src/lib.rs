@@ -175,6 +175,14 @@ pub enum Error {
     /// The record is in no group.
     #[error("the record is in no group: no record of collection {0} is similar")]
     Ungrouped(CollectionName),
+    /// A person decided that these two records are not the same matter.
+    #[error("a person decided that records {0} and {1} are not the same matter; withdraw that decision first")]
+    RejectedPair(RecordId, RecordId),
+    /// A split would reject too many pairs.
+    #[error(
+        "{0} pairs link these records with the rest of the group, and at most 1000 can be rejected at once; name fewer records"
+    )]
+    TooManyLinks(usize),
     /// Nobody decided about the pair.
     #[error("collection {0} has no decision about these two records")]
     UnknownDecision(CollectionName),

@@ -136,8 +136,9 @@ mod tests {
     }
 
     fn filter(category: &str, status: &str, unit: &str, verdict: Option<VerdictKind>) -> RecordFilter {
-        let given = |value: &str| (!value.is_empty()).then(|| value.to_owned());
-        RecordFilter { category: given(category), status: given(status), unit: given(unit), verdict }
+        let [category, status, unit] =
+            [category, status, unit].map(|value| (!value.is_empty()).then(|| value.to_owned()));
+        RecordFilter { category, status, unit, verdict }
     }
 
     #[tokio::test]

@@ -48,6 +48,10 @@ pub struct Ruling {
     pub note: Option<String>,
     /// The time of the decision (RFC 3339, UTC).
     pub at: String,
+    /// The record of the pair that the person chose as the original of its group, with the judgement `same`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = RecordId, required = false))]
+    pub original: Option<RecordId>,
 }
 
 /// Two different ids, the lower first: a pair has no direction.

@@ -63,7 +63,7 @@ Output: every row of the input in its order, refused ones too, all its columns, 
   \"'\" before it; the input's own cells stay as they are.
 
 Rows that repeat earlier rows of the same files are found as at the desk: each row is compared with those before it by the settings of the
-collection. How common text is comes from the collection where --to is a directory; a service does not give that out, so that it is
+collection. How common text is comes from the collection where --to is a directory or mongodb; a service does not give that out, so that it is
 counted in the files. A record comes before a row, and the same text before a similar one. With --register every row is a record before
 the next one is looked at.
 
@@ -81,12 +81,16 @@ Exit codes: 0 all rows taken, 1 failed or stopped, 2 wrong usage, 3 some rows we
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// What to check against: the URL of a running service, or a data directory that no service has open
-    #[arg(long, value_name = "URL|DIR")]
+    /// The records to check against: the URL of a running service, a data directory that no service has open, or "mongodb" for the database
+    /// of the configuration
+    #[arg(long, value_name = "URL|DIR|mongodb")]
     to: String,
     /// Collection to check against
     #[arg(long, value_name = "C", value_parser = CollectionName::new)]
     collection: CollectionName,
+    /// Configuration file (TOML)
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// File that holds the key (only for a service that has keys)
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
@@ -149,7 +153,8 @@ struct Job<'a> {
 }
 
 fn check(args: &Args) -> anyhow::Result<ExitCode> {
-    let config::Loaded { config, file, .. } = config::load(&config::Flags::default())?;
+    let config::Loaded { config, file, .. } =
+        config::load(&config::Flags { file: args.config.clone(), ..config::Flags::default() })?;
     let to = To::parse(&args.to).map_err(|reason| usage(format!("--to {}: {reason}", args.to)))?;
     if to.is_new_directory() && !args.register && !args.dry_run {
         anyhow::bail!("{} does not exist: there is nothing to check against", args.to);
@@ -231,7 +236,7 @@ impl Job<'_> {
             return self.read(input, &settings, None, (stop, report)).await;
         }
         let how = How { key: self.key.as_deref(), trust: &args.trust, coding: None };
-        let target = Target::open(to, &how, self.config)?;
+        let target = Target::open(to, &how, self.config).await?;
         let scope = if args.register { "write" } else { "read" };
         let mut delivery = Delivery { target, collection: &args.collection, to: &args.to, stop, scope, heard: false };
         let ended = async {

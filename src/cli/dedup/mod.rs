@@ -120,6 +120,9 @@ pub struct Args {
     /// Also write the text of rejected lines: mind that petitions are personal data
     #[arg(long, requires = "rejects")]
     rejects_with_text: bool,
+    /// Configuration file (TOML)
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Memory for what can also be on disk, with K, M or G, or in bytes (then at least 1048576)
     #[arg(long, value_name = "BYTES", default_value = "2G", value_parser = bytes)]
     memory: usize,
@@ -199,7 +202,8 @@ fn dedup(args: &Args) -> anyhow::Result<ExitCode> {
     if args.radius.is_some() && args.fingerprints.is_none() {
         return Err(usage("--radius goes with --fingerprints; the radius for records is in their settings"));
     }
-    let config::Loaded { config, file, .. } = config::load(&config::Flags::default())?;
+    let config::Loaded { config, file, .. } =
+        config::load(&config::Flags { file: args.config.clone(), ..config::Flags::default() })?;
     let outputs = outputs(args, file.as_deref());
     let dir = args.dir.clone().unwrap_or_else(std::env::temp_dir);
     if !dir.is_dir() {

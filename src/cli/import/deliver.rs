@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::input::Batch;
-use super::target::{Answer, Checked, Failure, Refusal, Target};
+use super::target::{Answer, Checked, Failure, NOT_THIS_COLLECTION, Refusal, Target};
 use crate::shutdown::{Phase, Shutdown};
 use doppel_core::collection::{CollectionName, Settings};
 
@@ -173,6 +173,13 @@ impl Delivery<'_> {
         let Refusal { code, detail, .. } = refusal;
         match status {
             401 => format!("{to} wants a key: give one with scope {scope} by --key-file FILE or DOPPEL_KEY ({detail})"),
+            403 if code == NOT_THIS_COLLECTION => {
+                let collection = self.collection;
+                format!(
+                    "{to}: the key is limited to other collections than {collection}; doppel keys create NAME --scopes {scope} \
+                     --collections {collection} makes a key for it"
+                )
+            }
             403 => {
                 format!(
                     "{to}: the key may not {scope}; doppel config new-key NAME --scopes {scope} makes one ({detail})"

@@ -50,7 +50,7 @@ Input:
               A quote that nothing closes shows by lines that look like rows: several on end with as many commas as the
               header (more than 4, in files of few columns up to 24). So does a table pasted into a letter, if its lines have
               as many commas: the letter is rejected and the lines are read as rows; give such a file as JSON lines
-  XLSX, XLS,  the first sheet with records, hidden ones left out (--sheet says otherwise; the others are named); XLSX (and XLSM) is read
+  XLSX, XLS,  the first shown sheet with a column for the text, or else with rows (--sheet says otherwise; the others are named); XLSX (and XLSM) is read
   ODS         as a stream, but for the texts that its cells share (at most 1 GiB); XLS and ODS are held as a whole, and may have 64 MiB
               at most; a cell that is merged over several rows counts for each of them; a cell with an error (#N/A) is empty
   Columns and members are taken for the fields of the collection by their names: 诉求标题, 诉求内容, 来电人, 登记时间 and the like, as the
@@ -69,7 +69,7 @@ Examples:
   doppel import --to http://10.0.0.5:8080 --key-file key.txt --collection letters --rejects bad.jsonl letters.csv
   doppel import --to https://doppel.office.example --ca office-ca.pem --key-file key.txt --collection letters letters.csv
   doppel import --to http://127.0.0.1:8080 --collection letters --dry-run --map 事由=content --id-field 件号 登记表.xlsx
-  doppel import --to mongodb --collection letters --exported letters.jsonl       (see doppel export --help)
+  doppel import --to mongodb --config doppel.toml --collection letters --exported letters.jsonl     (see doppel export --help)
   doppel import --to http://127.0.0.1:8080 --collection letters --from mysql://reader@10.0.0.7/office --table letters --password-file pw
   zcat letters.jsonl.gz | doppel import --to http://127.0.0.1:8080 --collection letters --format jsonl -
 
@@ -91,12 +91,16 @@ signal.";
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Where to: the URL of a running service, or a data directory that no service has open (created if missing)
-    #[arg(long, value_name = "URL|DIR")]
+    /// Where to: the URL of a running service, a data directory that no service has open (created if missing), or "mongodb" for the database
+    /// of the configuration
+    #[arg(long, value_name = "URL|DIR|mongodb")]
     to: String,
     /// Collection to store in; created with the default settings if it does not exist
     #[arg(long, value_name = "C", value_parser = CollectionName::new)]
     collection: CollectionName,
+    /// Configuration file (TOML)
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// File that holds the key (only for a service that has keys)
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
@@ -131,8 +135,7 @@ pub struct Args {
     /// Text of a CSV cell that means no value, like an empty cell; may be given several times
     #[arg(long = "null", value_name = "TEXT", default_values = NULLS)]
     nulls: Vec<String>,
-    /// FILE is what doppel export wrote: settings and decisions come along. Then DIR may be "mongodb": the database of the
-    /// configuration
+    /// FILE is a file that doppel export wrote; its settings and decisions are imported, too
     #[arg(long, conflicts_with_all = ["format", "rejects", "skip_lines", "make_ids", "nulls", "key_file", "ca", "client_certificate", "compress", "dry_run", "map", "from"])]
     exported: bool,
     /// Files to import, in this order; "-" is standard input
@@ -217,7 +220,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn import(args: &Args) -> anyhow::Result<ExitCode> {
-    let config::Loaded { config, file, .. } = config::load(&config::Flags::default())?;
+    let config::Loaded { config, file, .. } =
+        config::load(&config::Flags { file: args.config.clone(), ..config::Flags::default() })?;
     if args.exported {
         let [file] = &args.files[..] else { return Err(usage("an exported collection is one file")) };
         let what = Restore { to: &args.to, collection: &args.collection, file };
@@ -254,7 +258,7 @@ fn import(args: &Args) -> anyhow::Result<ExitCode> {
             return dry_run::run(input, &settings, &stop, &mut report).await;
         }
         let how = How { key: key.as_deref(), trust: &args.trust, coding: args.compress };
-        let target = Target::open(&to, &how, &config)?;
+        let target = Target::open(&to, &how, &config).await?;
         let (collection, to) = (&args.collection, args.to.as_str());
         let mut delivery = Delivery { target, collection, to, stop: &stop, scope: "write", heard: false };
         let ended = plan_and_deliver(args, input, &mut delivery, &mut report).await;

@@ -1,6 +1,6 @@
 //! The destinations of records: a running service, or a data directory that this process opens. Both answer the same requests.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +15,9 @@ use serde::Deserialize;
 use super::service::Service;
 use super::usage;
 use crate::cli::client::{Trust, cause, parse_url};
-use crate::config::{Auth, Config};
+use crate::cli::store;
+use crate::cli::transfer::{self, MONGODB};
+use crate::config::{self, Auth, Config, StoreKind};
 use crate::http::coding::Coding;
 use crate::http::coding::shrink::compress;
 use crate::http::local::{Local, LocalBody};
@@ -30,23 +32,30 @@ use doppel_engine::answers::Outcome;
 use doppel_engine::replay::Replay;
 use doppel_engine::{Engine, Options};
 use doppel_sources::lines::Lines;
-use doppel_store_embedded::EmbeddedStore;
+use doppel_store::Store;
 
 /// Longest time without data from the service: twice the time limit of the service for a request.
 pub(in crate::cli) const SILENCE: Duration = Duration::from_secs(60);
 /// Largest size of an answer to a line, or of the refusal of a request. It has room for many times ten matches of some hundred bytes.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
+/// The code of the refusal of a key that is limited to other collections.
+pub(in crate::cli) const NOT_THIS_COLLECTION: &str = "not_this_collection";
 
 /// The destination of `--to`.
 #[derive(Clone, Debug)]
 pub(in crate::cli) enum To {
     Service(Url),
     Directory(PathBuf),
+    /// The MongoDB database of the configuration.
+    Mongodb,
 }
 
 impl To {
     /// Parses `--to`.
     pub(in crate::cli) fn parse(text: &str) -> Result<Self, String> {
+        if text == MONGODB {
+            return Ok(Self::Mongodb);
+        }
         if text.starts_with("http://") || text.starts_with("https://") {
             return parse_url(text).map(Self::Service);
         }
@@ -54,7 +63,7 @@ impl To {
         let port = text.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
         if text.contains("://") || (port && !path.exists()) {
             return Err(format!(
-                "is neither a directory nor a URL; for a service write http://{}",
+                "is neither a directory nor a URL; for a service write http://{}, for the MongoDB database of the configuration {MONGODB}",
                 text.replace("://", "/")
             ));
         }
@@ -168,20 +177,30 @@ pub(in crate::cli) struct How<'a> {
 /// A destination for lines.
 pub(in crate::cli) enum Target {
     Service(Service),
-    Directory(Local),
+    /// A store that this process opened.
+    Store(Local),
 }
 
 impl Target {
-    /// Prepares requests. Opens a directory, but does not connect to a service yet.
-    pub(in crate::cli) fn open(to: &To, how: &How<'_>, config: &Config) -> anyhow::Result<Self> {
-        match to {
-            To::Service(url) => Service::open(url, how).map(Self::Service),
-            To::Directory(_) if how.coding.is_some() => Err(usage("--compress is for a service")),
-            To::Directory(dir) => match how.trust.option() {
-                Some(option) => Err(usage(format!("{option} is for a service with https"))),
-                None => Ok(Self::Directory(open_directory(dir, config)?)),
-            },
+    /// Prepares requests. Opens a store, but does not connect to a service yet.
+    pub(in crate::cli) async fn open(to: &To, how: &How<'_>, config: &Config) -> anyhow::Result<Self> {
+        if let To::Service(url) = to {
+            return Service::open(url, how).map(Self::Service);
         }
+        if how.coding.is_some() {
+            return Err(usage("--compress is for a service"));
+        }
+        if let Some(option) = how.trust.option() {
+            return Err(usage(format!("{option} is for a service with https")));
+        }
+        let store = match to {
+            To::Directory(dir) => {
+                let store = config::Store { kind: StoreKind::Embedded, data: dir.clone(), ..config.store.clone() };
+                store::open(&store).await?
+            }
+            _ => transfer::open_mongodb(config.store.clone()).await?,
+        };
+        Ok(Self::Store(local(store, config)?))
     }
 
     /// Sends `lines` (JSON with line ends), and calls `each` for their answers in order.
@@ -237,7 +256,7 @@ impl Target {
     ) -> anyhow::Result<Option<Replay>> {
         match self {
             Self::Service(_) => Ok(None),
-            Self::Directory(local) => Ok(Some(local.engine().replay(collection, sketch_bytes).await?)),
+            Self::Store(local) => Ok(Some(local.engine().replay(collection, sketch_bytes).await?)),
         }
     }
 
@@ -258,11 +277,13 @@ impl Target {
                 Ok(Some(described.settings))
             }
             404 => Ok(Some(Settings::default())),
-            // A key without any rights is reported when something is sent.
-            401 | 403 => Ok(None),
             status => {
                 let refusal = serde_json::from_slice::<Refusal>(&text).unwrap_or_default();
-                Err(Failure::Refused { status, refusal, retry_after: None })
+                // A key without any rights is reported when something is sent.
+                match status {
+                    401 | 403 if refusal.code != NOT_THIS_COLLECTION => Ok(None),
+                    _ => Err(Failure::Refused { status, refusal, retry_after: None }),
+                }
             }
         }
     }
@@ -271,7 +292,7 @@ impl Target {
     fn coding(&self) -> Option<Coding> {
         match self {
             Self::Service(service) => service.coding,
-            Self::Directory(_) => None,
+            Self::Store(_) => None,
         }
     }
 
@@ -279,28 +300,28 @@ impl Target {
     fn collections(&self) -> String {
         match self {
             Self::Service(service) => format!("{}/v1/collections", service.base()),
-            Self::Directory(_) => "/v1/collections".into(),
+            Self::Store(_) => "/v1/collections".into(),
         }
     }
 
     async fn answer(&self, request: Request<Bytes>) -> Result<Response<LocalBody>, Failure> {
         match self {
             Self::Service(service) => service.exchange(request).await,
-            Self::Directory(local) => Ok(local.call(request.map(Full::new)).await),
+            Self::Store(local) => Ok(local.call(request.map(Full::new)).await),
         }
     }
 
-    /// Closes the destination. A directory is closed in order.
+    /// Closes the destination. A store is closed in order.
     pub(in crate::cli) async fn close(self) -> anyhow::Result<()> {
         match self {
             Self::Service(_) => Ok(()),
-            Self::Directory(local) => local.close().await.context("closing the data directory"),
+            Self::Store(local) => local.close().await.context("closing the store"),
         }
     }
 }
 
-fn open_directory(dir: &Path, config: &Config) -> anyhow::Result<Local> {
-    let store = EmbeddedStore::open(dir, crate::cli::store::options(&config.store))?;
+/// Returns the service over an open store.
+fn local(store: Arc<dyn Store>, config: &Config) -> anyhow::Result<Local> {
     let options = Options {
         auto_create: config.collections.auto_create,
         max_auto_created: config.collections.max_auto_created,
@@ -312,8 +333,8 @@ fn open_directory(dir: &Path, config: &Config) -> anyhow::Result<Local> {
         new_id: crate::clock::unique_id,
         random: crate::clock::random,
     };
-    let engine = Engine::new(Arc::new(store), options);
-    // A process that can open the directory needs no key, and no other process can call.
+    let engine = Engine::new(store, options);
+    // A process that can open the store needs no key, and no other process can call.
     let mut config = Config { auth: Auth::default(), ..config.clone() };
     config.log.requests = false;
     let app = App::new(engine, Parts::default(), &config, Shutdown::default(), observe::start_metrics()?);

@@ -43,7 +43,7 @@ pub(super) use self::whole::{Whole, whole};
 /// Version of the file format. It is increased if an older program could misread the file.
 const VERSION: u32 = 1;
 /// The word that means the configured database in the place of a directory.
-const MONGODB: &str = "mongodb";
+pub(super) const MONGODB: &str = "mongodb";
 /// Largest size of a line: a row, its verdict, and some space.
 const MAX_LINE_BYTES: u64 = 64 << 20;
 
@@ -102,12 +102,7 @@ pub(super) struct End {
 /// The store cannot be opened. The error contains the remedy.
 async fn open(named: &str, opening: Opening, config: config::Store) -> anyhow::Result<Arc<dyn Store>> {
     if named == MONGODB {
-        let config = config::Store { kind: StoreKind::Mongodb, ..config };
-        let uri = config.mongodb_uri()?;
-        if uri.reveal().is_empty() {
-            bail!("where the database is, store.uri or store.uri_file says (or DOPPEL_STORE__URI)");
-        }
-        return store::open(&config).await;
+        return open_mongodb(config).await;
     }
     if named.contains("://") {
         bail!(
@@ -120,6 +115,21 @@ async fn open(named: &str, opening: Opening, config: config::Store) -> anyhow::R
         Opening::Existing => store::open_existing(&config).await,
         Opening::CreateIfEmpty => store::open(&config).await,
     }
+}
+
+/// Opens the MongoDB database of the configuration.
+///
+/// # Errors
+/// The configuration names no database, or the database cannot be opened.
+pub(super) async fn open_mongodb(config: config::Store) -> anyhow::Result<Arc<dyn Store>> {
+    let config = config::Store { kind: StoreKind::Mongodb, ..config };
+    let uri = config.mongodb_uri()?;
+    if uri.reveal().is_empty() {
+        bail!(
+            "the configuration names no database; set store.uri or store.uri_file (or DOPPEL_STORE__URI), or give --config FILE"
+        );
+    }
+    store::open(&config).await
 }
 
 fn engine(store: &Arc<dyn Store>) -> Engine {

@@ -103,7 +103,7 @@ struct Node {
     y: u32,
     href: String,
     id: String,
-    is_first: bool,
+    is_original: bool,
     /// The place and the alignment of the id, if the picture shows the id.
     label: Option<Label>,
 }
@@ -342,7 +342,9 @@ impl Group<'_> {
             let id = id.to_string();
             let is_named = shape.drawn.len() <= MOST_NAMED && id.chars().count() <= LONGEST_NAME;
             let label = is_named.then(|| Label::beside(x, y));
-            Node { x, y, href: page::case(collection, &shape.members[*place].id), id, is_first: *place == 0, label }
+            let member = &shape.members[*place].id;
+            let is_original = *member == shape.group.original;
+            Node { x, y, href: page::case(collection, member), id, is_original, label }
         };
         let is_dense = pairs.len() > MANY_PAIRS;
         Graph { path: path.collect(), is_dense, nodes: shape.drawn.iter().enumerate().map(node).collect(), weak: lines }

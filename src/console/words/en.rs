@@ -186,7 +186,7 @@ pub(super) const WORDS: Words = Words {
         other: "Compared with",
         jump: "Go to what both say",
         same_text: "The same text",
-        contained: |percent| format!("{percent} % of the shorter text stands in the longer one"),
+        contained: |percent| format!("{percent} % of the shorter text is in the longer one"),
         similarity: |percent| format!("similarity {percent} %, all things weighed"),
         no_match: "no repeat by the settings of today",
         found_by: |via| format!("found by: {}", via.join(", ")),

@@ -7,16 +7,19 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::http::auth::Reader;
+use crate::http::auth::{Reader, Writer};
 use crate::http::cursor;
-use crate::http::extract::{InCollection, InRecord};
+use crate::http::extract::{InCollection, InRecord, JsonBytes};
 use crate::http::problem::Problem;
-use crate::http::query::{Parameters, Params, Query};
+use crate::http::query::{Nothing, Parameters, Params, Query};
+use crate::http::routes::decisions::WithdrawParams;
 use crate::http::routes::filters::FilterParams;
+use crate::http::routes::input::Input;
 use crate::http::routes::rows::RowParams;
 use crate::http::state::App;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
+use doppel_engine::groups::regroup::{RegroupAuthor, Regrouping};
 use doppel_engine::groups::{GroupCursor, GroupDetail, GroupOrder, GroupSelection, GroupView};
 use doppel_store::Seq;
 
@@ -140,4 +143,127 @@ pub async fn get(
         group.rows = Some(app.engine.rows(&collection, &ids, &columns).await?);
     }
     Ok(Json(group))
+}
+
+/// The records of an operation on groups.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "describes the body; it is read key by key")]
+pub struct RegroupInput {
+    /// Ids of records, at most 1000.
+    records: Vec<RecordId>,
+    /// The person who decides.
+    by: Option<String>,
+    /// The reason.
+    note: Option<String>,
+}
+
+/// The choice of an original.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "describes the body; it is read key by key")]
+pub struct OriginalInput {
+    /// Id of the member that becomes the original.
+    original: RecordId,
+    /// The person who decides.
+    by: Option<String>,
+    /// The reason.
+    note: Option<String>,
+}
+
+fn author(input: &mut Input) -> RegroupAuthor {
+    RegroupAuthor { by: input.text("by"), note: input.text("note") }
+}
+
+/// Reads the records and the author of an operation on groups.
+fn regroup_input(body: &[u8]) -> Result<(Vec<RecordId>, RegroupAuthor), Problem> {
+    let mut input = Input::parse(body)?;
+    let records = input.word::<Vec<RecordId>>("records", "a list of record ids").unwrap_or_default();
+    let author = author(&mut input);
+    input.finish()?;
+    Ok((records, author))
+}
+
+/// Declare the groups of several records one matter
+///
+/// Give one record of each group; a record without a group counts as a group of one. The group of each further record is confirmed to be the
+/// same matter as the group of the first one, by a decision about the originals of the two groups. Sending the request again makes no further
+/// decisions.
+#[utoipa::path(post, path = "/v1/collections/{collection}/groups/_merge", operation_id = "mergeGroups", tag = "groups",
+    params(("collection" = CollectionName, Path)),
+    request_body = RegroupInput,
+    responses((status = 200, description = "the decisions and the resulting group", body = Regrouping),
+        (status = 409, description = "`rejected_pair`: a person decided that two records of these groups are not the same matter")))]
+pub async fn merge(
+    _: Writer,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    _: Params<Nothing>,
+    JsonBytes(body): JsonBytes,
+) -> Result<Json<Regrouping>, Problem> {
+    let (records, author) = regroup_input(&body)?;
+    let engine = app.engine.clone();
+    Ok(Json(app.detached(async move { engine.merge_groups(&collection, &records, &author).await }).await?))
+}
+
+/// Separate records from their group
+///
+/// Each pair that links one of `records` with another member of the group is declared not the same matter. The named records stay together.
+/// Sending the request again makes no further decisions.
+#[utoipa::path(post, path = "/v1/collections/{collection}/groups/{id}/_split", operation_id = "splitGroup", tag = "groups",
+    params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "id of any record of the group")),
+    request_body = RegroupInput,
+    responses((status = 200, description = "the decisions and the resulting groups", body = Regrouping),
+        (status = 409, description = "`too_many_links`: more than 1000 pairs link the records with the rest of the group")))]
+pub async fn split(
+    _: Writer,
+    State(app): State<App>,
+    InRecord(collection, id): InRecord,
+    _: Params<Nothing>,
+    JsonBytes(body): JsonBytes,
+) -> Result<Json<Regrouping>, Problem> {
+    let (records, author) = regroup_input(&body)?;
+    let engine = app.engine.clone();
+    Ok(Json(app.detached(async move { engine.split_group(&collection, &id, &records, &author).await }).await?))
+}
+
+/// Choose the original of a group
+///
+/// Without a choice the original is the earliest record by its own time. The choice is stored with a decision that the record and another
+/// member are the same matter, and ends with the next decision about these two records. Of several choices in one group the last one counts.
+#[utoipa::path(put, path = "/v1/collections/{collection}/groups/{id}/original", operation_id = "chooseOriginal", tag = "groups",
+    params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "id of any record of the group")),
+    request_body = OriginalInput,
+    responses((status = 200, description = "the group with its members", body = GroupDetail),
+        (status = 409, description = "`rejected_pair`: a person decided that the record and each other member are not the same matter")))]
+pub async fn choose_original(
+    _: Writer,
+    State(app): State<App>,
+    InRecord(collection, id): InRecord,
+    _: Params<Nothing>,
+    JsonBytes(body): JsonBytes,
+) -> Result<Json<GroupDetail>, Problem> {
+    let mut input = Input::parse(&body)?;
+    let original = input.word::<RecordId>("original", "the id of a member");
+    let author = author(&mut input);
+    if original.is_none() {
+        input.refuse::<()>("original", "invalid_value", "give the id of a member");
+    }
+    input.finish()?;
+    let engine = app.engine.clone();
+    let choosing = async move { engine.choose_original(&collection, &id, original.as_ref(), &author).await };
+    Ok(Json(app.detached(choosing).await?))
+}
+
+/// Let the earliest record of a group be its original again
+#[utoipa::path(delete, path = "/v1/collections/{collection}/groups/{id}/original", operation_id = "clearOriginal", tag = "groups",
+    params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "id of any record of the group"), WithdrawParams),
+    responses((status = 200, description = "the group with its members", body = GroupDetail)))]
+pub async fn clear_original(
+    _: Writer,
+    State(app): State<App>,
+    InRecord(collection, id): InRecord,
+    Params(WithdrawParams { by, note }): Params<WithdrawParams>,
+) -> Result<Json<GroupDetail>, Problem> {
+    let engine = app.engine.clone();
+    let author = RegroupAuthor { by, note };
+    Ok(Json(app.detached(async move { engine.choose_original(&collection, &id, None, &author).await }).await?))
 }

@@ -393,8 +393,8 @@ impl GroupSet {
         }
     }
 
-    /// Returns the rejected pairs among `members`, which ascend.
-    fn rejected_within(&self, members: &[u64]) -> Vec<(u64, u64)> {
+    /// Returns the rejected pairs among `members`, which ascend. O(members + their decisions).
+    pub fn rejected_within(&self, members: &[u64]) -> Vec<(u64, u64)> {
         if self.decided.is_empty() {
             return Vec::new();
         }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::columns::{Target, check_columns, guess};
 use doppel_core::collection::{Role, Settings};
+use doppel_core::columns::shown_role;
 
 /// The choices of the caller about columns.
 #[derive(Clone, Debug, Default)]
@@ -128,13 +129,14 @@ impl Plan {
         missing.map(|(_, (column, _))| column.as_str())
     }
 
-    /// Describes the targets of the columns for people.
+    /// Describes the targets of the columns for people. Columns without a role are left out if others have roles: who reads the records
+    /// reports the members that no field names.
     pub fn lines(&self, header: &[String]) -> Vec<String> {
         let (mut used, mut kept, mut left) = (Vec::new(), Vec::new(), Vec::new());
         for (number, (column, target)) in (1..).zip(header.iter().zip(&self.targets)) {
             let name = target.name(column);
-            let role =
-                self.roles.iter().find(|(field, _)| Some(field.as_str()) == name).map(|(_, role)| role_name(*role));
+            let planned = self.roles.iter().find(|(field, _)| Some(field.as_str()) == name).map(|(_, role)| *role);
+            let role = planned.or_else(|| shown_role(name?)).map(role_name);
             match (target, name, role) {
                 (Target::Unused, _, _) if column.is_empty() => left.push(format!("column {number}, which has no name")),
                 (Target::Unused, _, _) | (_, None, _) => left.push(column.clone()),
@@ -151,7 +153,9 @@ impl Plan {
             }
         };
         list("columns used", &used);
-        list(if self.roles.is_empty() { "columns" } else { "columns stored and not compared" }, &kept);
+        if self.roles.is_empty() {
+            list("columns", &kept);
+        }
         list("columns left out", &left);
         lines
     }

@@ -24,7 +24,7 @@ pub(in super::super) fn naming_second(number: StoredNumber, id: &RecordId) -> Do
 }
 
 pub(in super::super) fn encode_ruling(ruling: &Ruling) -> Document {
-    let Ruling { judgement, by, note, at } = ruling;
+    let Ruling { judgement, by, note, at, original } = ruling;
     let judgement = match judgement {
         Judgement::Same => "same",
         Judgement::NotSame => "not_same",
@@ -35,6 +35,9 @@ pub(in super::super) fn encode_ruling(ruling: &Ruling) -> Document {
         if let Some(value) = value {
             document.insert(key, value);
         }
+    }
+    if let Some(original) = original {
+        document.insert("original", original.as_str());
     }
     document
 }
@@ -64,5 +67,6 @@ fn decode_ruling(ruling: &Bson) -> Result<Ruling> {
         by: ruling.get_str("by").ok().map(str::to_owned),
         note: ruling.get_str("note").ok().map(str::to_owned),
         at: ruling.get_str("at").map_err(damaged)?.to_owned(),
+        original: ruling.get_str("original").ok().map(RecordId::new).transpose().map_err(damaged)?,
     })
 }

@@ -8,7 +8,7 @@
 //!              signed}
 //! blocks      {c, g, b, p, blockName, n, info: [{hashcode: Int64, textname: id}]}
 //! statistics  {_id: {c, g, n}, data}, {_id: {c, f: version}, data}
-//! decisions   {_id: {c, a, b}, rulings: [{judgement, by?, note?, at}]}
+//! decisions   {_id: {c, a, b}, rulings: [{judgement, by?, note?, at, original?}]}
 //! changes     {_id: {c, n}, kind, id, seq?: Int64, other?, judgement?}
 //! checkpoints {_id: {c, name}, version, value}
 //! tasks       {_id: id, collection, kind, status, open, version, state}

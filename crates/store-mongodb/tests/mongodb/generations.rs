@@ -307,7 +307,13 @@ async fn confirmed_records_have_one_original_although_they_share_no_key() {
         let a = lone(format!("a{round}"), round * 2);
         let b = lone(format!("b{round}"), round * 2 + 1);
         let pair = RecordPair::new(id(&a.id), id(&b.id)).expect("two ids");
-        let ruling = Ruling { judgement: Judgement::Same, by: None, note: None, at: "2026-01-01T00:00:00Z".into() };
+        let ruling = Ruling {
+            judgement: Judgement::Same,
+            by: None,
+            note: None,
+            at: "2026-01-01T00:00:00Z".into(),
+            original: None,
+        };
         // An import also stores decisions before records.
         let decision = Decision { pair: pair.clone(), rulings: vec![ruling] };
         there.store.put_decision(&there.name, decision).await.expect("a ruling");
@@ -342,7 +348,13 @@ async fn concurrent_rulings_from_two_instances_are_all_stored() {
         let pair = pair.clone();
         tokio::spawn(async move {
             let note = Some(format!("note {number}"));
-            let ruling = Ruling { judgement: Judgement::NotSame, by: None, note, at: "2026-01-01T00:00:00Z".into() };
+            let ruling = Ruling {
+                judgement: Judgement::NotSame,
+                by: None,
+                note,
+                at: "2026-01-01T00:00:00Z".into(),
+                original: None,
+            };
             patiently(|| desk.store.decide(&desk.name, pair.clone(), ruling.clone(), None)).await
         })
     });

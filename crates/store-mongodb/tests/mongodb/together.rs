@@ -504,7 +504,7 @@ async fn a_decision_invalidates_only_registrations_of_its_records() {
     let rule = |judgement: Judgement| {
         let a = RecordId::new("a").expect("an id");
         let b = RecordId::new("b").expect("an id");
-        let ruling = Ruling { judgement, by: None, note: None, at: "2026-01-01T00:00:00Z".into() };
+        let ruling = Ruling { judgement, by: None, note: None, at: "2026-01-01T00:00:00Z".into(), original: None };
         other.store.decide(&other.name, RecordPair::new(a, b).expect("two ids"), ruling, None)
     };
     // The decision, the decisions that the registration knows, and whether it succeeds.

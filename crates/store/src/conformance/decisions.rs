@@ -14,7 +14,13 @@ pub(super) fn pair(a: &str, b: &str) -> RecordPair {
 }
 
 pub(super) fn ruling(judgement: Judgement, note: &str) -> Ruling {
-    Ruling { judgement, by: Some("clerk".into()), note: Some(note.into()), at: "2026-01-03T00:00:00Z".into() }
+    Ruling {
+        judgement,
+        by: Some("clerk".into()),
+        note: Some(note.into()),
+        at: "2026-01-03T00:00:00Z".into(),
+        original: None,
+    }
 }
 
 impl Desk {
@@ -71,7 +77,9 @@ pub(super) async fn rulings_add_up_and_the_last_one_holds(store: SharedStore) {
     assert_eq!((last.same(), desk.decision("b", "a").await), (None, Some(last)));
     let bare = Ruling { by: None, note: None, ..ruling(Judgement::Same, "") };
     desk.try_decide("c", "d", bare.clone(), None).await.expect("a decision");
-    assert_eq!(desk.decision("c", "d").await.expect("it is there").rulings, [bare]);
+    let chosen = Ruling { original: Some(id("d")), ..bare.clone() };
+    desk.try_decide("c", "d", chosen.clone(), None).await.expect("a decision");
+    assert_eq!(desk.decision("c", "d").await.expect("it is there").rulings, [bare, chosen]);
 }
 
 pub(super) async fn decisions_are_listed_by_pair_and_by_record(store: SharedStore) {

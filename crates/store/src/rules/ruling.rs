@@ -50,7 +50,7 @@ pub fn plan(kept: &[Ruling], missing: Option<RecordId>, ruling: &Ruling, seen: O
 
 /// True if two rulings differ only in their time: a caller that got no answer sends the same ruling again.
 fn says_the_same(one: &Ruling, other: &Ruling) -> bool {
-    one.judgement == other.judgement && one.by == other.by && one.note == other.note
+    one.judgement == other.judgement && one.by == other.by && one.note == other.note && one.original == other.original
 }
 
 #[cfg(test)]
@@ -59,7 +59,7 @@ mod tests {
     use crate::decisions::MAX_RULINGS;
 
     fn ruling(judgement: Judgement, note: &str, at: &str) -> Ruling {
-        Ruling { judgement, by: None, note: Some(note.into()), at: at.into() }
+        Ruling { judgement, by: None, note: Some(note.into()), at: at.into(), original: None }
     }
 
     #[test]
@@ -77,6 +77,8 @@ mod tests {
         assert_eq!(plan(&[same("")], None, &same("other"), Some(0)), Some(Plan::Refused), "somebody else ruled");
         let later = ruling(Judgement::Same, "", "2026-01-02");
         assert_eq!(plan(&[same("")], None, &later, Some(0)), Some(Plan::Repeated), "the same caller again");
+        let chosen = Ruling { original: RecordId::new("a").ok(), ..same("") };
+        assert_eq!(plan(&[same("")], None, &chosen, None), Some(Plan::Add), "another original");
         assert_eq!(plan(&vec![same(""); MAX_RULINGS], None, &withdrawn, None), None, "there is no room");
     }
 }

@@ -1,0 +1,338 @@
+//! Decisions about whole groups: merging groups, splitting a group, and choosing its original.
+//!
+//! Each of these operations is a series of decisions about pairs ([`crate::decisions`]), so that exports, snapshots and the change feed
+//! contain it. The operations are not atomic. A caller whose request was interrupted sends the request again; the decisions that exist
+//! already are not repeated.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{CollectionGroups, GroupDetail, GroupView};
+use crate::decisions::Opinion;
+use crate::{Engine, Error, Result};
+use doppel_core::collection::CollectionName;
+use doppel_core::record::RecordId;
+use doppel_core::violation::Violation;
+use doppel_store::decisions::Judgement;
+
+/// Largest number of records that one request may name.
+pub const MAX_NAMED: usize = 1_000;
+/// Largest number of pairs that a split rejects: some seconds on a store that is a server.
+pub const MAX_SPLIT_PAIRS: usize = 1_000;
+
+/// Number of days for the recent petitioners in the answers.
+const DAYS: u32 = 30;
+
+/// The author and the reason of an operation on groups.
+#[derive(Clone, Debug, Default)]
+pub struct RegroupAuthor {
+    /// Name of the person.
+    pub by: Option<String>,
+    /// Reason for the decisions.
+    pub note: Option<String>,
+}
+
+impl RegroupAuthor {
+    fn opinion(&self, judgement: Judgement) -> Opinion {
+        Opinion { judgement, by: self.by.clone(), note: self.note.clone() }
+    }
+}
+
+/// The result of an operation on groups.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct Regrouping {
+    /// Number of decisions that the operation made.
+    pub decisions: usize,
+    /// The groups of the named records after the operation, by first record. A record without a group is in none of them.
+    pub groups: Vec<GroupView>,
+}
+
+/// Two records and the decision between them that an operation needs.
+type RecordIds = (RecordId, RecordId);
+
+impl Engine {
+    /// Declares the groups of these records, at least two, one matter. A record without a group counts as a group of one. The group of each
+    /// further record is confirmed to be the same matter as the group of the first one.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`], [`Error::UnknownRecord`]; [`Error::Invalid`] for fewer than two records or too many;
+    /// [`Error::RejectedPair`] if a person decided that two records of these groups are not the same matter.
+    pub async fn merge_groups(
+        &self,
+        collection: &CollectionName,
+        ids: &[RecordId],
+        author: &RegroupAuthor,
+    ) -> Result<Regrouping> {
+        check_named("/records", ids, 2)?;
+        self.all_stored(collection, ids).await?;
+        let named = ids.to_vec();
+        let pairs = self.with_groups(collection, move |groups| groups.pairs_to_merge(&named)).await?;
+        for (one, other) in &pairs {
+            self.decide(collection, one, other, author.opinion(Judgement::Same)).await?;
+        }
+        self.regrouped(collection, ids, pairs.len()).await
+    }
+
+    /// Separates records from the other members of the group of `id`: each pair that links a named record with another member is rejected.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`], [`Error::UnknownRecord`]; [`Error::Ungrouped`]; [`Error::Invalid`] if no record is named, too many are,
+    /// a named record is not in the group, or no member is left; [`Error::TooManyLinks`] for more than [`MAX_SPLIT_PAIRS`] pairs.
+    pub async fn split_group(
+        &self,
+        collection: &CollectionName,
+        id: &RecordId,
+        records: &[RecordId],
+        author: &RegroupAuthor,
+    ) -> Result<Regrouping> {
+        check_named("/records", records, 1)?;
+        self.stored(collection, id).await?;
+        let group = id.clone();
+        let named = records.to_vec();
+        let name = collection.clone();
+        let pairs = self.with_groups(collection, move |groups| groups.pairs_to_split(name, &group, &named)).await?;
+        for (one, other) in &pairs {
+            self.decide(collection, one, other, author.opinion(Judgement::NotSame)).await?;
+        }
+        let mut ids = records.to_vec();
+        ids.push(id.clone());
+        ids.extend(pairs.iter().map(|(_, other)| other.clone()));
+        self.regrouped(collection, &ids, pairs.len()).await
+    }
+
+    /// Chooses the original of the group of `id`; with `None` the earliest member is the original again. The choice is a part of the decision
+    /// about the chosen record and another member, and ends with the next decision about these two.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`], [`Error::UnknownRecord`]; [`Error::Ungrouped`]; [`Error::Invalid`] if the record is not in the group;
+    /// [`Error::RejectedPair`] if a person decided of the chosen record and each other member that they are not the same matter.
+    pub async fn choose_original(
+        &self,
+        collection: &CollectionName,
+        id: &RecordId,
+        original: Option<&RecordId>,
+        author: &RegroupAuthor,
+    ) -> Result<GroupDetail> {
+        self.stored(collection, id).await?;
+        let group = id.clone();
+        let chosen = original.cloned();
+        let name = collection.clone();
+        let opinion = author.opinion(Judgement::Same);
+        match chosen {
+            Some(chosen) => {
+                let wanted = chosen.clone();
+                let other = self
+                    .with_groups(collection, move |groups| groups.partner_of_original(name, &group, &wanted))
+                    .await?;
+                self.decide_naming_original(collection, &chosen, &other, opinion, Some(chosen.clone())).await?;
+            }
+            None => {
+                let pairs = self.with_groups(collection, move |groups| groups.choices_in(name, &group)).await?;
+                for (one, other) in pairs {
+                    self.decide_naming_original(collection, &one, &other, opinion.clone(), None).await?;
+                }
+            }
+        }
+        self.group_of(collection, id, DAYS).await
+    }
+
+    async fn all_stored(&self, collection: &CollectionName, ids: &[RecordId]) -> Result<()> {
+        for id in ids {
+            self.stored(collection, id).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns the groups of the named records.
+    async fn regrouped(&self, collection: &CollectionName, ids: &[RecordId], decisions: usize) -> Result<Regrouping> {
+        let since = self.days_ago(DAYS);
+        let ids = ids.to_vec();
+        self.with_groups(collection, move |groups| {
+            let found = ids.iter().filter_map(|id| groups.group_of(id));
+            let mut found: Vec<_> = found.collect();
+            found.sort_by_key(|group| group.members[0]);
+            found.dedup_by_key(|group| group.members[0]);
+            Ok(Regrouping { decisions, groups: found.iter().map(|group| groups.view(group, since)).collect() })
+        })
+        .await
+    }
+}
+
+fn check_named(pointer: &str, ids: &[RecordId], least: usize) -> Result<()> {
+    let distinct: BTreeSet<&RecordId> = ids.iter().collect();
+    if distinct.len() < least || ids.len() > MAX_NAMED {
+        let detail = format!("name {least} to {MAX_NAMED} different records");
+        return Err(Error::Invalid(vec![Violation::new(pointer, "out_of_range", detail)]));
+    }
+    Ok(())
+}
+
+fn not_in_group(pointer: &str) -> Error {
+    let detail = "the record is not in this group; GET of the group lists its members";
+    Error::Invalid(vec![Violation::new(pointer, "not_in_group", detail)])
+}
+
+impl CollectionGroups {
+    /// Returns the pairs that must be confirmed so that the groups of these records are one.
+    fn pairs_to_merge(&self, ids: &[RecordId]) -> Result<Vec<RecordIds>> {
+        let mut originals: Vec<RecordId> = Vec::new();
+        let mut members = Vec::new();
+        for id in ids {
+            let group = self.group_of(id);
+            let original = group.as_ref().map_or_else(|| id.clone(), |group| self.id(self.original(group)));
+            match group {
+                Some(group) => members.extend(group.members),
+                None => members.extend(self.by_id.get(id).map(|seq| seq.0)),
+            }
+            if !originals.contains(&original) {
+                originals.push(original);
+            }
+        }
+        members.sort_unstable();
+        members.dedup();
+        if originals.len() < 2 {
+            return Ok(Vec::new());
+        }
+        if let Some((one, other)) = self.set.rejected_within(&members).first() {
+            return Err(Error::RejectedPair(self.id(*one), self.id(*other)));
+        }
+        let first = originals.remove(0);
+        Ok(originals.into_iter().map(|other| (first.clone(), other)).collect())
+    }
+
+    /// Returns the pairs that link the named members with the other members of the group.
+    fn pairs_to_split(&self, name: CollectionName, id: &RecordId, named: &[RecordId]) -> Result<Vec<RecordIds>> {
+        let group = self.group_of(id).ok_or(Error::Ungrouped(name))?;
+        let mut separated = BTreeSet::new();
+        for (index, id) in named.iter().enumerate() {
+            let seq = self.by_id.get(id).map(|seq| seq.0).filter(|seq| group.members.binary_search(seq).is_ok());
+            separated.insert(seq.ok_or_else(|| not_in_group(&format!("/records/{index}")))?);
+        }
+        if separated.len() == group.members.len() {
+            let detail = "name some of the members; the others stay in the group";
+            return Err(Error::Invalid(vec![Violation::new("/records", "out_of_range", detail)]));
+        }
+        let mut pairs = Vec::new();
+        for seq in &separated {
+            let linked = self.set.pairs_of(*seq).filter(|other| !separated.contains(other));
+            pairs.extend(
+                linked
+                    .filter(|other| group.members.binary_search(other).is_ok())
+                    .map(|other| (self.id(*seq), self.id(other))),
+            );
+        }
+        if pairs.len() > MAX_SPLIT_PAIRS {
+            return Err(Error::TooManyLinks(pairs.len()));
+        }
+        Ok(pairs)
+    }
+
+    /// Returns the member that becomes the partner of the chosen original in the decision: the earliest other member about which no person
+    /// decided that the two are different matters.
+    fn partner_of_original(&self, name: CollectionName, id: &RecordId, chosen: &RecordId) -> Result<RecordId> {
+        let group = self.group_of(id).ok_or(Error::Ungrouped(name))?;
+        let chosen = self.by_id.get(chosen).map(|seq| seq.0);
+        let chosen = chosen.filter(|seq| group.members.binary_search(seq).is_ok());
+        let chosen = chosen.ok_or_else(|| not_in_group("/original"))?;
+        let earliest = self.earliest(&group);
+        let others = [earliest].into_iter().chain(group.members.iter().copied()).filter(|seq| *seq != chosen);
+        let mut partners = others
+            .filter(|other| self.set.decision(chosen, *other) != Some(doppel_core::index::groups::Decision::Different));
+        let partner = partners.next().ok_or_else(|| Error::RejectedPair(self.id(chosen), self.id(earliest)))?;
+        Ok(self.id(partner))
+    }
+
+    /// Returns the pairs whose decisions contain a choice of an original of the group.
+    fn choices_in(&self, name: CollectionName, id: &RecordId) -> Result<Vec<RecordIds>> {
+        let group = self.group_of(id).ok_or(Error::Ungrouped(name))?;
+        let chosen = group.members.iter().filter_map(|seq| Some((*seq, self.chosen.get(seq)?.other)));
+        Ok(chosen.map(|(one, other)| (self.id(one), self.id(other))).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::groups::GroupSelection;
+    use crate::testing::{LetterDesk, id};
+
+    const MARKET: &str = "菜市场门口的摊贩每天清早占道经营，上班的车辆堵成一条长龙，公交车也进不了站";
+
+    fn ids(names: &[&str]) -> Vec<RecordId> {
+        names.iter().map(|name| id(name)).collect()
+    }
+
+    fn author() -> RegroupAuthor {
+        RegroupAuthor { by: Some("李某".into()), note: None }
+    }
+
+    async fn office() -> LetterDesk {
+        let desk = LetterDesk::with(&["a", "b", "c"]).await;
+        for name in ["m", "n"] {
+            desk.put(name, MARKET).await;
+        }
+        desk.put("z", "游泳馆的更衣室没有热水，冬天的课程无法进行，请尽快修复").await;
+        desk
+    }
+
+    async fn groups(desk: &LetterDesk) -> Vec<Vec<String>> {
+        let (views, _) = desk.engine.groups(&desk.name, &GroupSelection::default(), None, 10).await.unwrap();
+        let mut groups = Vec::new();
+        for view in views {
+            let detail = desk.engine.group_of(&desk.name, &view.id, 30).await.unwrap();
+            groups.push(detail.members.iter().map(ToString::to_string).collect());
+        }
+        groups
+    }
+
+    #[tokio::test]
+    async fn groups_and_single_records_are_merged_and_split_again() {
+        let desk = office().await;
+        let merged = desk.engine.merge_groups(&desk.name, &ids(&["b", "n", "z"]), &author()).await.unwrap();
+        assert_eq!((merged.decisions, merged.groups.len(), merged.groups[0].size), (2, 1, 6));
+        let again = desk.engine.merge_groups(&desk.name, &ids(&["b", "n", "z"]), &author()).await.unwrap();
+        assert_eq!((again.decisions, &again.groups), (0, &merged.groups));
+        let split = desk.engine.split_group(&desk.name, &id("a"), &ids(&["m", "n"]), &author()).await.unwrap();
+        assert_eq!(split.groups.iter().map(|group| group.size).collect::<Vec<_>>(), [4, 2]);
+        assert_eq!(groups(&desk).await, [vec!["a", "b", "c", "z"], vec!["m", "n"]]);
+        let refused = desk.engine.merge_groups(&desk.name, &ids(&["a", "m"]), &author()).await;
+        assert!(matches!(refused, Err(Error::RejectedPair(..))), "{refused:?}");
+    }
+
+    #[tokio::test]
+    async fn a_split_takes_single_members_out() {
+        let desk = office().await;
+        let split = desk.engine.split_group(&desk.name, &id("a"), &ids(&["b"]), &author()).await.unwrap();
+        assert_eq!((split.decisions, split.groups.len(), split.groups[0].size), (2, 1, 2));
+        for wrong in [&["a", "c"][..], &["m"], &[]] {
+            let refused = desk.engine.split_group(&desk.name, &id("a"), &ids(wrong), &author()).await;
+            assert!(matches!(refused, Err(Error::Invalid(_))), "{wrong:?}: {refused:?}");
+        }
+    }
+
+    /// Chooses the original of the group of `b`, or takes the choice back. Returns the original.
+    async fn chosen(desk: &LetterDesk, original: &str) -> String {
+        let original = (!original.is_empty()).then(|| id(original));
+        let detail = desk.engine.choose_original(&desk.name, &id("b"), original.as_ref(), &author()).await;
+        detail.unwrap().group.original.to_string()
+    }
+
+    #[tokio::test]
+    async fn a_person_chooses_the_original_and_takes_the_choice_back() {
+        let desk = office().await;
+        assert_eq!(chosen(&desk, "c").await, "c");
+        assert_eq!(chosen(&desk, "b").await, "b", "the last choice counts");
+        desk.engine.forget_groups(&desk.name);
+        let detail = desk.engine.group_of(&desk.name, &id("a"), 30).await.unwrap();
+        assert_eq!(detail.group.original, id("b"), "the choice is stored");
+        assert_eq!(chosen(&desk, "a").await, "a", "the earliest record can be chosen, too");
+        assert_eq!(chosen(&desk, "").await, "a");
+        desk.engine.remove(&desk.name, &id("a")).await.unwrap();
+        let detail = desk.engine.group_of(&desk.name, &id("b"), 30).await.unwrap();
+        assert_eq!((detail.group.original, detail.group.size), (id("b"), 2));
+        let refused = desk.engine.choose_original(&desk.name, &id("b"), Some(&id("m")), &author()).await;
+        assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+    }
+}

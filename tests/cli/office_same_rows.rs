@@ -1,0 +1,203 @@
+//! The same rows of an office give the same records, verdicts, groups and originals, whatever their format and their order.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use doppel_sources::tables::guard::samples;
+use serde_json::{Map, Value, json};
+use sqlx::{Connection, SqliteConnection};
+
+use crate::office_registers::{book, import, put, rows, write};
+use crate::support::{TestServer, run};
+
+/// Different matters.
+const MATTERS: [&str; 10] = [
+    "东湖路与学院街路口的三盏路灯熄灭已有十天，晚自习放学的学生只能摸黑过马路，请尽快派人抢修。",
+    "建设里小区楼下烧烤店每晚把油烟直接排向居民窗户，屋里没法开窗，多次劝说无效，请环保部门检查。",
+    "永兴家园二期的电梯本月已经困人四次，物业每次都说在等配件，老人不敢下楼，希望质监部门介入。",
+    "城西客运站外黑车揽客，司机围堵乘客强行拉人，正规出租车进不来，请交通执法部门整治。",
+    "实验小学门口的斑马线磨得看不见了，早晚高峰车辆不减速，家长担心孩子安全，请重新施划。",
+    "青年公园厕所停水两个月，臭气熏天，游客只能到马路对面的商场借用，请园林部门尽快修复。",
+    "石桥镇养鸡场的污水流进灌溉渠，稻田里的秧苗发黄，村民反映多次没有结果，请农业部门处理。",
+    "河东菜市场拆除以后临时摊点占了整条人行道，推婴儿车的家长只好走在机动车道上，请城管规范。",
+    "新湖花园交房一年仍然没有通天然气，住户每天换液化气罐，开发商一再推迟，请住建部门督促。",
+    "二十三路公交车晚上七点就收班，下夜班的工人回不了家，请公交公司延长运营时间。",
+];
+
+const COLUMNS: [&str; 4] = ["工单编号", "来电人", "来电时间", "诉求内容"];
+
+/// Returns the cells of thirty rows in the order of their times: each matter once, then with a request at the end, then with a greeting.
+fn thirty_rows() -> Vec<[String; 4]> {
+    let row = |number: usize| {
+        let matter = MATTERS[number % 10];
+        let text = match number / 10 {
+            0 => matter.to_owned(),
+            1 => format!("{matter}恳请有关部门高度重视，尽快答复。"),
+            _ => format!("您好，我是附近居民。{matter}"),
+        };
+        [format!("G{number:02}"), format!("王{}", number % 7), format!("2026-03-{:02} 08:00:00", number + 1), text]
+    };
+    (0..30).map(row).collect()
+}
+
+fn delimited(rows: &[[String; 4]], delimiter: &str) -> String {
+    let header = COLUMNS.join(delimiter);
+    let lines: String = rows.iter().map(|row| row.join(delimiter) + "\n").collect();
+    format!("{header}\n{lines}")
+}
+
+fn objects(rows: &[[String; 4]]) -> Vec<Value> {
+    let object = |row: &[String; 4]| {
+        let members = COLUMNS.iter().zip(row).map(|(name, cell)| ((*name).to_owned(), json!(cell)));
+        Value::Object(members.collect::<Map<_, _>>())
+    };
+    rows.iter().map(object).collect()
+}
+
+fn ods(rows: &[[String; 4]]) -> Vec<u8> {
+    let header = COLUMNS.map(str::to_owned);
+    let row = |cells: &[String; 4]| {
+        let cells: String = cells.iter().map(|cell| samples::ods_cell(cell)).collect();
+        format!("<table:table-row>{cells}</table:table-row>")
+    };
+    let rows: String = [&header].into_iter().chain(rows).map(row).collect();
+    samples::ods_of(&samples::content(&rows))
+}
+
+fn xlsx(dir: &Path, rows: &[[String; 4]]) -> String {
+    book(dir, "rows.xlsx", |book| {
+        let sheet = book.add_worksheet();
+        write(sheet, 0, &COLUMNS);
+        for (at, cells) in (1..).zip(rows) {
+            write(sheet, at, &cells.each_ref().map(String::as_str));
+        }
+    })
+}
+
+/// Writes the rows to a table `orders` of an SQLite database. Returns the URL.
+fn sqlite(dir: &Path, rows: &[[String; 4]]) -> String {
+    let url = format!("sqlite:{}", dir.join("orders.db").display());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let mut connection = SqliteConnection::connect(&format!("{url}?mode=rwc")).await.expect("opened");
+        let columns = COLUMNS.join(" TEXT, ");
+        let create = format!("CREATE TABLE orders ({columns} TEXT)");
+        sqlx::raw_sql(sqlx::AssertSqlSafe(create)).execute(&mut connection).await.expect("made here");
+        for row in rows {
+            let insert = sqlx::query("INSERT INTO orders VALUES (?, ?, ?, ?)");
+            let insert = row.iter().fold(insert, |insert, cell| insert.bind(cell));
+            insert.execute(&mut connection).await.expect("made here");
+        }
+        connection.close().await.expect("closed");
+    });
+    url
+}
+
+/// Returns the verdict of each record, and the record that it duplicates.
+fn verdicts(server: &TestServer, collection: &str) -> BTreeMap<String, (Value, Value)> {
+    let list = server.send("GET", &format!("/v1/collections/{collection}/records?limit=1000"), &Value::Null).json();
+    let items = list["items"].as_array().unwrap_or_else(|| panic!("{list}"));
+    let verdict = |item: &Value| (item["verdict"].clone(), item["duplicate_of"].clone());
+    items.iter().map(|item| (item["id"].as_str().expect("an id").to_owned(), verdict(item))).collect()
+}
+
+/// Returns the members of each group by its original.
+fn groups(server: &TestServer, collection: &str) -> BTreeMap<String, Vec<String>> {
+    let list = server.send("GET", &format!("/v1/collections/{collection}/groups?limit=1000"), &Value::Null).json();
+    let mut groups = BTreeMap::new();
+    for group in list["items"].as_array().unwrap_or_else(|| panic!("{list}")) {
+        let id = group["id"].as_str().expect("an id");
+        let detail = server.send("GET", &format!("/v1/collections/{collection}/groups/{id}"), &Value::Null).json();
+        let members = detail["members"].as_array().expect("members").iter();
+        let mut members: Vec<String> = members.map(|id| id.as_str().expect("an id").to_owned()).collect();
+        members.sort();
+        groups.insert(group["original"].as_str().expect("an id").to_owned(), members);
+    }
+    groups
+}
+
+#[test]
+fn the_same_rows_give_the_same_records_and_verdicts_in_every_format() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let server = TestServer::start_in(dir.path().join("data"));
+    let table = thirty_rows();
+    let comma = delimited(&table, ",");
+    let objects = objects(&table);
+    let lines: String = objects.iter().map(|object| format!("{object}\n")).collect();
+    let files = [
+        put(dir.path(), "utf8.csv", &comma),
+        put(dir.path(), "gbk.csv", encoding_rs::GB18030.encode(&comma).0),
+        put(dir.path(), "rows.tsv", delimited(&table, "\t")),
+        xlsx(dir.path(), &table),
+        put(dir.path(), "rows.ods", ods(&table)),
+        put(dir.path(), "rows.jsonl", lines),
+        put(dir.path(), "rows.json", serde_json::to_string(&objects).expect("made here")),
+    ];
+    let mut all = Vec::new();
+    for (number, file) in files.iter().enumerate() {
+        let collection = format!("c{number}");
+        let (sum, said) = import(&server, &collection, &[file]);
+        assert_eq!((&sum["rejected"], &sum["lines"]), (&json!(0), &json!(30)), "{file}: {sum}{said}");
+        all.push((file.clone(), collection));
+    }
+    let database = sqlite(dir.path(), &table);
+    let (sum, said) = import(&server, "database", &["--from", &database, "--table", "orders"]);
+    assert_eq!(sum["rejected"], json!(0), "{sum}{said}");
+    all.push((database, "database".to_owned()));
+    let expected_rows = rows(&server, "c0");
+    let expected = verdicts(&server, "c0");
+    for (source, collection) in &all {
+        assert_eq!(rows(&server, collection), expected_rows, "{source}");
+        assert_eq!(verdicts(&server, collection), expected, "{source}");
+    }
+    // Over HTTP the members keep their names.
+    for (row, object) in table.iter().zip(&objects) {
+        let answer = server.send("PUT", &format!("/v1/collections/http/records/{}", row[0]), object);
+        assert_eq!(answer.status, 201, "{}", answer.text);
+    }
+    assert_eq!(verdicts(&server, "http"), expected);
+    for (id, (verdict, original)) in &expected {
+        let number: usize = id[1..].parse().expect("a number");
+        let is_first = number < 10;
+        assert_eq!(verdict == "original", is_first, "{id}: {verdict}");
+        assert_eq!(original.is_null(), is_first, "{id}: {original}");
+    }
+}
+
+#[test]
+fn a_database_is_checked_with_the_names_of_the_options() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let table = thirty_rows();
+    let database = sqlite(dir.path(), &[&table[..], &table[..1]].concat());
+    let check = |more: &[&str]| {
+        let output = run(&[&["source", "check", "--from", &database, "--table", "orders"], more].concat(), &[]);
+        let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        (output.status.code(), said)
+    };
+    let (code, said) = check(&[]);
+    assert!(code == Some(1) && said.contains("name a column that is unique (--id-field)"), "{said}");
+    let (code, said) = check(&["--time-zone", "Mars/City"]);
+    assert!(code == Some(2) && said.contains("--time-zone Mars/City: give an IANA name"), "{said}");
+}
+
+#[test]
+fn the_order_of_an_import_changes_neither_groups_nor_originals() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let server = TestServer::start_in(dir.path().join("data"));
+    let oldest_first = thirty_rows();
+    let mut newest_first = oldest_first.clone();
+    newest_first.reverse();
+    // Seven and thirty have no common divisor, so that each row comes once.
+    let shuffled: Vec<[String; 4]> = (0..30).map(|number| oldest_first[number * 7 % 30].clone()).collect();
+    let mut all = Vec::new();
+    for (collection, rows) in [("oldest", &oldest_first), ("newest", &newest_first), ("shuffled", &shuffled)] {
+        let file = put(dir.path(), &format!("{collection}.csv"), delimited(rows, ","));
+        let (sum, said) = import(&server, collection, &[&file]);
+        assert_eq!(sum["rejected"], json!(0), "{sum}{said}");
+        all.push(groups(&server, collection));
+    }
+    let expected: BTreeMap<String, Vec<String>> = (0..10)
+        .map(|first| (format!("G0{first}"), vec![format!("G0{first}"), format!("G1{first}"), format!("G2{first}")]))
+        .collect();
+    assert_eq!(all, vec![expected; 3]);
+}
