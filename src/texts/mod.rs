@@ -80,18 +80,20 @@ impl TextIndex {
     }
 }
 
-/// Largest number of places at which a message is divided. A message has few names before its text.
-const DIVISIONS: usize = 24;
+/// Largest number of colons after names before the text of a message: file, line, code.
+const MOST_NAMES: usize = 4;
 
-/// Returns the Chinese of a message that begins with names: of a file, a place or a code, each with a colon or a space after it.
+/// Returns the Chinese of a message that begins with names: a file, a place or a code with a colon, or one word with a space. A name has no
+/// semicolon, which would end a clause of the message.
 fn after_names(message: &str) -> Option<String> {
-    let spaces = message.match_indices(' ').take(DIVISIONS);
-    spaces.map(|(at, _)| message.split_at(at)).find_map(|(names, text)| {
-        let text = chinese(&text[1..])?;
-        match names.strip_suffix(':') {
-            Some(names) => Some(format!("{}：{text}", chinese(names).unwrap_or(Cow::Borrowed(names)))),
-            None => Some(format!("{names} {text}")),
-        }
+    let clause = message.find(';').unwrap_or(message.len());
+    let colons = message.match_indices(": ").take(MOST_NAMES).take_while(|(at, _)| *at < clause);
+    let named = colons.map(|(at, _)| (&message[..at], &message[at + 2..])).find_map(|(names, text)| {
+        Some(format!("{}：{}", chinese(names).unwrap_or(Cow::Borrowed(names)), chinese(text)?))
+    });
+    named.or_else(|| {
+        let (name, text) = message.split_once(' ').filter(|(name, _)| name.len() < clause)?;
+        Some(format!("{name} {}", chinese(text)?))
     })
 }
 

@@ -42,7 +42,8 @@ impl SourceText {
     }
 }
 
-fn is_word(text: &str) -> bool {
+/// True for a word of lower-case letters.
+pub(super) fn is_word(text: &str) -> bool {
     text.len() > 1 && text.bytes().all(|byte| byte.is_ascii_lowercase())
 }
 

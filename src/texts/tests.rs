@@ -71,7 +71,7 @@ const COMMAND_LINE: [&str; 5] =
 const NOT_COMMAND_LINE: [&str; 3] = ["src/cli/eval", "src/cli/log.rs", "crates/sources/src/tables/guard/samples.rs"];
 
 /// Parts of messages whose whole forms the tables have, names of internal work, and signs of a bug.
-const PARTS: [&str; 56] = [
+const PARTS: [&str; 57] = [
     " at {pointer}",
     ", did you mean {meant:?}?",
     "; complete: {done}",
@@ -119,6 +119,7 @@ const PARTS: [&str; 56] = [
     "the process that reads workbooks gave another answer than was asked for",
     "the process that reads workbooks sent a longer row than it may",
     "warming up",
+    "log.level: {level:?} is no level{meant}; give {levels}, or MODULE=LEVEL for a module",
     "columns left out",
     "columns used",
     "groups     {groups} with {grouped} {unit}, the largest with {largest}",
@@ -165,7 +166,7 @@ fn every_text_of_an_answer_has_a_translation() {
     let shown = shown.filter(|text| !NOT_API.iter().any(|file| text.file.starts_with(file)));
     let shown: Vec<&SourceText> = shown.filter(|text| !INTERNAL.contains(&text.text.as_str())).collect();
     assert!(shown.len() > 150, "{}", shown.len());
-    let missing = missing(shown.iter().map(|text| text.text.as_str()).filter(|text| chinese(text).is_none()));
+    let missing = missing(shown.iter().map(|text| text.text.as_str()).filter(|text| !has_chinese(text)));
     assert!(missing.is_empty(), "add to src/texts/api.txt:\n{missing}");
 }
 
@@ -185,7 +186,20 @@ fn every_message_of_the_command_line_has_a_translation() {
 /// True if the tables have each line of the message, perhaps after a name.
 fn is_translated(text: &str) -> bool {
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
-    chinese(text).is_some() || lines.all(|line| message(line).is_some() || message(&format!("name {line}")).is_some())
+    has_chinese(text)
+        || lines.all(|line| {
+            message(line).or_else(|| message(&format!("name {line}"))).is_some_and(|found| is_whole(&found))
+        })
+}
+
+fn has_chinese(text: &str) -> bool {
+    chinese(text).is_some_and(|found| is_whole(&found))
+}
+
+/// True if no English remains in a translation: three words of lower-case letters in a row that are no command.
+fn is_whole(translation: &str) -> bool {
+    let words: Vec<&str> = translation.split(' ').collect();
+    !words.windows(3).any(|three| three.iter().all(|word| sources::is_word(word) && *word != "doppel"))
 }
 
 fn is_sql(text: &str) -> bool {
