@@ -136,7 +136,11 @@ fn a_group_of_many_is_shown_in_pages_and_not_called_one_matter_at_once() {
     );
     let refused = clerk.get("/console/many/groups/r000/join");
     assert_eq!(refused.status, 409);
-    assert!(refused.html.contains("这一组件数过多") && refused.html.contains("at most 30"), "{}", refused.html);
+    assert!(
+        refused.html.contains("这一组件数过多") && refused.html.contains("一次最多把 30 件认定为同一事项"),
+        "{}",
+        refused.html
+    );
     let file = clerk.open("/console/many/groups/r000/members.csv");
     assert_eq!(file.html.lines().count(), 121, "all of them in a file");
 }
