@@ -9,6 +9,7 @@ mod mongod;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod campaign;
 mod crash;
 mod families;
 mod kept;

@@ -94,7 +94,7 @@ fn letters(folder: &Path, records: u64) -> (String, Vec<String>) {
 
 /// Starts a reindex and waits for its end, which must be a success. Returns its result.
 #[track_caller]
-fn ended(server: &TestServer, asked: &Value) -> Value {
+pub(crate) fn ended(server: &TestServer, asked: &Value) -> Value {
     let answer = server.send("POST", "/v1/admin/reindex", asked);
     assert_eq!(answer.status, 202, "{}", answer.text);
     let path = format!("/v1/tasks/{}", answer.json()["id"].as_str().expect("an id"));

@@ -41,16 +41,23 @@ fn with_phone(sender: usize) -> String {
     format!("{CAMPAIGN}联系电话1{}{:09}。", 3 + sender % 6, (sender * 7_919_111) % 1_000_000_000)
 }
 
+/// Returns the letter of the campaign with the home of one of its senders.
+fn with_home(sender: usize) -> String {
+    format!("{CAMPAIGN}本人住安居苑{}栋{}室。", 1 + sender % 40, 101 + sender * 7 % 2_900)
+}
+
 #[tokio::test]
-async fn one_letter_of_many_people_with_their_phone_numbers_is_one_group_before_and_after_a_count() {
-    for count in [20, 150] {
+async fn one_letter_of_many_people_with_their_contacts_is_one_group_before_and_after_a_count() {
+    for (count, letter) in
+        [(20, with_phone as fn(usize) -> String), (20, with_home), (150, with_home), (150, with_phone)]
+    {
         let desk = LetterDesk::with(&[]).await;
-        let letters: Vec<String> = (0..count).map(with_phone).collect();
+        let letters: Vec<String> = (0..count).map(letter).collect();
         assert_eq!(originals(&desk, "c", &letters).await, 1);
         assert_eq!(group_sizes(&desk).await, [count]);
         desk.engine.refresh_frequencies(&desk.name).await.unwrap();
         assert_eq!(group_sizes(&desk).await, [count], "after a count");
-        let verdict = desk.verdict("later", &with_phone(count + 1)).await;
+        let verdict = desk.verdict("later", &letter(count + 1)).await;
         assert!(verdict.kind.is_duplicate());
         assert_eq!(group_sizes(&desk).await, [count + 1]);
     }

@@ -64,7 +64,8 @@ pub(super) fn lines(plan: &Plan, table: &Stream) -> Vec<String> {
         Kind::Sheet(kind, sheet) => {
             let held = match kind {
                 Workbook::Xlsx => "its shared texts are held in memory",
-                Workbook::Xls | Workbook::Ods => {
+                Workbook::Ods => "all of it is held in memory",
+                Workbook::Xls => {
                     "all of it is held in memory; numbers are read without the zeros that only their format shows: save it as .xlsx to keep them"
                 }
             };

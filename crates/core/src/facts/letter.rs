@@ -81,6 +81,26 @@ literals! {
     "日期 写信时间 写信日期 来信时间 反映时间 投诉时间 发布时间 提交时间 落款日期 发帖时间"
 }
 
+literals! {
+    /// Words that begin a sentence about the writer's home.
+    RESIDENCE_STARTS,
+    "本人住 本人家住 本人现住 本人居住 本人住址 我住 我家住 我家在 我现住 我居住 我们住 我们家住 家住 现住 现居 住址 家庭住址 家庭地址 联系地址 通讯地址 \
+        通信地址 本人地址 居住地址 现住址 现住地址"
+}
+literals! {
+    /// Ends of an address.
+    RESIDENCE_ENDS,
+    "室 号 栋 幢 座 楼 层 单元 户 房 村 组 队 社区 小区 花园 家园 苑 园 庄 屯 里 城 镇 街 路 巷"
+}
+literals! {
+    /// Words that name a place other than a home. A letter with such a word before the writer's home is about that place.
+    PLACE_MARKS,
+    "交叉口 路口 路段 大道 大街 马路 小学 中学 学校 幼儿园 医院 市场 商场 超市 公园 广场 公司 工厂 工地 车站 地铁 公交 桥 派出所 街道 站 村委会 号路 一路 二路 \
+        三路 南路 北路 东路 西路 中路 路与"
+}
+/// Maximum length of a sentence about the writer's home, in characters.
+const MAX_RESIDENCE: usize = 40;
+
 static CLOSING: LazyLock<Vocabulary> = LazyLock::new(|| Vocabulary::new(&[CLOSING_WORDS]));
 static SIGNERS: LazyLock<Vocabulary> = LazyLock::new(|| Vocabulary::new(&[SIGNER_WORDS]));
 
@@ -190,7 +210,7 @@ fn read_endings(found: &mut Found<'_>) {
         end = start;
     }
     for (kind, span) in facts {
-        let valued = matches!(kind, FactKind::WritingDate | FactKind::PersonName);
+        let valued = matches!(kind, FactKind::WritingDate | FactKind::PersonName | FactKind::Residence);
         let canonical = if valued { text.string(span.clone()) } else { String::new() };
         found.add(kind, span, canonical);
     }
@@ -234,6 +254,9 @@ fn ending(found: &Found<'_>, end: usize, dated: bool) -> Option<(FactKind, usize
     if is_signed_name(found, clause, end, dated) {
         return Some((FactKind::PersonName, clause));
     }
+    if let Some(start) = residence_start(text, end) {
+        return Some((FactKind::Residence, start));
+    }
     // No sign separates the phrase from the sentence before it.
     (end.saturating_sub(MAX_CLOSING).max(clause)..end).find_map(|start| {
         STRONG_STARTS.at(text, start).filter(|&mark| mark <= end)?;
@@ -242,6 +265,16 @@ fn ending(found: &Found<'_>, end: usize, dated: bool) -> Option<(FactKind, usize
         }
         is_closing(text, start, end).then_some((FactKind::Closing, start))
     })
+}
+
+/// Returns the start of the sentence about the writer's home that ends at `end`. A letter about the home itself keeps the sentence: the text
+/// before the sentence must name a place of another kind. The address may contain spaces and commas.
+fn residence_start(text: &Chars, end: usize) -> Option<usize> {
+    let start = text.skip_back(end, MAX_RESIDENCE + 1, |c| !ends_sentence(c));
+    let is_whole = start > 0 && end - start <= MAX_RESIDENCE;
+    let begins = RESIDENCE_STARTS.at(text, start)?;
+    let is_address = begins < end && (RESIDENCE_ENDS.before(text, end).is_some() || is_number(text.before(end)));
+    (is_whole && is_address && PLACE_MARKS.occur(text, 0, start)).then_some(start)
 }
 
 fn is_closing(text: &Chars, start: usize, end: usize) -> bool {

@@ -85,6 +85,8 @@ pub enum FactKind {
     ContractNumber,
     /// The name of a person after a label such as 反映人 or 联系人.
     PersonName,
+    /// The home of the writer, as the last sentence of a letter about another place.
+    Residence,
     /// An address of a web page.
     Url,
     /// The name of an attached file.
@@ -135,7 +137,8 @@ impl FactKind {
             | Self::Email
             | Self::BankAccount
             | Self::ContractNumber
-            | Self::PersonName => FactGroup::Contact,
+            | Self::PersonName
+            | Self::Residence => FactGroup::Contact,
             Self::Url
             | Self::AttachmentName
             | Self::Hashtag

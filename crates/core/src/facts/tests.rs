@@ -390,3 +390,23 @@ fn the_beginning_of_an_order_is_noise_and_words_of_the_matter_are_not() {
         assert_eq!(kept(text), text);
     }
 }
+
+#[test]
+fn the_home_of_the_writer_is_a_contact_only_below_a_letter_about_another_place() {
+    let about_a_crossing = "三号路与兴业街交叉口的井盖破损半个月,请尽快更换";
+    for home in ["本人住安居苑16栋1438室", "我家住在安居苑 16栋,1438室", "住址:安居苑16-2-1438", "家住柳塘镇红枫村3组"]
+    {
+        check_compared([(format!("{about_a_crossing}。{home}。"), compared(about_a_crossing))]);
+        check_compared([(format!("{about_a_crossing}。{home}。联系电话18232860129。"), compared(about_a_crossing))]);
+    }
+    let kept = [
+        "楼上每天深夜装修,请派人处理。我住安居苑16栋1438室。",
+        "三号路的路灯不亮,我住安居苑16栋1438室",
+        "三号路的路灯不亮。我住安居苑16栋1438室,楼上漏水。",
+        "我住安居苑16栋1438室。",
+    ];
+    for text in kept {
+        let whole: String = text.chars().filter(|c| c.is_alphanumeric()).collect();
+        check_compared([(text.to_owned(), whole)]);
+    }
+}

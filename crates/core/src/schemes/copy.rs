@@ -19,8 +19,6 @@ pub const NAME: &str = crate::verdict::VIA_COPY;
 /// Minimum length of the content for a key without the title, in characters. A shorter content ("same as above") has no meaning without its
 /// title.
 const CONTENT_CHARS: usize = 20;
-/// Minimum length of the text of a key, in characters. A shorter text identifies no matter.
-const MIN_CHARS: usize = 4;
 
 /// The scheme that matches equal copies, see the module.
 #[derive(Clone, Debug)]
@@ -42,15 +40,14 @@ pub fn applies(settings: &Settings) -> bool {
 }
 
 impl EqualCopy {
-    /// Returns the copy key of a document; `None` if its text is too short for a key. O(length).
+    /// Returns the copy key of a document; `None` if its text contains no letter, digit or Han character. O(length).
     pub fn key(&self, document: &Document) -> Option<u64> {
         let content = compact(self.texts(document, false));
         let text = match content.chars().nth(CONTENT_CHARS - 1) {
             Some(_) => content,
             None => compact(document.fields.iter().filter(is_text).map(|field| &*field.text)),
         };
-        text.chars().nth(MIN_CHARS - 1)?;
-        Some(city64(&text))
+        (!text.is_empty()).then(|| city64(&text))
     }
 
     /// Returns the titles of a document, one after the other.
@@ -131,9 +128,10 @@ mod tests {
     }
 
     #[test]
-    fn a_short_content_counts_with_its_title_and_next_to_nothing_has_no_key() {
+    fn a_short_content_counts_with_its_title_and_punctuation_has_no_key() {
         assert_eq!(key("停电", "小区停电。物业不管。"), key("停电", "小区停电;物业不管;"));
         assert_ne!(key("鹤鸣小区停水", "同上"), key("梧桐湾停电", "同上"));
-        assert_eq!(key("", "停电"), None);
+        assert_eq!(key("", "停电"), key("", "停电!"));
+        assert_eq!(key("", "!?"), None);
     }
 }

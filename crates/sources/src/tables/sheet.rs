@@ -14,6 +14,7 @@ use calamine::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::guard::OdsLayout;
 use super::numbers::{LongNumbers, ZeroFormat, is_long, number_text};
 use super::{
     Cell, Header, Limits, MOST_COLUMNS, MOST_WHOLE, ROWS_READ, RowFault, TableError, TableRow, Workbook, guard,
@@ -270,19 +271,38 @@ fn whole(
     if path.metadata()?.len() > MOST_WHOLE {
         return Err(TableError::TooLargeWhole);
     }
-    guard::check(path, wanted.kind, small)?;
+    let layout = guard::check(path, wanted.kind, small)?;
     let file = BufReader::new(Counted::new(File::open(path)?, count));
     let mut sheets: Vec<WholeSheet> = if wanted.kind == Workbook::Xls {
         let mut book: Xls<_> = Xls::new(file).map_err(said_of_xls)?;
         let shown = visibilities(&book);
         let ranges = book.worksheets().into_iter();
         let merged = |name: &str| book.merge_cells_by_sheet_name(name).unwrap_or_default();
-        ranges.map(|(name, range)| WholeSheet { merged: merged(&name), visible: shown(&name), name, range }).collect()
+        let sheet = |(name, range): (String, Range<Data>)| WholeSheet {
+            merged: merged(&name),
+            zeros: HashMap::new(),
+            visible: shown(&name),
+            name,
+            range,
+        };
+        ranges.map(sheet).collect()
     } else {
         let mut book: Ods<_> = Ods::new(file).map_err(said_of_ods)?;
         let shown = visibilities(&book);
         let ranges = book.worksheets().into_iter();
-        ranges.map(|(name, range)| WholeSheet { merged: Vec::new(), visible: shown(&name), name, range }).collect()
+        let OdsLayout { merged, zeros } = layout;
+        let sheet = |(table, (name, range)): (usize, (String, Range<Data>))| WholeSheet {
+            merged: merged.iter().filter(|(of, _)| *of == table).map(|(_, area)| *area).collect(),
+            zeros: zeros
+                .iter()
+                .filter(|((of, ..), _)| *of == table)
+                .map(|((_, row, column), shown)| ((*row, *column), shown.clone()))
+                .collect(),
+            visible: shown(&name),
+            name,
+            range,
+        };
+        ranges.enumerate().map(sheet).collect()
     };
     let info = |sheet: &WholeSheet| {
         let mut first = Vec::new();
@@ -311,6 +331,8 @@ struct WholeSheet {
     visible: SheetVisible,
     range: Range<Data>,
     merged: Vec<Dimensions>,
+    /// The shown digits of numbers with leading zeros, by row and column.
+    zeros: HashMap<(u32, u32), String>,
 }
 
 impl WholeSheet {
@@ -320,7 +342,11 @@ impl WholeSheet {
         for (number, cells) in (top..).zip(self.range.rows()) {
             let mut row = Gathered::new(number, max);
             for (column, value) in (left as usize..).zip(cells) {
-                row.put(column, cell(value.clone()));
+                let mut cell = cell(value.clone());
+                if let Some(shown) = self.zeros.get(&(number, column as u32)) {
+                    cell.text.clone_from(shown);
+                }
+                row.put(column, cell);
             }
             row.give(&mut |mut row| {
                 merged.fill(&mut row);

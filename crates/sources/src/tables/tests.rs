@@ -218,6 +218,32 @@ fn ods(rows: &[&[&str]]) -> tempfile::NamedTempFile {
 }
 
 #[test]
+fn a_workbook_of_libreoffice_keeps_leading_zeros_and_merged_cells() {
+    let number = |shown: &str, value: u64| {
+        format!(
+            r#"<table:table-cell office:value-type="float" office:value="{value}"><text:p>{shown}</text:p></table:table-cell>"#
+        )
+    };
+    let text = |text: &str| guard::samples::ods_cell(text);
+    let tall = r#"<table:table-cell table:number-rows-spanned="2" office:value-type="string"><text:p>王强</text:p></table:table-cell>"#;
+    let rows = [
+        format!("{}{}{}", text("编号"), text("来电人"), text("内容")),
+        format!("{}{tall}{}", number("000123", 123), text("路灯")),
+        format!("{}<table:covered-table-cell/>{}", number("1200", 1200), text("井盖")),
+        format!("{}{}{}", number("0", 0), text("李娟"), text("停水")),
+    ];
+    let rows: String = rows.iter().map(|cells| format!("<table:table-row>{cells}</table:table-row>")).collect();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), guard::samples::ods_of(&guard::samples::content(&rows))).unwrap();
+    let wanted = Wanted { format: crate::Format::Ods, text: AsText::default(), sheet: None, max: LONG };
+    let mut table = Stream::open(file.path(), wanted, &Default::default()).unwrap();
+    let rows: Vec<TableRow> = std::iter::from_fn(|| table.next_row().unwrap()).collect();
+    let cell = |row: usize, column| rows[row].value(column).map(|cell| cell.text.as_str());
+    assert_eq!([cell(0, 0), cell(1, 0), cell(2, 0)], [Some("000123"), Some("1200"), Some("0")]);
+    assert_eq!([cell(0, 1), cell(1, 1), cell(2, 1)], [Some("王强"), Some("王强"), Some("李娟")]);
+}
+
+#[test]
 fn a_workbook_of_libreoffice_is_read_as_a_stream_of_rows() {
     let file = ods(&[&["编号", "内容"], &["1", "路灯"], &["2", "井盖"]]);
     let wanted = Wanted { format: crate::Format::Ods, text: AsText::default(), sheet: None, max: LONG };

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
+use calamine::Dimensions;
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 use zip::ZipArchive;
@@ -381,21 +382,37 @@ impl Texts {
     }
 }
 
-/// Checks an ODS workbook: unpacks everything without keeping it, and counts the cells that repetitions stand for.
-pub(super) fn check_ods(path: &Path, limits: Limits) -> Result<(), TableError> {
+/// Checks an ODS workbook: unpacks everything without keeping it, and counts the cells that repetitions stand for. Returns what the library
+/// does not read.
+pub(super) fn check_ods(path: &Path, limits: Limits) -> Result<OdsLayout, TableError> {
     let mut archive = open(path)?;
     let mut left = limits.held.min(MOST_WHOLE);
+    let mut layout = OdsLayout::default();
     for at in 0..archive.len() {
         let part = archive.by_index(at).map_err(|_| TableError::Damaged)?;
         let is_content = part.name().is_ok_and(|name| name == "content.xml");
         let mut xml = Xml::new(part, left, None);
         if is_content {
-            Spread::default().count(&mut xml)?;
+            layout = Spread::default().count(&mut xml)?;
         }
         left = left.checked_sub(xml.finish()?).ok_or(TableError::TooLargeWhole)?;
     }
-    Ok(())
+    Ok(layout)
 }
+
+/// The parts of an ODS workbook that the library does not read. Tables, rows and columns are counted from 0.
+#[derive(Default)]
+pub(in crate::tables) struct OdsLayout {
+    /// The areas of cells that are merged over several rows, with their tables.
+    pub(in crate::tables) merged: Vec<(usize, Dimensions)>,
+    /// The shown digits of numbers with leading zeros, by table, row and column.
+    pub(in crate::tables) zeros: HashMap<(usize, u32, u32), String>,
+}
+
+/// Largest number of merged areas and of numbers with leading zeros that are noted; further ones are read as the library reads them.
+const MOST_NOTED: usize = 200_000;
+/// Longest shown text of a number, in bytes.
+const MOST_SHOWN_BYTES: usize = 64;
 
 /// The cells of an ODS workbook after its repetitions are carried out.
 #[derive(Default)]
@@ -410,14 +427,19 @@ struct Spread {
     width: u64,
     /// Empty rows behind the last row with a value.
     empty_rows: u64,
+    /// Rows of the open table that have ended, with their repetitions.
+    ended_rows: u64,
     row: Option<RowSpread>,
     cell: Option<CellSpread>,
+    layout: OdsLayout,
 }
 
 /// A row that is open.
 #[derive(Default)]
 struct RowSpread {
     repeated: u64,
+    /// Cells that have ended, with their repetitions.
+    ended_cells: u64,
     /// Cells up to the last cell with a value.
     width: u64,
     /// Empty cells behind the last cell with a value.
@@ -432,22 +454,28 @@ struct CellSpread {
     text: u64,
     /// Number of cells that are open inside this cell.
     inner: u32,
+    /// The shown text, if the cell contains a number.
+    shown: Option<String>,
 }
 
 impl Spread {
-    fn count<R: Read>(mut self, xml: &mut Xml<R>) -> Result<(), TableError> {
+    fn count<R: Read>(mut self, xml: &mut Xml<R>) -> Result<OdsLayout, TableError> {
         // The library never stops reading if a table is not closed.
         xml.require_balance();
         xml.each(|event, _| {
             match event {
                 Event::Start(tag) => self.start(tag)?,
                 Event::End(tag) => self.end(tag.name().as_ref())?,
-                Event::Text(text) => self.add_text(text.len() as u64)?,
+                Event::Text(text) => {
+                    self.add_text(text.len() as u64)?;
+                    self.add_shown(text);
+                }
                 Event::GeneralRef(_) => self.add_text(4)?,
                 _ => (),
             }
             Ok(true)
-        })
+        })?;
+        Ok(self.layout)
     }
 
     fn start(&mut self, tag: &BytesStart<'_>) -> Result<(), TableError> {
@@ -456,6 +484,7 @@ impl Spread {
                 self.tables += 1;
                 Quantity::Sheets.check(self.tables, MOST_SHEETS)?;
                 (self.rows, self.width, self.empty_rows) = (0, 0, 0);
+                self.ended_rows = 0;
             }
             "table:table-row" if self.cell.is_none() => {
                 let repeated = count_of(tag, "table:number-rows-repeated")?.min(MOST_ROWS);
@@ -464,14 +493,18 @@ impl Spread {
             "table:table-cell" | "table:covered-table-cell" => match &mut self.cell {
                 Some(outer) => outer.inner += 1,
                 None => {
+                    self.note_merged(tag)?;
                     let repeated = count_of(tag, "table:number-columns-repeated")?.min(MOST_ROW_CELLS);
-                    let mut cell = CellSpread { repeated, has_value: false, text: 0, inner: 0 };
+                    let mut cell = CellSpread { repeated, has_value: false, text: 0, inner: 0, shown: None };
                     for attribute in tag.attributes().with_checks(false) {
                         let attribute = attribute.map_err(|_| TableError::Damaged)?;
                         let key = attribute.key.as_ref();
                         if key == "table:formula" || key == "calcext:value-type" || key.starts_with("office:") {
                             cell.has_value = true;
                             cell.text += attribute.value.len() as u64;
+                        }
+                        if key == "office:value-type" && &*attribute.value == "float" {
+                            cell.shown = Some(String::new());
                         }
                     }
                     self.cell = Some(cell);
@@ -481,6 +514,53 @@ impl Spread {
             _ => (),
         }
         Ok(())
+    }
+
+    /// Notes the area of a cell that spans several rows.
+    fn note_merged(&mut self, tag: &BytesStart<'_>) -> Result<(), TableError> {
+        let spanned = count_of(tag, "table:number-rows-spanned")?.min(MOST_ROWS);
+        if spanned < 2 || self.layout.merged.len() >= MOST_NOTED {
+            return Ok(());
+        }
+        if let (Some((row, column)), Ok(more)) = (self.place(), u32::try_from(spanned - 1)) {
+            let area = Dimensions { start: (row, column), end: (row.saturating_add(more), column) };
+            self.layout.merged.push((self.table(), area));
+        }
+        Ok(())
+    }
+
+    /// Returns the number of the open table, from 0.
+    fn table(&self) -> usize {
+        self.tables.saturating_sub(1) as usize
+    }
+
+    /// Returns the row and the column of the open cell, from 0.
+    fn place(&self) -> Option<(u32, u32)> {
+        let column = self.row.as_ref().map_or(0, |row| row.ended_cells);
+        Some((u32::try_from(self.ended_rows).ok()?, u32::try_from(column).ok()?))
+    }
+
+    /// Adds to the shown text of a number.
+    fn add_shown(&mut self, text: &str) {
+        if let Some(CellSpread { shown: Some(shown), .. }) = &mut self.cell
+            && shown.len() + text.len() <= MOST_SHOWN_BYTES
+        {
+            shown.push_str(text);
+        }
+    }
+
+    /// Notes the shown text of a number with leading zeros.
+    fn note_zeros(&mut self, cell: &mut CellSpread) {
+        let Some(shown) = cell.shown.take() else { return };
+        let has_zeros = shown.len() > 1 && shown.starts_with('0') && shown.bytes().all(|byte| byte.is_ascii_digit());
+        let is_single = cell.repeated == 1 && self.row.as_ref().is_some_and(|row| row.repeated == 1);
+        if has_zeros
+            && is_single
+            && self.layout.zeros.len() < MOST_NOTED
+            && let Some((row, column)) = self.place()
+        {
+            self.layout.zeros.insert((self.table(), row, column), shown);
+        }
     }
 
     fn add_text(&mut self, bytes: u64) -> Result<(), TableError> {
@@ -500,7 +580,10 @@ impl Spread {
                     outer.inner -= 1;
                     self.cell = Some(outer);
                 }
-                Some(cell) => self.end_cell(&cell)?,
+                Some(mut cell) => {
+                    self.note_zeros(&mut cell);
+                    self.end_cell(&cell)?;
+                }
                 None => (),
             },
             "table:table-row" if self.cell.is_none() => self.end_row()?,
@@ -512,6 +595,7 @@ impl Spread {
 
     fn end_cell(&mut self, cell: &CellSpread) -> Result<(), TableError> {
         let Some(row) = &mut self.row else { return Ok(()) };
+        row.ended_cells = row.ended_cells.saturating_add(cell.repeated);
         if !cell.has_value {
             row.empty = cell.repeated;
             return Ok(());
@@ -524,6 +608,7 @@ impl Spread {
 
     fn end_row(&mut self) -> Result<(), TableError> {
         let Some(row) = self.row.take() else { return Ok(()) };
+        self.ended_rows = self.ended_rows.saturating_add(row.repeated);
         if row.width == 0 {
             self.empty_rows = self.empty_rows.saturating_add(row.repeated);
             return Ok(());

@@ -24,6 +24,7 @@ use std::sync::atomic::AtomicU64;
 
 use serde::{Deserialize, Serialize};
 
+pub(super) use self::archive::OdsLayout;
 use super::numbers::LongNumbers;
 use super::sheet::{SheetChoice, SheetRequest};
 use super::{Limits, TableError, TableRow, Workbook, sheet};
@@ -91,16 +92,17 @@ impl Quantity {
     }
 }
 
-/// Checks all declarations of the workbook at `path` against their limits, and checks that its structure can be read.
+/// Checks all declarations of the workbook at `path` against their limits, and checks that its structure can be read. Returns the parts of an
+/// ODS workbook that the library does not read.
 ///
 /// # Errors
 /// [`TableError::OverLimit`], [`TableError::TooLarge`] or [`TableError::TooLargeWhole`] if something is too large; [`TableError::Damaged`]
 /// for a structure that contradicts itself.
-pub(super) fn check(path: &Path, kind: Workbook, limits: Limits) -> Result<(), TableError> {
+pub(super) fn check(path: &Path, kind: Workbook, limits: Limits) -> Result<OdsLayout, TableError> {
     match kind {
-        Workbook::Xlsx => archive::check_xlsx(path, limits),
+        Workbook::Xlsx => archive::check_xlsx(path, limits).map(|()| OdsLayout::default()),
         Workbook::Ods => archive::check_ods(path, limits),
-        Workbook::Xls => compound::check(path),
+        Workbook::Xls => compound::check(path).map(|()| OdsLayout::default()),
     }
 }
 
