@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 use super::*;
 
 fn sample(records: u64, seed: u64) -> Sample {
-    Sample::new(&Options { records, seed, duplicates: 0.1, forms: 0.0, labels: true })
+    Sample::new(&Options { records, seed, duplicates: 0.1, forms: 0.0, labels: true, until: UNTIL })
 }
 
 fn digest<T: Serialize>(items: impl Iterator<Item = T>) -> String {
@@ -49,7 +49,14 @@ fn another_seed_gives_other_records() {
 #[test]
 fn about_the_share_asked_for_repeats_another_record() {
     for share in [0.0, 0.1, 0.4] {
-        let sample = Sample::new(&Options { records: 10_000, seed: 5, duplicates: share, forms: 0.0, labels: false });
+        let sample = Sample::new(&Options {
+            records: 10_000,
+            seed: 5,
+            duplicates: share,
+            forms: 0.0,
+            labels: false,
+            until: UNTIL,
+        });
         let clusters = sample.letters.clusters().filter(|cluster| matches!(cluster.bond, Bond::Copies(_)));
         let copies = clusters.map(|cluster| cluster.size - 1).sum::<u64>() as f64 / 10_000.0;
         assert!((copies - share).abs() < 0.02, "asked for {share}, got {copies}");
@@ -77,7 +84,8 @@ fn copies_overlap_with_their_originals_and_exact_ones_wholly() {
 
 #[test]
 fn unrelated_records_rarely_overlap_even_on_the_same_topic() {
-    let sample = Sample::new(&Options { records: 500, seed: 17, duplicates: 0.0, forms: 0.0, labels: true });
+    let sample =
+        Sample::new(&Options { records: 500, seed: 17, duplicates: 0.0, forms: 0.0, labels: true, until: UNTIL });
     let mut topics: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for record in sample.records() {
         topics.entry(record.label.clone().unwrap()).or_default().push(text(&record));
@@ -97,7 +105,8 @@ fn unrelated_records_rarely_overlap_even_on_the_same_topic() {
 
 #[test]
 fn few_runs_of_eight_characters_are_found_in_another_record() {
-    let sample = Sample::new(&Options { records: 1_000, seed: 29, duplicates: 0.0, forms: 0.0, labels: false });
+    let sample =
+        Sample::new(&Options { records: 1_000, seed: 29, duplicates: 0.0, forms: 0.0, labels: false, until: UNTIL });
     let mut records_with: BTreeMap<Vec<String>, u64> = BTreeMap::new();
     for record in sample.records() {
         let units = units(&record.content);
@@ -134,7 +143,8 @@ fn look_alikes_stay_below_what_verification_accepts() {
 
 #[test]
 fn lengths_are_those_of_a_mailbox() {
-    let sample = Sample::new(&Options { records: 2_000, seed: 23, duplicates: 0.0, forms: 0.0, labels: false });
+    let sample =
+        Sample::new(&Options { records: 2_000, seed: 23, duplicates: 0.0, forms: 0.0, labels: false, until: UNTIL });
     let mut lengths: Vec<_> = sample.records().map(|record| record.content.chars().count()).collect();
     lengths.sort_unstable();
     let short = lengths[100];
@@ -144,7 +154,7 @@ fn lengths_are_those_of_a_mailbox() {
 }
 
 fn orders(records: u64, seed: u64, forms: f64) -> Sample {
-    Sample::new(&Options { records, seed, duplicates: 0.1, forms, labels: true })
+    Sample::new(&Options { records, seed, duplicates: 0.1, forms, labels: true, until: UNTIL })
 }
 
 #[test]

@@ -20,6 +20,26 @@ pub(super) struct Form {
     pub(super) enquiry: bool,
 }
 
+impl Form {
+    /// Returns the category of the matters on this form.
+    pub(super) fn category(&self) -> &'static str {
+        match self.name {
+            "street_light" | "road_damage" => "城乡建设",
+            "parked_car" | "road_parking" | "bus" | "taxi" | "shared_bikes" => "交通运输",
+            "site_noise" | "dog" => "噪声扰民",
+            "water_cut" | "power_cut" => "水电气热",
+            "garbage" | "river" => "环境保护",
+            "elevator" | "fees" | "illegal_building" => "物业管理",
+            "refund" => "商贸旅游",
+            "wages" => "劳动人事",
+            "school" | "enquiry_school_area" => "教育文体",
+            "land" => "国土资源",
+            "benefit" => "社会保障",
+            _ => "政务服务",
+        }
+    }
+}
+
 const FORMS: [&[Form]; 2] = [forms_street::FORMS, forms_service::FORMS];
 
 /// Returns the number of forms.

@@ -2,7 +2,7 @@
 //! to many matters. All are invented: no licence plate has the letter I, and any other similarity to something real is a coincidence.
 
 use super::super::rng::Rng;
-use super::super::words::{DISTRICTS, FORENAMES, SURNAMES};
+use super::super::words::{CITY, DISTRICTS, FORENAMES, SURNAMES};
 
 /// First characters of the names of places, estates and companies.
 const HEADS: &str = "松柏枫桂兰梅竹荷柳桃杏槐榆樟杉枣橘茶稻麦禾谷泉溪涧潭湖塘洲渡津浦澜汀岭峰岩崖坪坡岗峪峡谭云霞虹露霜雪晴岚\
@@ -124,7 +124,7 @@ impl Slot {
                 Name { full: format!("{number}路{line}公交车"), short: format!("{number}路{line}公交") }
             }
             Self::Plate => plate(rng),
-            Self::Order | Self::Chased => plain(format!("{}{:08}", rng.between(2014, 2021), rng.below(100_000_000))),
+            Self::Order | Self::Chased => plain(format!("{}{:08}", rng.between(11, 99), rng.below(100_000_000))),
             Self::Extension => plain(rng.between(1000, 9999).to_string()),
             Self::Person => {
                 let surname = rng.pick(SURNAMES);
@@ -164,16 +164,11 @@ fn joined(rng: &mut Rng, lasts: &[&str]) -> String {
     stem(rng) + rng.pick(lasts)
 }
 
-/// Returns a district with its city. Half of the offices mask both.
+/// Returns a district. Some offices write the city, too.
 fn district(rng: &mut Rng) -> Name {
-    let (city, short) = if rng.chance(50) {
-        let city = rng.pick(&["A", "B", "C", "D", "E", "F", "G", "H"]);
-        (format!("{city}市"), format!("{city}{}区", rng.between(1, 9)))
-    } else {
-        let city = rng.pick(&["霁川市", "栎阳市", "岚津市", "澄麓市", "梓浦市"]);
-        (city.to_owned(), rng.pick(DISTRICTS).to_owned())
-    };
-    Name { full: city + &short, short }
+    let short = rng.pick(DISTRICTS).to_owned();
+    let city = if rng.chance(40) { CITY } else { "" };
+    Name { full: format!("{city}{short}"), short }
 }
 
 fn estate(rng: &mut Rng) -> Name {

@@ -3,8 +3,12 @@
 //! The result is a pure function of the seeds. The name in a slot depends only on the matter and the name of the slot, so that other words
 //! never change a name or a number.
 
+use jiff::civil::Date;
+
+use super::super::calendar::day_before;
 use super::super::grammar::{alternatives, clock_time, money, person};
 use super::super::rng::Rng;
+use super::super::words::STEMS;
 use super::boilerplate::{CHASES, DESKS, ENQUIRY_CHASES, ENQUIRY_DESKS, ENQUIRY_TITLES, REMARKS, SLIPS, TITLES};
 use super::forms::{Form, form};
 use super::names::{Name, Slot, plain};
@@ -67,9 +71,22 @@ impl Filled {
         own.map_or(&self.district, |at| &self.names[at])
     }
 
-    /// Returns the title and the content of the order `item` about this matter. The original has no edits.
-    pub(super) fn tell(&self, item: u64, edits: &[Edit]) -> (String, String) {
-        let mut teller = Teller::new(self, item, edits);
+    /// Returns the district without its city.
+    pub(super) fn district(&self) -> &str {
+        &self.district.short
+    }
+
+    /// Returns the unit that handles the matter: the office with its district, and with its town if it is the office of a town.
+    pub(super) fn unit(&self, office: &str) -> String {
+        let place: Vec<u64> = self.names[0].full.chars().map(u64::from).collect();
+        let of_town = office.starts_with('镇') || office.starts_with("街道") || office == "派出所";
+        let town = if of_town { Rng::of(&place).pick(STEMS) } else { "" };
+        format!("{}{town}{office}", self.district.short)
+    }
+
+    /// Returns the text of the order `item` about this matter. The original has no edits.
+    pub(super) fn tell(&self, item: u64, edits: &[Edit], days: OrderDays) -> OrderText {
+        let mut teller = Teller::new(self, item, edits, days);
         let form = self.form;
         let titles = if form.enquiry { ENQUIRY_TITLES } else { TITLES };
         let mut title = String::new();
@@ -85,8 +102,25 @@ impl Filled {
         if edits.contains(&Edit::Slips) {
             content = slipped(&content, &mut teller.rng);
         }
-        (title, content)
+        OrderText { title, content, office: teller.office() }
     }
+}
+
+/// The text of an order.
+pub(super) struct OrderText {
+    pub(super) title: String,
+    pub(super) content: String,
+    /// The office to which the order is sent.
+    pub(super) office: &'static str,
+}
+
+/// The days of an order.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OrderDays {
+    /// The day of the first order about the matter.
+    pub(super) told: Date,
+    /// The day of this order.
+    pub(super) received: Date,
 }
 
 /// One operator who writes one order.
@@ -97,9 +131,9 @@ struct Teller<'a> {
     desk: (&'static str, &'static str),
     /// The subject and the text.
     fact: (&'static str, &'static str),
-    /// The seeds of details and of dates.
+    /// The seed of details.
     details: u64,
-    dates: u64,
+    days: OrderDays,
     /// Percentage of mentions that are shortened.
     shortened: usize,
     /// The seed and the number of remarks.
@@ -108,7 +142,7 @@ struct Teller<'a> {
 }
 
 impl<'a> Teller<'a> {
-    fn new(filled: &'a Filled, item: u64, edits: &[Edit]) -> Self {
+    fn new(filled: &'a Filled, item: u64, edits: &[Edit], days: OrderDays) -> Self {
         let Matter { first, family, .. } = filled.matter;
         let seed = |of: u64, purpose: u64| Rng::of(&[filled.seed, of, purpose]).next();
         let mut habits = Rng::of(&[filled.seed, first, 45]);
@@ -121,8 +155,8 @@ impl<'a> Teller<'a> {
         let fact = mine(30);
         let desk = if edited(Edit::Desk) { item } else { desk };
         let voice = |of: u64, percent: usize| (Rng::of(&[filled.seed, of, 46]), percent);
-        let mut rng = Rng::of(&[filled.seed, item, 47]);
-        let dates = if !edits.is_empty() && rng.chance(40) { item } else { details };
+        let rng = Rng::of(&[filled.seed, item, 47]);
+        let received = if edits.is_empty() { days.told } else { days.received };
         let remarked = [0, 0, 0, 0, 1, 1, 2][Rng::of(&[seed(remarks, 48)]).below(7)];
         Self {
             filled,
@@ -134,7 +168,7 @@ impl<'a> Teller<'a> {
             desk: desk_of(filled.form, seed(desk, 49), edited(Edit::Chased)),
             fact: filled.form.facts[Rng::of(&[seed(fact, 52)]).below(filled.form.facts.len())],
             details: seed(details, 50),
-            dates: seed(dates, 50),
+            days: OrderDays { received, ..days },
             shortened: if edited(Edit::Shortened) { 80 } else { 0 },
             remarks: (seed(remarks, 48), remarked + usize::from(edited(Edit::Added))),
             rng,
@@ -193,10 +227,25 @@ impl<'a> Teller<'a> {
         if name == "题" {
             return self.expand(self.fact.0, out);
         }
-        let dated = matches!(name, "当日" | "天");
-        let mut rng = Rng::of(&[if dated { self.dates } else { self.details }, slot_number(name)]);
-        detail(name, self.filled.form, &mut rng, out);
+        let mut rng = Rng::of(&[self.details, slot_number(name)]);
+        match name {
+            "局" => out.push_str(self.office()),
+            "当日" => out.push_str(&month_and_day(self.days.received)),
+            "前日" => out.push_str(&day_before(self.days.received, rng.between(2, 9) as u64, &mut rng)),
+            "日期" => out.push_str(&day_before(self.days.told, rng.between(2, 40) as u64, &mut rng)),
+            _ => detail(name, &mut rng, out),
+        }
     }
+
+    /// Returns the office to which the order is sent.
+    fn office(&self) -> &'static str {
+        let offices: Vec<&'static str> = self.filled.form.offices.split('|').collect();
+        offices[Rng::of(&[self.details, slot_number("局")]).below(offices.len())]
+    }
+}
+
+fn month_and_day(date: Date) -> String {
+    format!("{}月{}日", date.month(), date.day())
 }
 
 /// Returns the habit of the desk that takes the order. Some desks take more orders than others.
@@ -217,12 +266,8 @@ fn slot_number(name: &str) -> u64 {
 }
 
 /// Writes a detail of an order that does not distinguish matters.
-fn detail(name: &str, form: &Form, rng: &mut Rng, out: &mut String) {
+fn detail(name: &str, rng: &mut Rng, out: &mut String) {
     match name {
-        "局" => {
-            let offices: Vec<&str> = form.offices.split('|').collect();
-            out.push_str(rng.pick(&offices));
-        }
         "时限" => {
             out.push_str(rng.pick(&["1个工作日", "2个工作日", "3个工作日", "24小时", "48小时", "2小时", "当日"]));
         }
@@ -232,7 +277,6 @@ fn detail(name: &str, form: &Form, rng: &mut Rng, out: &mut String) {
             let hour = rng.pick(&["晚上10点", "晚上11点", "凌晨1点", "凌晨2点", "凌晨3点", "半夜12点"]);
             out.push_str(&format!("{hour}{}", rng.pick(&["", "半", "多"])));
         }
-        "日期" | "当日" => out.push_str(&format!("{}月{}日", rng.between(1, 12), rng.between(1, 28))),
         "钱" => money(rng, out),
         "元" => out.push_str(&rng.between(20, 6_800).to_string()),
         "几" => out.push_str(&rng.between(1, 4).to_string()),
@@ -260,8 +304,11 @@ fn slipped(text: &str, rng: &mut Rng) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::calendar::UNTIL;
     use super::super::forms;
     use super::*;
+
+    const DAYS: OrderDays = OrderDays { told: UNTIL, received: UNTIL };
 
     fn matters() -> impl Iterator<Item = Filled> {
         (0..forms::count()).flat_map(|form| {
@@ -275,7 +322,7 @@ mod tests {
             [&[], &[Edit::Desk, Edit::Words], &[Edit::Chased, Edit::Added], &[Edit::Shortened, Edit::Slips]];
         for filled in matters() {
             for (item, edits) in (0..).zip(edits.iter().cycle().take(40)) {
-                let (title, content) = filled.tell(item, edits);
+                let OrderText { title, content, .. } = filled.tell(item, edits, DAYS);
                 let marks = ['[', ']', '{', '}', '|'];
                 assert!(!title.contains(marks) && !content.contains(marks), "{title} / {content}");
             }
@@ -303,7 +350,8 @@ mod tests {
         for filled in plates {
             let plate = &filled.name(Slot::Plate).full;
             for item in 0..20 {
-                let (_, content) = filled.tell(item, &[Edit::Words, Edit::Desk, Edit::Slips, Edit::Chased]);
+                let edits = [Edit::Words, Edit::Desk, Edit::Slips, Edit::Chased];
+                let content = filled.tell(item, &edits, DAYS).content;
                 assert!(content.contains(plate.as_str()), "{content} lacks {plate}");
             }
         }
