@@ -280,6 +280,7 @@ pub(super) fn detail(name: &str, rng: &mut Rng, out: &mut String) {
         "十几" => rng.between(11, 19).to_string(),
         "几十" if rng.chance(30) => format!("{}十多", rng.pick(&tens)),
         "几十" => rng.between(21, 89).to_string(),
+        "年头" => rng.pick(&["十几", "二十多", "三十多", "18", "22", "25"]).to_owned(),
         "几百" if rng.chance(30) => format!("{}百多", rng.pick(&tens).replace('二', "两")),
         "几百" => (rng.between(11, 89) * 10).to_string(),
         "小钱" => rng.between(15, 95).to_string(),

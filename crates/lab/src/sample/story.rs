@@ -71,6 +71,8 @@ pub(super) enum Length {
 /// Number of characters from which a letter has several matters, and about the length of one of them.
 const SEVERAL: usize = 750;
 const SECTION: usize = 420;
+/// Maximum number of earlier attempts in a section.
+const MOST_ATTEMPTS: usize = 7;
 
 impl Story {
     /// Creates the story for `seed`, written on the day `today`.
@@ -158,15 +160,17 @@ fn speak(lines: &[Line], scenes: &[Scene], rng: &mut Rng) -> Vec<Sentence> {
         let mut voice = Voice::of(line.words, rng.next());
         voice.days_ago = line.days_ago;
         voice.named = named[line.section];
+        voice.formal = line.part == Part::Opening;
         let mut text = String::new();
         expand(&line.template, scene, &mut voice, &mut text);
         named[line.section] |= scene.names(&text);
-        let last = at + 1 == lines.len();
+        let next = lines.get(at + 1).map(|next| next.part);
         if !text.ends_with(['！', '？', '：', '，', '。']) {
-            text.push_str(voice.pick(if last {
-                &["。", "。", "！", ""]
-            } else {
-                &["。", "。", "。", "。", "。", "；", "！"]
+            let inner = next == Some(line.part) && matches!(line.part, Part::Body | Part::Attempt);
+            text.push_str(voice.pick(match next {
+                None => &["。", "。", "！", ""],
+                Some(_) if inner => &["。", "。", "。", "。", "。", "；", "！"],
+                Some(_) => &["。"],
             }));
         }
         sentences.push(Sentence { text, part: line.part });
@@ -242,6 +246,8 @@ fn line(template: String, part: Part, section: usize, rng: &mut Rng) -> Line {
 
 /// The lists of a matter in a random order. Each item is used at most once in a letter.
 struct MatterParts {
+    /// True if the signs are states that last, not events.
+    lasting: bool,
     places: Vec<&'static str>,
     signs: Vec<&'static str>,
     causes: Vec<&'static str>,
@@ -257,6 +263,7 @@ impl MatterParts {
             items
         };
         Self {
+            lasting: matches!(matter.who, Who::Resident | Who::Villager),
             places: list(matter.places),
             signs: list(matter.signs),
             causes: list(matter.causes),
@@ -265,42 +272,47 @@ impl MatterParts {
         }
     }
 
+    /// Returns a sign, sometimes with a place.
+    fn located_sign(&mut self, rng: &mut Rng) -> Option<String> {
+        let sign = self.signs.pop()?;
+        let place = if rng.chance(50) { self.places.pop().unwrap_or_default() } else { "" };
+        Some(format!("{place}{sign}"))
+    }
+
     /// Returns a sentence that joins two clauses; `None` if the lists are used up.
     fn sentence(&mut self, rng: &mut Rng) -> Option<String> {
         let first = match rng.below(6) {
-            0 | 1 => self.causes.pop(),
-            2 | 3 => self.effects.pop(),
-            _ => {
-                let sign = self.signs.pop();
-                return match (self.places.pop(), sign, self.effects.pop()) {
-                    (Some(place), Some(sign), Some(effect)) => Some(format!("{place}{sign}，{effect}")),
-                    (_, Some(sign), Some(effect)) => Some(format!("{sign}，{effect}")),
-                    (_, sign, effect) => sign.or(effect).map(str::to_owned),
-                };
-            }
+            0 | 1 => self.causes.pop().map(str::to_owned),
+            2 | 3 => self.effects.pop().map(str::to_owned),
+            _ => None,
         };
-        let first = first?;
+        let cause = |parts: &mut Self| parts.causes.pop().map(str::to_owned);
+        let Some(first) = first.or_else(|| self.located_sign(rng)).or_else(|| cause(self)) else {
+            return self.effects.pop().map(str::to_owned);
+        };
         let second = if rng.chance(75) { self.effects.pop() } else { None };
         let joint = if first.contains('，') { "；" } else { "，" };
-        Some(second.map_or_else(|| first.to_owned(), |second| format!("{first}{joint}{second}")))
+        Some(second.map_or_else(|| first.clone(), |second| format!("{first}{joint}{second}")))
     }
 }
 
 /// Adds sentences about a matter: about `chars` characters.
 fn section_lines(parts: &mut MatterParts, section: usize, chars: usize, lines: &mut Vec<Line>, rng: &mut Rng) {
     // A sentence has about 30 characters, an attempt 45.
-    let attempts = if chars < 120 { 0 } else { rng.between(0, 2) + chars / 300 };
+    let attempts = if chars < 120 { 0 } else { rng.between(0, 1) + chars / 400 };
     let mut wanted = (chars.saturating_sub(attempts * 45) / 30).max(1);
     lines.push(line(heading(parts, rng), Part::Heading, section, rng));
     wanted -= 1;
+    let mut links = alternatives(LINKS).0;
+    rng.shuffle(&mut links);
     while wanted > 0 {
         let Some(sentence) = parts.sentence(rng) else { break };
-        let link = if lines.len() > 2 { rng.pick(&alternatives(LINKS).0) } else { "" };
+        let link = if lines.len() > 2 && rng.chance(25) { links.pop().unwrap_or_default() } else { "" };
         lines.push(line(format!("{link}{sentence}"), Part::Body, section, rng));
         wanted -= 1;
     }
     // The lists of a matter are used up: more attempts follow.
-    attempt_lines(attempts + wanted * 2 / 3, section, lines, rng);
+    attempt_lines((attempts + wanted / 2).min(MOST_ATTEMPTS), section, lines, rng);
 }
 
 /// Returns the first sentence about a matter: since when, where and what.
@@ -308,7 +320,7 @@ fn heading(parts: &mut MatterParts, rng: &mut Rng) -> String {
     let place = parts.places.pop().unwrap_or_default();
     let sign = parts.signs.pop().unwrap_or_default();
     let timeless = !["月", "{日}", "{月", "年", "天", "星期"].iter().any(|time| sign.contains(time));
-    let since = if timeless { rng.pick(&alternatives(SINCE).0) } else { "" };
+    let since = if timeless && parts.lasting { rng.pick(&alternatives(SINCE).0) } else { "" };
     let second = match rng.below(3) {
         0 => parts.effects.pop(),
         1 => parts.causes.pop(),

@@ -21,6 +21,16 @@ pub(super) struct Form {
 }
 
 impl Form {
+    /// Returns the trades of the companies on this form.
+    pub(super) fn trades(&self) -> &'static [&'static str] {
+        match self.name {
+            "fees" => &["物业", "物业", "物业"],
+            "refund" => &["健身", "餐饮", "美容", "家居", "摄影", "驾校"],
+            "site_noise" => &["建设", "建工", "路桥", "市政工程"],
+            _ => &["建设", "劳务", "装饰", "电子", "食品", "制衣", "餐饮", "物流"],
+        }
+    }
+
     /// Returns the category of the matters on this form.
     pub(super) fn category(&self) -> &'static str {
         match self.name {

@@ -19,7 +19,7 @@ use super::layout::Layout;
 use super::measure::{Grams, Overlap};
 use super::rng::Rng;
 use plan::{Matter, Plan};
-use render::{Filled, OrderDays, OrderText};
+use render::{Filled, OrderCall, OrderText};
 use resubmit::{Edit, edits};
 
 /// Number of similar orders that are labelled for each order.
@@ -154,10 +154,7 @@ impl Orders {
         let first = filled.matter.first;
         let [_, item] = order;
         let day = |[position, _]: [u64; 2]| self.layout.calendar.time(self.layout.order(position)).date();
-        let days = OrderDays { told: day(original), received: day(order) };
         let repeated = order != original;
-        let OrderText { title, content, office } =
-            if repeated { filled.tell(item, &self.edits_of(item), days) } else { filled.tell(first, &[], days) };
         let mut of_matter = Rng::of(&[self.plan.seed, first, 62]);
         // If a record has no title, its copies have none, because otherwise an exact copy would not be exact.
         let untitled = of_matter.chance(UNTITLED);
@@ -168,6 +165,9 @@ impl Orders {
         if !unnamed {
             person(if another { &mut of_order } else { &mut of_matter }, &mut user);
         }
+        let call = OrderCall { told: day(original), received: day(order), caller: user.clone() };
+        let OrderText { title, content, office } =
+            if repeated { filled.tell(item, &self.edits_of(item), &call) } else { filled.tell(first, &[], &call) };
         Order {
             title: if untitled { String::new() } else { title },
             content,

@@ -87,9 +87,9 @@ impl Slot {
         !matches!(self, Self::District | Self::Question | Self::Chased)
     }
 
-    /// Returns the name for `seed`. If `popular` is true, it is sometimes a name that many matters have in common. [`Slot::Question`] is
-    /// empty here, because the form has the questions.
-    pub(super) fn fill(self, seed: u64, popular: bool) -> Name {
+    /// Returns the name for `seed`. If `popular` is true, it is sometimes a name that many matters have in common. `trades` are the trades
+    /// of companies. [`Slot::Question`] is empty here, because the form has the questions.
+    pub(super) fn fill(self, seed: u64, popular: bool, trades: &[&'static str]) -> Name {
         let mut rng = Rng::of(&[seed, 50]);
         if popular && self.may_be_popular() && rng.chance(POPULAR_PERCENT) {
             let few = rng.below(POPULAR) + 1;
@@ -111,7 +111,7 @@ impl Slot {
             Self::Estate => estate(rng),
             Self::Building => building(rng),
             Self::School => school(rng),
-            Self::Company => company(rng),
+            Self::Company => company(rng, trades),
             Self::Reach => {
                 let river = joined(rng, &["河", "溪", "港", "渠", "江"]);
                 let [from, to] = [joined(rng, &["桥", "闸", "渡口"]), joined(rng, &["桥", "闸", "泵站"])];
@@ -200,14 +200,8 @@ fn school(rng: &mut Rng) -> Name {
     Name { full: format!("{stem}{full}"), short: format!("{stem}{short}") }
 }
 
-fn company(rng: &mut Rng) -> Name {
-    let short = joined(
-        rng,
-        &[
-            "物业", "置业", "建设", "劳务", "装饰", "商贸", "科技", "教育", "健身", "餐饮", "旅游", "环卫", "燃气",
-            "水务", "电子", "食品", "家居", "驾校",
-        ],
-    );
+fn company(rng: &mut Rng, trades: &[&'static str]) -> Name {
+    let short = joined(rng, trades);
     let last = rng.pick(&["有限公司", "有限责任公司", "服务有限公司", "管理有限公司"]);
     Name { full: format!("{short}{last}"), short }
 }
@@ -230,12 +224,12 @@ mod tests {
     #[test]
     fn most_names_are_distinct_and_some_are_shared_by_many() {
         for slot in [Slot::Village, Slot::Estate, Slot::School, Slot::Company] {
-            let names: Vec<_> = (0..2_000).map(|seed| slot.fill(seed, true).full).collect();
+            let names: Vec<_> = (0..2_000).map(|seed| slot.fill(seed, true, &["商贸"]).full).collect();
             let distinct: BTreeSet<_> = names.iter().collect();
             let most = distinct.iter().map(|name| names.iter().filter(|other| other == name).count()).max();
             assert!(distinct.len() > 1_650 && most > Some(5), "{slot:?}: {} distinct, {most:?}", distinct.len());
         }
-        let plates: BTreeSet<_> = (0..2_000).map(|seed| Slot::Plate.fill(seed, true).full).collect();
+        let plates: BTreeSet<_> = (0..2_000).map(|seed| Slot::Plate.fill(seed, true, &["商贸"]).full).collect();
         assert!(plates.len() > 1_990 && plates.iter().all(|plate| plate.contains("I·")));
     }
 
@@ -244,7 +238,7 @@ mod tests {
         let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
         for (name, slot) in Slot::NAMED {
             for seed in 0..100 {
-                let Name { full, short } = slot.fill(seed, seed % 2 == 0);
+                let Name { full, short } = slot.fill(seed, seed % 2 == 0, &["商贸"]);
                 assert!(short.chars().count() <= full.chars().count(), "{name}: {full} {short}");
                 assert_eq!(digits(&full), digits(&short), "{name}");
             }

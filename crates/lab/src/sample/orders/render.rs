@@ -51,11 +51,14 @@ impl Filled {
                 plain(form.questions[(base + shift) % form.questions.len()].to_owned())
             }
             // A name that many matters have in common must not be the only name that identifies a matter.
-            _ => slot.fill(source(n), slots.iter().enumerate().any(|(m, other)| m != n && other.tells())),
+            _ => {
+                let popular = slots.iter().enumerate().any(|(m, other)| m != n && other.tells());
+                slot.fill(source(n), popular, form.trades())
+            }
         };
         let names: Vec<Name> = slots.iter().enumerate().map(fill).collect();
         let place: Vec<u64> = names[0].full.chars().map(u64::from).collect();
-        Self { matter, form, district: Slot::District.fill(Rng::of(&place).next(), false), names, seed }
+        Self { matter, form, district: Slot::District.fill(Rng::of(&place).next(), false, &[]), names, seed }
     }
 
     /// Returns the differences from `other` on the same form, each once; none if both concern the same matter.
@@ -85,8 +88,8 @@ impl Filled {
     }
 
     /// Returns the text of the order `item` about this matter. The original has no edits.
-    pub(super) fn tell(&self, item: u64, edits: &[Edit], days: OrderDays) -> OrderText {
-        let mut teller = Teller::new(self, item, edits, days);
+    pub(super) fn tell(&self, item: u64, edits: &[Edit], call: &OrderCall) -> OrderText {
+        let mut teller = Teller::new(self, item, edits, call);
         let form = self.form;
         let titles = if form.enquiry { ENQUIRY_TITLES } else { TITLES };
         let mut title = String::new();
@@ -114,13 +117,15 @@ pub(super) struct OrderText {
     pub(super) office: &'static str,
 }
 
-/// The days of an order.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct OrderDays {
+/// The circumstances of an order.
+#[derive(Clone, Debug)]
+pub(super) struct OrderCall {
     /// The day of the first order about the matter.
     pub(super) told: Date,
     /// The day of this order.
     pub(super) received: Date,
+    /// The name of the caller; empty if it is not known.
+    pub(super) caller: String,
 }
 
 /// One operator who writes one order.
@@ -133,7 +138,7 @@ struct Teller<'a> {
     fact: (&'static str, &'static str),
     /// The seed of details.
     details: u64,
-    days: OrderDays,
+    call: OrderCall,
     /// Percentage of mentions that are shortened.
     shortened: usize,
     /// The seed and the number of remarks.
@@ -142,7 +147,7 @@ struct Teller<'a> {
 }
 
 impl<'a> Teller<'a> {
-    fn new(filled: &'a Filled, item: u64, edits: &[Edit], days: OrderDays) -> Self {
+    fn new(filled: &'a Filled, item: u64, edits: &[Edit], call: &OrderCall) -> Self {
         let Matter { first, family, .. } = filled.matter;
         let seed = |of: u64, purpose: u64| Rng::of(&[filled.seed, of, purpose]).next();
         let mut habits = Rng::of(&[filled.seed, first, 45]);
@@ -156,7 +161,7 @@ impl<'a> Teller<'a> {
         let desk = if edited(Edit::Desk) { item } else { desk };
         let voice = |of: u64, percent: usize| (Rng::of(&[filled.seed, of, 46]), percent);
         let rng = Rng::of(&[filled.seed, item, 47]);
-        let received = if edits.is_empty() { days.told } else { days.received };
+        let received = if edits.is_empty() { call.told } else { call.received };
         let remarked = [0, 0, 0, 0, 1, 1, 2][Rng::of(&[seed(remarks, 48)]).below(7)];
         Self {
             filled,
@@ -168,7 +173,7 @@ impl<'a> Teller<'a> {
             desk: desk_of(filled.form, seed(desk, 49), edited(Edit::Chased)),
             fact: filled.form.facts[Rng::of(&[seed(fact, 52)]).below(filled.form.facts.len())],
             details: seed(details, 50),
-            days: OrderDays { received, ..days },
+            call: OrderCall { received, ..call.clone() },
             shortened: if edited(Edit::Shortened) { 80 } else { 0 },
             remarks: (seed(remarks, 48), remarked + usize::from(edited(Edit::Added))),
             rng,
@@ -230,9 +235,11 @@ impl<'a> Teller<'a> {
         let mut rng = Rng::of(&[self.details, slot_number(name)]);
         match name {
             "局" => out.push_str(self.office()),
-            "当日" => out.push_str(&month_and_day(self.days.received)),
-            "前日" => out.push_str(&day_before(self.days.received, rng.between(2, 9) as u64, &mut rng)),
-            "日期" => out.push_str(&day_before(self.days.told, rng.between(2, 40) as u64, &mut rng)),
+            "来电人" if self.call.caller.is_empty() => out.push_str("姓名不详"),
+            "来电人" => out.push_str(&self.call.caller),
+            "当日" => out.push_str(&month_and_day(self.call.received)),
+            "前日" => out.push_str(&day_before(self.call.received, rng.between(2, 9) as u64, &mut rng)),
+            "日期" => out.push_str(&day_before(self.call.told, rng.between(2, 40) as u64, &mut rng)),
             _ => detail(name, &mut rng, out),
         }
     }
@@ -308,7 +315,9 @@ mod tests {
     use super::super::forms;
     use super::*;
 
-    const DAYS: OrderDays = OrderDays { told: UNTIL, received: UNTIL };
+    fn call() -> OrderCall {
+        OrderCall { told: UNTIL, received: UNTIL, caller: String::new() }
+    }
 
     fn matters() -> impl Iterator<Item = Filled> {
         (0..forms::count()).flat_map(|form| {
@@ -322,7 +331,7 @@ mod tests {
             [&[], &[Edit::Desk, Edit::Words], &[Edit::Chased, Edit::Added], &[Edit::Shortened, Edit::Slips]];
         for filled in matters() {
             for (item, edits) in (0..).zip(edits.iter().cycle().take(40)) {
-                let OrderText { title, content, .. } = filled.tell(item, edits, DAYS);
+                let OrderText { title, content, .. } = filled.tell(item, edits, &call());
                 let marks = ['[', ']', '{', '}', '|'];
                 assert!(!title.contains(marks) && !content.contains(marks), "{title} / {content}");
             }
@@ -351,7 +360,7 @@ mod tests {
             let plate = &filled.name(Slot::Plate).full;
             for item in 0..20 {
                 let edits = [Edit::Words, Edit::Desk, Edit::Slips, Edit::Chased];
-                let content = filled.tell(item, &edits, DAYS).content;
+                let content = filled.tell(item, &edits, &call()).content;
                 assert!(content.contains(plate.as_str()), "{content} lacks {plate}");
             }
         }
