@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn a_synonym_is_another_word_of_its_group() {
         let mut rng = Rng::of(&[4]);
-        let text = synonyms("我们多次投诉", 100, &mut rng);
-        assert!(!text.contains("多次") && !text.contains("投诉") && text.starts_with("我们"));
+        let text = synonyms("我们多次反映", 100, &mut rng);
+        assert!(!text.contains("多次") && text.starts_with("我们") && text.ends_with("反映"));
     }
 }

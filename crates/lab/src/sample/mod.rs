@@ -33,6 +33,7 @@ pub use copy::Kind;
 pub use measure::{Overlap, overlap};
 pub use notices::{Notice, Notices, Repeat};
 
+use jiff::ToSpan as _;
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
@@ -285,7 +286,8 @@ impl Sample {
         let position = self.layout.hot_position(index);
         let mut rng = Rng::of(&[self.seed, index, 72]);
         let ordered = self.layout.mixture.orders > 0 && rng.chance(HOT_CALLS);
-        let begun = self.day(self.layout.hot_position(0));
+        // Everybody writes on a later day, so that the letters can tell the whole day of the event.
+        let begun = self.day(self.layout.hot_position(0)).saturating_sub(1.day());
         let HotLetter { title, content, user, label, district, office } =
             hot_letter(self.seed, index, begun, self.day(position), ordered);
         Record {

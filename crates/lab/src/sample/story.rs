@@ -93,6 +93,7 @@ impl Story {
         let mut lines = like.lines[..shared].to_vec();
         let mut parts = MatterParts::new(like.matters[0], &mut rng);
         if shared < like.lines.len() {
+            parts.leave_out(&lines);
             let mut rest = Vec::new();
             section_lines(
                 &mut parts,
@@ -272,6 +273,14 @@ impl MatterParts {
         }
     }
 
+    /// Removes the items that occur in these lines. The rest continues a letter, so that its first sentence does not say since when.
+    fn leave_out(&mut self, lines: &[Line]) {
+        self.lasting = false;
+        for list in [&mut self.places, &mut self.signs, &mut self.causes, &mut self.effects, &mut self.asks] {
+            list.retain(|item| !lines.iter().any(|line| line.template.contains(item)));
+        }
+    }
+
     /// Returns a sign, sometimes with a place.
     fn located_sign(&mut self, rng: &mut Rng) -> Option<String> {
         let sign = self.signs.pop()?;
@@ -298,9 +307,9 @@ impl MatterParts {
 
 /// Adds sentences about a matter: about `chars` characters.
 fn section_lines(parts: &mut MatterParts, section: usize, chars: usize, lines: &mut Vec<Line>, rng: &mut Rng) {
-    // A sentence has about 30 characters, an attempt 45.
+    // A sentence has about 24 characters, an attempt 45.
     let attempts = if chars < 120 { 0 } else { rng.between(0, 1) + chars / 400 };
-    let mut wanted = (chars.saturating_sub(attempts * 45) / 30).max(1);
+    let mut wanted = (chars.saturating_sub(attempts * 45) / 24).max(1);
     lines.push(line(heading(parts, rng), Part::Heading, section, rng));
     wanted -= 1;
     let mut links = alternatives(LINKS).0;

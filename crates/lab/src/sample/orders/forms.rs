@@ -31,6 +31,12 @@ impl Form {
         }
     }
 
+    /// True if the matters on this form are visible at a place.
+    pub(super) fn at_place(&self) -> bool {
+        let visible = ["城乡建设", "物业管理", "噪声扰民", "水电气热", "环境保护"].contains(&self.category());
+        visible || matches!(self.name, "parked_car" | "road_parking" | "shared_bikes")
+    }
+
     /// Returns the category of the matters on this form.
     pub(super) fn category(&self) -> &'static str {
         match self.name {

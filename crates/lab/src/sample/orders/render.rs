@@ -6,10 +6,12 @@
 use jiff::civil::Date;
 
 use super::super::calendar::day_before;
-use super::super::grammar::{alternatives, clock_time, money, person};
+use super::super::grammar::{alternatives, clock_time, detail as amount, money, person};
 use super::super::rng::Rng;
 use super::super::words::STEMS;
-use super::boilerplate::{CHASES, DESKS, ENQUIRY_CHASES, ENQUIRY_DESKS, ENQUIRY_TITLES, REMARKS, SLIPS, TITLES};
+use super::boilerplate::{
+    CHASES, DESKS, ENQUIRY_CHASES, ENQUIRY_DESKS, ENQUIRY_TITLES, PLACE_REMARKS, REMARKS, SLIPS, TITLES,
+};
 use super::forms::{Form, form};
 use super::names::{Name, Slot, plain};
 use super::plan::Matter;
@@ -81,10 +83,22 @@ impl Filled {
 
     /// Returns the unit that handles the matter: the office with its district, and with its town if it is the office of a town.
     pub(super) fn unit(&self, office: &str) -> String {
-        let place: Vec<u64> = self.names[0].full.chars().map(u64::from).collect();
-        let of_town = office.starts_with('镇') || office.starts_with("街道") || office == "派出所";
-        let town = if of_town { Rng::of(&place).pick(STEMS) } else { "" };
-        format!("{}{town}{office}", self.district.short)
+        let district = &self.district.short;
+        if !office.starts_with("街道") && !office.starts_with('镇') {
+            return format!("{district}{office}");
+        }
+        let Name { full, short } = &self.names[0];
+        let town = match self.form.slots[0] {
+            Slot::Village => full.strip_suffix(short.as_str()).unwrap_or_default(),
+            Slot::Town => full,
+            _ => "",
+        };
+        if !town.is_empty() {
+            let office = if town.ends_with("街道") { "办事处" } else { "人民政府" };
+            return format!("{district}{town}{office}");
+        }
+        let place: Vec<u64> = full.chars().map(u64::from).collect();
+        format!("{district}{}{office}", Rng::of(&place).pick(STEMS))
     }
 
     /// Returns the text of the order `item` about this matter. The original has no edits.
@@ -199,6 +213,9 @@ impl<'a> Teller<'a> {
     fn remarks(&self) -> Vec<&'static str> {
         let (seed, count) = self.remarks;
         let mut remarks = REMARKS.to_vec();
+        if self.filled.form.at_place() {
+            remarks.extend(PLACE_REMARKS);
+        }
         Rng::of(&[seed, 51]).shuffle(&mut remarks);
         remarks.truncate(if self.filled.form.enquiry { 0 } else { count });
         remarks
@@ -238,8 +255,14 @@ impl<'a> Teller<'a> {
             "来电人" if self.call.caller.is_empty() => out.push_str("姓名不详"),
             "来电人" => out.push_str(&self.call.caller),
             "当日" => out.push_str(&month_and_day(self.call.received)),
-            "前日" => out.push_str(&day_before(self.call.received, rng.between(2, 9) as u64, &mut rng)),
-            "日期" => out.push_str(&day_before(self.call.told, rng.between(2, 40) as u64, &mut rng)),
+            "前日" => {
+                let days = rng.between(1, 2) as u64;
+                out.push_str(&day_before(self.call.received, days, &mut rng));
+            }
+            "日期" => {
+                let days = rng.between(3, 40) as u64;
+                out.push_str(&day_before(self.call.told, days, &mut rng));
+            }
             _ => detail(name, &mut rng, out),
         }
     }
@@ -285,6 +308,7 @@ fn detail(name: &str, rng: &mut Rng, out: &mut String) {
             out.push_str(&format!("{hour}{}", rng.pick(&["", "半", "多"])));
         }
         "钱" => money(rng, out),
+        "万元" => amount("万钱", rng, out),
         "元" => out.push_str(&rng.between(20, 6_800).to_string()),
         "几" => out.push_str(&rng.between(1, 4).to_string()),
         "数" => out.push_str(&rng.between(2, 19).to_string()),
