@@ -11,6 +11,13 @@ use super::rng::Rng;
 use super::topics::Matter;
 use super::words::{DISTRICTS, ESTATES, FIRSTS, FORENAMES, GIVEN, STEMS, SURNAMES, VARIANTS};
 
+/// The names that a text contains in full.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct NamedBefore {
+    company: bool,
+    school: bool,
+}
+
 /// The sources of the choices in a text.
 #[derive(Clone, Debug)]
 pub(super) struct Voice {
@@ -20,8 +27,8 @@ pub(super) struct Voice {
     details: Rng,
     /// Number of days between the date in the sentence and the letter. Without it, the date is any recent one.
     pub(super) days_ago: Option<u64>,
-    /// True if the text has named the company or the school in full, so that a short form is possible.
-    pub(super) named: bool,
+    /// The names that the text contains in full, so that a short form is possible.
+    pub(super) named: NamedBefore,
     /// True in titles: names are written in full.
     pub(super) formal: bool,
 }
@@ -30,7 +37,7 @@ impl Voice {
     /// Creates the voice that chooses words by `words`, and everything else by `details`.
     pub(super) fn of(words: u64, details: u64) -> Self {
         let words = Rng::of(&[words, 4]);
-        Self { words, details: Rng::of(&[details, 5]), days_ago: None, named: false, formal: false }
+        Self { words, details: Rng::of(&[details, 5]), days_ago: None, named: NamedBefore::default(), formal: false }
     }
 
     /// Returns one of `items`, which must not be empty, as a choice of words.
@@ -132,9 +139,10 @@ impl Scene {
         }
     }
 
-    /// True if `text` contains the full name of the company or the school.
-    pub(super) fn names(&self, text: &str) -> bool {
-        text.contains(&self.company) || text.contains(&self.school)
+    /// Adds the names that `text` contains in full.
+    pub(super) fn note_names(&self, text: &str, named: &mut NamedBefore) {
+        named.company |= text.contains(&self.company);
+        named.school |= text.contains(&self.school);
     }
 }
 
@@ -197,14 +205,14 @@ fn slot(name: &str, scene: &Scene, voice: &mut Voice, out: &mut String) {
         "路" => out.push_str(&scene.road),
         "小区" | "村" => place(name, scene, voice, out),
         "公司" => {
-            let short = voice.named && !voice.formal && voice.words.chance(45);
+            let short = voice.named.company && !voice.formal && voice.words.chance(45);
             out.push_str(&if short { format!("这家{}", scene.firm) } else { scene.company.clone() });
-            voice.named = true;
+            voice.named.company = true;
         }
         "学校" => {
-            let short = voice.named && !voice.formal && voice.words.chance(45);
+            let short = voice.named.school && !voice.formal && voice.words.chance(45);
             out.push_str(if short { "学校" } else { &scene.school });
-            voice.named = true;
+            voice.named.school = true;
         }
         "年级" => out.push_str(scene.grade),
         "栋" => out.push_str(&format!("{}栋", scene.building)),

@@ -2,7 +2,7 @@
 
 use jiff::civil::Date;
 
-use super::grammar::{Scene, Voice, alternatives, expand};
+use super::grammar::{NamedBefore, Scene, Voice, alternatives, expand};
 use super::phrases::{
     ATTEMPTS, CLOSINGS, EXCUSES, GREETINGS, LINKS, PURPOSES, REQUESTS, RESULTS, SINCE, introductions,
 };
@@ -155,7 +155,7 @@ impl Story {
 /// Writes the sentences of a plan. `scenes` are the scenes of the sections.
 fn speak(lines: &[Line], scenes: &[Scene], rng: &mut Rng) -> Vec<Sentence> {
     let mut sentences: Vec<Sentence> = Vec::with_capacity(lines.len());
-    let mut named = vec![false; scenes.len()];
+    let mut named = vec![NamedBefore::default(); scenes.len()];
     for (at, line) in lines.iter().enumerate() {
         let scene = &scenes[line.section];
         let mut voice = Voice::of(line.words, rng.next());
@@ -164,7 +164,7 @@ fn speak(lines: &[Line], scenes: &[Scene], rng: &mut Rng) -> Vec<Sentence> {
         voice.formal = line.part == Part::Opening;
         let mut text = String::new();
         expand(&line.template, scene, &mut voice, &mut text);
-        named[line.section] |= scene.names(&text);
+        scene.note_names(&text, &mut named[line.section]);
         let next = lines.get(at + 1).map(|next| next.part);
         if !text.ends_with(['！', '？', '：', '，', '。']) {
             let inner = next == Some(line.part) && matches!(line.part, Part::Body | Part::Attempt);

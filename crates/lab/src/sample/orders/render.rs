@@ -81,23 +81,38 @@ impl Filled {
         &self.district.short
     }
 
+    /// Returns the office as the order names it: a town has a government, not the office of a street.
+    fn local(&self, office: &'static str) -> &'static str {
+        let town = self.town();
+        match office {
+            "街道办事处" | "镇人民政府" if town.ends_with('乡') => "乡人民政府",
+            "街道办事处" if town.ends_with('镇') => "镇人民政府",
+            _ => office,
+        }
+    }
+
+    /// Returns the town of the first name; empty if the name has none.
+    fn town(&self) -> &str {
+        let Name { full, short } = &self.names[0];
+        match self.form.slots[0] {
+            Slot::Village => full.strip_suffix(short.as_str()).unwrap_or_default(),
+            Slot::Town => full,
+            _ => "",
+        }
+    }
+
     /// Returns the unit that handles the matter: the office with its district, and with its town if it is the office of a town.
     pub(super) fn unit(&self, office: &str) -> String {
         let district = &self.district.short;
         if !office.starts_with("街道") && !office.starts_with('镇') {
             return format!("{district}{office}");
         }
-        let Name { full, short } = &self.names[0];
-        let town = match self.form.slots[0] {
-            Slot::Village => full.strip_suffix(short.as_str()).unwrap_or_default(),
-            Slot::Town => full,
-            _ => "",
-        };
+        let town = self.town();
         if !town.is_empty() {
             let office = if town.ends_with("街道") { "办事处" } else { "人民政府" };
             return format!("{district}{town}{office}");
         }
-        let place: Vec<u64> = full.chars().map(u64::from).collect();
+        let place: Vec<u64> = self.names[0].full.chars().map(u64::from).collect();
         format!("{district}{}{office}", Rng::of(&place).pick(STEMS))
     }
 
@@ -251,7 +266,7 @@ impl<'a> Teller<'a> {
         }
         let mut rng = Rng::of(&[self.details, slot_number(name)]);
         match name {
-            "局" => out.push_str(self.office()),
+            "局" => out.push_str(self.filled.local(self.office())),
             "来电人" if self.call.caller.is_empty() => out.push_str("姓名不详"),
             "来电人" => out.push_str(&self.call.caller),
             "当日" => out.push_str(&month_and_day(self.call.received)),
@@ -309,6 +324,9 @@ fn detail(name: &str, rng: &mut Rng, out: &mut String) {
         }
         "钱" => money(rng, out),
         "万元" => amount("万钱", rng, out),
+        "车费" => out.push_str(&rng.between(23, 180).to_string()),
+        "几条" => out.push_str(rng.pick(&["两条", "3条", "4条", "一条"])),
+        "等候" => out.push_str(&rng.between(25, 70).to_string()),
         "元" => out.push_str(&rng.between(20, 6_800).to_string()),
         "几" => out.push_str(&rng.between(1, 4).to_string()),
         "数" => out.push_str(&rng.between(2, 19).to_string()),
