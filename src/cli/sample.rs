@@ -27,6 +27,7 @@ Examples:
   doppel sample --records 1000 --seed 1 --out sample
   doppel eval sample
   doppel sample --records 1000 --seed 1 --forms 0 --out letters
+  doppel sample --records 1000 --seed 1 --until 2026-11-30 --out november
   doppel import --to http://127.0.0.1:8080 --collection demo sample/records.jsonl
 
 The same options give the same files, byte for byte, on every machine. They get their names when all are complete.

@@ -88,7 +88,7 @@ pub(super) fn day_before(today: Date, days: u64, rng: &mut Rng) -> String {
     if days == 2 && rng.chance(60) {
         return "前天".into();
     }
-    if days > weekday as u64 && days <= weekday as u64 + 7 && rng.chance(50) {
+    if days > weekday && days <= weekday + 7 && rng.chance(50) {
         let name = ["一", "二", "三", "四", "五", "六", "日"][date.weekday().to_monday_zero_offset() as usize];
         return format!("上周{name}");
     }

@@ -24,9 +24,9 @@ fn the_same_options_give_the_same_bytes_for_ever() {
     let sample = sample(400, 7);
     let digests = [digest(sample.records()), digest(sample.groups()), digest(sample.hard_negatives())];
     let golden = [
-        "1a9beb70951e1d3fa71eaf21a1109d30d47481d0115272643fd2cbf5f23cd096",
-        "3689804d65deeed9968c468d30a1a51a3b8d02ba6c3164842330430bea6049df",
-        "94ad6c1dbb692a7bc2819c020eb39a5a506ffc3c70d46767828947fe17f30898",
+        "07f8cb09b6b5bd891a690730c46e63abb000a3dc6af4831978d6aa7d82f7c0cf",
+        "b6c602b25548cb353f134e90bd37e03c4304a16909b3c1e1562d297c6b3fa9f1",
+        "d1fa05cd89be93a3cc6edf60b74d3e96ef5500b9a7b87e6a11765ccc3fb3b4b4",
     ];
     assert_eq!(digests, golden);
 }
@@ -162,9 +162,9 @@ fn the_same_share_of_orders_gives_the_same_bytes_for_ever() {
     let sample = orders(400, 7, 0.4);
     let digests = [digest(sample.records()), digest(sample.groups()), digest(sample.pairs())];
     let golden = [
-        "1b898a4197efbc9ce12809d3545a4aa6ae7f0b266ff468bae39f1e23354bede1",
-        "09dca14d022f63f3b9d93d8cfd66ce17bd77aea3137807ecef0be4a853b18ba4",
-        "fd1ceed396d833d9d886debbb08ab839af43bfcdd85072d9d1b685568e359e5f",
+        "a20f5dce4f2685da5ec5ef93dd1c0064db6645c6ce2f7dde5f06046fa708bbd8",
+        "f34226d2f3d48deca6488718e577b256ba0771e20cb6aa868ec3f1e7ecb3a910",
+        "9361cc0cc1bbca44239fcfe0e2844a838d832acd9e2cd1f7172d371619d4f7cf",
     ];
     assert_eq!(digests, golden);
 }
@@ -225,8 +225,8 @@ fn families_are_the_members_of_the_groups_of_letters_and_orders() {
 }
 
 /// Characters that may follow a number in figures: measure words, and the first characters of names of measures.
-const MEASURES: &str = "个年月日号天点元万栋单楼米公次户人名张份盏辆件条厘分组路室度平岁时小星趟级套亩斤只台口节种页秒段本处夜步声\
-    家层期棵批头道位遍项班工座多热周里桌车桶所回倍档字顿";
+const MEASURES: &str = "个年月日号天点元万栋单楼米公次户人名张份盏辆件条厘分组路室度平岁时小星趟级套亩斤只台口节\
+    种页秒段本处夜步声家层期棵批头道位遍项班工多热周里桌车桶所回倍档字顿块跤拨样";
 
 #[test]
 fn every_number_has_a_measure_and_is_possible() {
@@ -271,7 +271,7 @@ fn all_records_are_received_in_the_days_up_to_the_last_one() {
     for records in [1, 7, 59, 60, 700] {
         let options = Options { records, seed: 8, duplicates: 0.1, forms: 0.4, labels: false, until };
         let times: Vec<String> = Sample::new(&options).records().map(|record| record.time).collect();
-        assert!(times.is_sorted() && times.iter().all(|time| *time >= "2023-09-03".to_owned()), "{times:?}");
+        assert!(times.is_sorted() && times.iter().all(|time| time.as_str() >= "2023-09-03"), "{times:?}");
         assert!(times.iter().all(|time| time[..10] <= *"2024-02-29"), "{times:?}");
     }
 }
