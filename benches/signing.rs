@@ -14,7 +14,7 @@ use doppel_core::record::Row;
 use doppel_core::schemes::profile::Profile;
 use doppel_core::text::Document;
 use doppel_core::text::normalise::Normaliser;
-use doppel_lab::sample::{Options, Sample};
+use doppel_lab::sample::{Options, Sample, UNTIL};
 
 /// Number of records, which have a few hundred thousand characters. They go through a step in slices of a few milliseconds.
 const RECORDS: usize = 1_000;
@@ -22,7 +22,14 @@ const SLICE: usize = 50;
 const PASSES: usize = 40;
 
 fn main() {
-    let sample = Sample::new(&Options { records: RECORDS as u64, seed: 7, duplicates: 0.2, forms: 0.0, labels: false });
+    let sample = Sample::new(&Options {
+        records: RECORDS as u64,
+        seed: 7,
+        duplicates: 0.2,
+        forms: 0.0,
+        labels: false,
+        until: UNTIL,
+    });
     let texts: Vec<String> = sample.records().map(|record| record.content).collect();
     let profile = |preset| Profile::compile(&Settings::preset(preset), None);
     let default = profile(Preset::Default);

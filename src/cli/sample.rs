@@ -7,16 +7,18 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use jiff::civil::Date;
 use serde::Serialize;
 
 use super::output::{Output, Outputs};
-use doppel_lab::sample::{Options, Sample};
+use doppel_lab::sample::{Options, Sample, UNTIL};
 
 const EXAMPLES: &str = "\
 Files written to DIR:
-  records.jsonl         one record a line: id, title, content, user, time (and label with --labels). Letters as citizens write
-                        them, and orders as hotline operators fill in their forms
-  groups.jsonl          one group of records about the same matter a line: members, kind, strength 1 to 5
+  records.jsonl         one record a line: id, title, content, user, phone, time, category, district, unit, status (and label with
+                        --labels). Letters as citizens write them, and orders as hotline operators fill in their forms
+  groups.jsonl          one group of records about the same matter a line: members, kind, strength 1 to 5. The group of the kind
+                        hot_event has the letters of many people about one event, written within a few days
   hard_negatives.jsonl  pairs of letters in much the same phrases that are not about the same matter
   pairs.jsonl           labelled pairs of orders: same matter, or template (one form about another place, number, person,
                         company or question, named as signs)
@@ -25,10 +27,15 @@ Examples:
   doppel sample --records 1000 --seed 1 --out sample
   doppel eval sample
   doppel sample --records 1000 --seed 1 --forms 0 --out letters
+  doppel sample --records 1000 --seed 1 --until 2026-11-30 --out november
   doppel import --to http://127.0.0.1:8080 --collection demo sample/records.jsonl
 
 The same options give the same files, byte for byte, on every machine. They get their names when all are complete.
 Exit codes: 0 done, 1 failed, 2 wrong usage, 130 stopped by a signal (nothing is written).";
+
+/// The years of the last day.
+const FIRST_YEAR: i16 = 1990;
+const LAST_YEAR: i16 = 2100;
 
 /// Options of `doppel sample`.
 #[derive(Clone, Debug, clap::Args)]
@@ -52,6 +59,14 @@ pub struct Args {
     /// Give every record a `label` that names its topic or form
     #[arg(long)]
     pub labels: bool,
+    /// The last day on which records are received; all are received within the 180 days up to this day
+    #[arg(long, value_name = "DATE", default_value_t = UNTIL, value_parser = day)]
+    pub until: Date,
+}
+
+fn day(text: &str) -> Result<Date, String> {
+    let day = text.parse::<Date>().ok().filter(|day| (FIRST_YEAR..=LAST_YEAR).contains(&day.year()));
+    day.ok_or_else(|| format!("give a date such as {UNTIL}, in the years {FIRST_YEAR} to {LAST_YEAR}"))
 }
 
 fn half(text: &str) -> Result<f64, String> {
@@ -74,8 +89,8 @@ fn up_to(text: &str, most: f64) -> Result<f64, String> {
 /// # Errors
 /// The directory or a file cannot be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { records, seed, out, duplicates, forms, labels } = args;
-    let sample = Sample::new(&Options { records, seed, duplicates, forms, labels });
+    let Args { records, seed, out, duplicates, forms, labels, until } = args;
+    let sample = Sample::new(&Options { records, seed, duplicates, forms, labels, until });
     fs::create_dir_all(&out).with_context(|| format!("cannot create the directory {}", out.display()))?;
     let outputs = Outputs::new();
     outputs.abandon_on_signal()?;

@@ -71,3 +71,16 @@ fn the_help_shows_an_example() {
     let output = doppel(&["sample", "--help"]).success().get_output().clone();
     assert!(String::from_utf8(output.stdout).unwrap().contains("doppel sample --records 1000 --seed 1"));
 }
+
+#[test]
+fn the_last_day_is_an_option() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().to_str().unwrap();
+    doppel(&["sample", "--records", "80", "--seed", "5", "--until", "2031-03-01", "--out", out]).success();
+    let records = fs::read_to_string(dir.path().join("records.jsonl")).unwrap();
+    assert!(records.lines().all(|line| line.contains("\"time\":\"2030-") || line.contains("\"time\":\"2031-0")));
+    assert!(fs::read_to_string(dir.path().join("groups.jsonl")).unwrap().contains("\"kind\":\"hot_event\""));
+    let wrong = ["sample", "--records", "5", "--seed", "1", "--out", "unused", "--until", "2031-02-30"];
+    let output = doppel(&wrong).code(2).get_output().clone();
+    assert!(String::from_utf8(output.stderr).unwrap().contains("give a date such as 2026-06-30"));
+}

@@ -33,7 +33,14 @@ pub(super) struct Filled {
 /// Returns invented petitions. Series 0 contains the petitions of the directory; the other series contain new petitions.
 pub(super) fn petitions(setup: &Setup, series: u64) -> Sample {
     let seed = setup.seed ^ series << 32;
-    Sample::new(&sample::Options { records: setup.records, seed, duplicates: 0.1, forms: 0.0, labels: false })
+    Sample::new(&sample::Options {
+        records: setup.records,
+        seed,
+        duplicates: 0.1,
+        forms: 0.0,
+        labels: false,
+        until: sample::UNTIL,
+    })
 }
 
 /// Opens the store in `dir` and an engine for it.

@@ -10,7 +10,7 @@ use doppel_core::record::Row;
 use doppel_core::schemes::profile::Profile;
 use doppel_core::text::normalise::Normaliser;
 use doppel_core::text::segment::Segmenter;
-use doppel_lab::sample::{Options, Sample};
+use doppel_lab::sample::{Options, Sample, UNTIL};
 
 /// Number of texts, enough to use all parts of the dictionary.
 const TEXTS: u64 = 1000;
@@ -18,8 +18,14 @@ const BASELINE: &str = "cutting alone (jieba)";
 
 pub(super) fn measure(setup: &Setup) -> Vec<Figure> {
     let count = TEXTS.min(setup.records);
-    let sample =
-        Sample::new(&Options { records: setup.records, seed: setup.seed, duplicates: 0.1, forms: 0.0, labels: false });
+    let sample = Sample::new(&Options {
+        records: setup.records,
+        seed: setup.seed,
+        duplicates: 0.1,
+        forms: 0.0,
+        labels: false,
+        until: UNTIL,
+    });
     let records: Vec<_> = (0..count).map(|position| sample.record(position)).collect();
     let chars: usize = records.iter().map(|record| record.title.chars().count() + record.content.chars().count()).sum();
     let bodies: Vec<String> = records.iter().filter_map(|record| serde_json::to_string(record).ok()).collect();

@@ -2,13 +2,14 @@
 //!
 //! Strength 1 hardly changes the text. A person recognises a copy of strength 5 without doubt, but a naive comparison does not.
 
-use super::generic::{PREFIXES, QUOTES, SUFFIXES};
+use jiff::civil::Date;
+
 use super::grammar::{Voice, expand};
-use super::phrases::CHRONICLE;
+use super::phrases::{FILLERS, PREFIXES, QUOTES, SLIPS, SUFFIXES};
 use super::rng::Rng;
-use super::story::{Length, Story};
+use super::story::{Part, Story};
 use super::traditional::traditional;
-use super::words::VARIANTS;
+use super::words::{KEPT, VARIANTS};
 
 /// The kind of the changes in a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,7 +20,7 @@ pub enum Kind {
     Format,
     /// Traditional characters.
     Traditional,
-    /// Missing characters, changed numbers and dates, additional small words.
+    /// Typing errors, changed numbers, additional small words.
     Words,
     /// Omitted and moved sentences.
     Sentences,
@@ -59,8 +60,8 @@ impl Kind {
     }
 }
 
-/// Returns the title and the content of a copy of `story`.
-pub(super) fn copy(story: &Story, kind: Kind, strength: usize, seed: u64) -> (String, String) {
+/// Returns the title and the content of a copy of `story` that is sent on the day `today`.
+pub(super) fn copy(story: &Story, kind: Kind, strength: usize, today: Date, seed: u64) -> (String, String) {
     let mut rng = Rng::of(&[seed, 3]);
     let mut title = story.title.clone();
     let content = match kind {
@@ -69,12 +70,12 @@ pub(super) fn copy(story: &Story, kind: Kind, strength: usize, seed: u64) -> (St
         Kind::Traditional => traditional_parts(story, strength, &mut rng),
         Kind::Words => words_changed(story, strength, &mut rng),
         Kind::Sentences => sentences_moved(story, strength, &mut rng),
-        Kind::Affix => affixed(story, strength, &mut rng),
-        Kind::Quoted => quoted(story, strength, &mut rng),
+        Kind::Affix => affixed(story, strength, today, &mut rng),
+        Kind::Quoted => quoted(story, strength, today, &mut rng),
         Kind::Synonyms => synonyms(&story.text(), strength * 20, &mut rng),
     };
     if rng.chance(30) {
-        title.insert_str(0, rng.pick(&["再次反映：", "关于", "第二次投诉", "急！"]));
+        title.insert_str(0, rng.pick(&["再次反映：", "第二次反映：", "【再次投诉】", "急！"]));
     }
     (title, content)
 }
@@ -101,89 +102,112 @@ fn traditional_parts(story: &Story, strength: usize, rng: &mut Rng) -> String {
     let share = (story.sentences.len() * strength).div_ceil(5);
     let chosen = |at: usize| (at + story.sentences.len() - from) % story.sentences.len() < share;
     let parts = story.sentences.iter().enumerate();
-    parts.map(|(at, text)| if chosen(at) { traditional(text) } else { text.clone() }).collect()
+    parts.map(|(at, part)| if chosen(at) { traditional(&part.text) } else { part.text.clone() }).collect()
 }
 
 fn words_changed(story: &Story, strength: usize, rng: &mut Rng) -> String {
     let mut out = String::new();
-    for sentence in &story.sentences {
-        if rng.chance(18 * strength) { change_words(sentence, rng, &mut out) } else { out.push_str(sentence) }
+    for (at, sentence) in story.sentences.iter().enumerate() {
+        let changed = at == 0 || rng.chance(18 * strength);
+        out.push_str(&if changed { change_words(&sentence.text, rng) } else { sentence.text.clone() });
     }
     out
 }
 
-fn change_words(sentence: &str, rng: &mut Rng, out: &mut String) {
-    let chars: Vec<char> = sentence.chars().collect();
-    let at = rng.below(chars.len());
+/// Changes a sentence as a person does who types it again: a typing error, another number, an additional word, or other words.
+fn change_words(sentence: &str, rng: &mut Rng) -> String {
     match rng.below(4) {
-        0 => out.extend(chars.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, c)| c)),
-        1 => out.extend(chars.iter().map(|c| match c.to_digit(10) {
-            Some(digit) => char::from_digit((digit + 1) % 10, 10).unwrap_or(*c),
-            None => *c,
-        })),
-        2 => {
-            out.extend(&chars[..at]);
-            out.push_str(rng.pick(&["真的", "其实", "现在", "就是", "也", "又", "这个", "竟然", "确实"]));
-            out.extend(&chars[at..]);
+        0 => {
+            let possible: Vec<_> = SLIPS.iter().filter(|(right, _)| sentence.contains(right)).collect();
+            let Some((right, wrong)) = possible.get(rng.below(possible.len().max(1))) else {
+                return sentence.to_owned();
+            };
+            sentence.replacen(right, wrong, 1)
         }
-        _ => out.push_str(&synonyms(sentence, 60, rng)),
+        1 => counts_changed(sentence),
+        2 => sentence.replacen('，', &format!("，{}", rng.pick(FILLERS)), 1),
+        _ => synonyms(sentence, 60, rng),
     }
 }
 
+/// Measure words of numbers that a person remembers differently the second time.
+const COUNTED: &str = "个户次趟辆张斤米家";
+
+/// Returns the sentence with each number of counted things greater by one. Dates, times, sums and numbers of orders do not change.
+fn counts_changed(sentence: &str) -> String {
+    let chars: Vec<char> = sentence.chars().collect();
+    let mut out = String::new();
+    let mut at = 0;
+    while at < chars.len() {
+        let digits: String = chars[at..].iter().take_while(|c| c.is_ascii_digit()).collect();
+        let next = chars.get(at + digits.len()).copied().unwrap_or(' ');
+        match digits.parse::<u32>() {
+            Ok(number) if digits.len() < 4 && COUNTED.contains(next) => out.push_str(&(number + 1).to_string()),
+            Ok(_) => out.push_str(&digits),
+            Err(_) => out.push(chars[at]),
+        }
+        at += digits.len().max(1);
+    }
+    out
+}
+
+/// Omits and moves sentences of the body. The opening, the first sentence about each matter and the end stay where they are, and so do
+/// earlier attempts, because their dates ascend.
 fn sentences_moved(story: &Story, strength: usize, rng: &mut Rng) -> String {
     let mut sentences = story.sentences.clone();
     for _ in 0..(sentences.len() * strength * 8 / 100).max(1) {
-        if sentences.len() > 2 {
-            sentences.remove(rng.below(sentences.len()));
+        let open = |part: Part| matches!(part, Part::Body | Part::Attempt | Part::Opening);
+        let free: Vec<usize> = (0..sentences.len()).filter(|at| open(sentences[*at].part)).collect();
+        if sentences.len() > 2 && !free.is_empty() {
+            sentences.remove(free[rng.below(free.len())]);
         }
     }
+    let body: Vec<usize> = (0..sentences.len()).filter(|at| sentences[*at].part == Part::Body).collect();
     for _ in 0..strength {
-        let a = rng.below(sentences.len());
-        let b = rng.below(sentences.len());
-        sentences.swap(a, b);
+        if body.len() > 1 {
+            sentences.swap(body[rng.below(body.len())], body[rng.below(body.len())]);
+        }
     }
-    sentences.concat()
+    sentences.into_iter().map(|sentence| sentence.text).collect()
 }
 
-fn affixed(story: &Story, strength: usize, rng: &mut Rng) -> String {
-    let scene = story.another_scene(rng);
+fn affixed(story: &Story, strength: usize, today: Date, rng: &mut Rng) -> String {
+    let scene = story.scene.on(today);
     let mut out = String::new();
-    let add = |pool: &[&'static str], rng: &mut Rng, out: &mut String| {
-        expand(rng.pick(pool), &scene, &mut Voice::of(rng.next(), rng.next()), out);
+    let add = |template: &str, rng: &mut Rng, out: &mut String| {
+        expand(template, &scene, &mut Voice::of(rng.next(), rng.next()), out);
         out.push('。');
     };
     if strength >= 2 {
-        add(PREFIXES, rng, &mut out);
+        add(rng.pick(PREFIXES), rng, &mut out);
     }
     out.push_str(&story.text());
-    for _ in 0..strength {
-        add(SUFFIXES, rng, &mut out);
+    if !out.ends_with(['。', '！', '？']) {
+        out.push('。');
     }
-    for _ in 3..strength.max(3) {
-        add(CHRONICLE, rng, &mut out);
-    }
+    let mut suffixes = SUFFIXES.to_vec();
+    rng.shuffle(&mut suffixes);
+    suffixes.iter().take(strength).for_each(|suffix| add(suffix, rng, &mut out));
     out
 }
 
-fn quoted(story: &Story, strength: usize, rng: &mut Rng) -> String {
-    let scene = story.another_scene(rng);
+/// Maximum number of characters around a quotation.
+const AROUND: usize = 1_800;
+
+fn quoted(story: &Story, strength: usize, today: Date, rng: &mut Rng) -> String {
     let text = story.text();
-    let around = text.chars().count() * strength;
-    let mut sentences = Vec::new();
-    let mut length = 0;
-    while length < around {
-        for sentence in Story::new(rng.next(), Length::Substantial).sentences {
-            length += sentence.chars().count();
-            sentences.push(sentence);
-            if length >= around {
-                break;
-            }
-        }
-    }
-    let at = rng.below(sentences.len() + 1);
+    let mut paragraphs = story.other_paragraphs((text.chars().count() * strength / 2).min(AROUND), rng);
     let mut quote = String::new();
+    let scene = story.scene.on(today);
     expand(rng.pick(QUOTES), &scene, &mut Voice::of(rng.next(), rng.next()), &mut quote);
-    format!("{}{quote}{text}{}", sentences[..at].concat(), sentences[at..].concat())
+    paragraphs.insert(rng.below(paragraphs.len() + 1), format!("{quote}{text}"));
+    let numbers = ["第一件事，", "第二件事，", "第三件事，", "第四件事，", "第五件事，", "第六件事，"];
+    let intro = rng.pick(&["一并反映几件事。", "这次一起说几件事。", "下面几件事都和我们有关。"]);
+    let numbered = paragraphs.iter().enumerate().map(|(at, text)| match numbers.get(at) {
+        Some(number) => format!("{number}{text}"),
+        None => format!("还有，{text}"),
+    });
+    format!("{intro}\n{}", numbered.collect::<Vec<_>>().join("\n"))
 }
 
 /// Replaces `percent` per cent of the words that have variants by another word of their group.
@@ -191,6 +215,11 @@ fn synonyms(text: &str, percent: usize, rng: &mut Rng) -> String {
     let mut out = String::with_capacity(text.len() + 64);
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
+        if let Some(kept) = KEPT.iter().find(|word| rest.starts_with(*word)) {
+            out.push_str(kept);
+            rest = &rest[kept.len()..];
+            continue;
+        }
         let found = variant_at(rest).filter(|_| rng.chance(percent));
         if let Some((word, group)) = found {
             let others: Vec<&str> = group.iter().copied().filter(|other| *other != word).collect();
@@ -212,16 +241,18 @@ fn variant_at(text: &str) -> Option<(&'static str, &'static [&'static str])> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::calendar::UNTIL;
+    use super::super::story::Length;
     use super::*;
 
     fn story() -> Story {
-        Story::new(99, Length::Substantial)
+        Story::new(99, Length::Substantial, UNTIL)
     }
 
     #[test]
     fn every_kind_but_exact_changes_the_text_at_full_strength() {
         for kind in Kind::ALL {
-            let (_, content) = copy(&story(), kind, 5, 1);
+            let (_, content) = copy(&story(), kind, 5, UNTIL, 1);
             assert_eq!(content == story().text(), kind == Kind::Exact, "{}", kind.name());
         }
     }
@@ -229,7 +260,7 @@ mod tests {
     #[test]
     fn an_affix_and_a_quotation_keep_the_whole_text() {
         for (kind, strength) in [(Kind::Affix, 1), (Kind::Affix, 5), (Kind::Quoted, 1), (Kind::Quoted, 5)] {
-            let (_, content) = copy(&story(), kind, strength, 2);
+            let (_, content) = copy(&story(), kind, strength, UNTIL, 2);
             assert!(content.contains(&story().text()) && content.len() > story().text().len());
         }
     }
@@ -237,14 +268,14 @@ mod tests {
     #[test]
     fn format_changes_keep_the_letters() {
         let letters = |text: &str| text.chars().filter(|c| c.is_alphabetic()).collect::<String>();
-        let (_, content) = copy(&story(), Kind::Format, 5, 3);
+        let (_, content) = copy(&story(), Kind::Format, 5, UNTIL, 3);
         assert_eq!(letters(&content), letters(&story().text()));
     }
 
     #[test]
     fn a_synonym_is_another_word_of_its_group() {
         let mut rng = Rng::of(&[4]);
-        let text = synonyms("我们多次投诉", 100, &mut rng);
-        assert!(!text.contains("多次") && !text.contains("投诉") && text.starts_with("我们"));
+        let text = synonyms("我们多次反映", 100, &mut rng);
+        assert!(!text.contains("多次") && text.starts_with("我们") && text.ends_with("反映"));
     }
 }

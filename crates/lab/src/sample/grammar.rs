@@ -1,13 +1,22 @@
 //! Templates, and their expansion into text.
 //!
-//! `[a|b|]` means one of its alternatives; alternatives can be nested. `{name}` is a slot: a place or person of the story, a new date,
-//! number or name, a word of the topic, or a word of one of the lists of [`phrases`] or of [`VARIANTS`]. The expansion has no errors: an
-//! unknown slot is a mistake in this crate, and a test of all templates finds it.
+//! `[a|b|]` means one of its alternatives; alternatives can be nested. `{name}` is a slot: a place or person of the story, a date, a
+//! number, a sum of money, or a word of [`VARIANTS`]. The expansion has no errors: an unknown slot is a mistake in this crate, and a test
+//! of all templates finds it.
 
-use super::phrases;
+use jiff::civil::Date;
+
+use super::calendar::{day_before, month_before};
 use super::rng::Rng;
-use super::story::Vocabulary;
-use super::words::{COMPANIES, DISTRICTS, ESTATES, FIRSTS, FORENAMES, GIVEN, OFFICES, STEMS, SURNAMES, VARIANTS};
+use super::topics::Matter;
+use super::words::{DISTRICTS, ESTATES, FIRSTS, FORENAMES, GIVEN, STEMS, SURNAMES, VARIANTS};
+
+/// The names that a text contains in full.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct NamedBefore {
+    company: bool,
+    school: bool,
+}
 
 /// The sources of the choices in a text.
 #[derive(Clone, Debug)]
@@ -16,12 +25,19 @@ pub(super) struct Voice {
     words: Rng,
     /// Chooses names, dates and numbers.
     details: Rng,
+    /// Number of days between the date in the sentence and the letter. Without it, the date is any recent one.
+    pub(super) days_ago: Option<u64>,
+    /// The names that the text contains in full, so that a short form is possible.
+    pub(super) named: NamedBefore,
+    /// True in titles: names are written in full.
+    pub(super) formal: bool,
 }
 
 impl Voice {
     /// Creates the voice that chooses words by `words`, and everything else by `details`.
     pub(super) fn of(words: u64, details: u64) -> Self {
-        Self { words: Rng::of(&[words, 4]), details: Rng::of(&[details, 5]) }
+        let words = Rng::of(&[words, 4]);
+        Self { words, details: Rng::of(&[details, 5]), days_ago: None, named: NamedBefore::default(), formal: false }
     }
 
     /// Returns one of `items`, which must not be empty, as a choice of words.
@@ -39,30 +55,102 @@ pub(super) struct Scene {
     village: String,
     town: String,
     road: String,
-    company: String,
     school: String,
-    year: usize,
-    vocabulary: &'static Vocabulary,
-    /// The position in the lists of the topic where the words of this story begin. A story uses only a few things.
-    focus: usize,
+    grade: &'static str,
+    building: usize,
+    unit: usize,
+    line: usize,
+    /// Number of months since the matter began.
+    months: usize,
+    /// The day of the letter.
+    pub(super) today: Date,
+    company: String,
+    /// The last part of the name of the company.
+    firm: &'static str,
+    /// The official name and the usual name of the office that handles the matter.
+    pub(super) office: (&'static str, &'static str),
+    /// All offices of the matter, separated by `|`.
+    offices: &'static str,
 }
 
 impl Scene {
-    pub(super) fn new(vocabulary: &'static Vocabulary, focus: u64, rng: &mut Rng) -> Self {
+    pub(super) fn new(matter: &'static Matter, today: Date, rng: &mut Rng) -> Self {
         let mut join =
             |firsts: &[&'static str], lasts: &[&'static str]| format!("{}{}", rng.pick(firsts), rng.pick(lasts));
-        let school = join(STEMS, &["小学", "中学", "幼儿园", "职业学校", "实验学校", "一中", "镇中心校"]);
         let estate = join(FIRSTS, ESTATES);
-        let company = join(FIRSTS, COMPANIES);
-        let village = join(STEMS, &["村", "垅村", "冲村", "湾村", "岭村", "桥村", "社区"]);
-        let road = join(STEMS, &["路", "大道", "街", "巷", "东路", "西路", "北路", "南路", "横街"]);
-        let town = join(STEMS, &["镇", "乡", "铺镇", "市镇"]);
-        let subdistrict = join(STEMS, &["街道", "路街道"]);
-        let district = rng.pick(DISTRICTS);
-        let year = rng.between(2011, 2021);
-        let focus = Rng::of(&[focus, 6]).below(1 << 20);
-        Self { district, subdistrict, estate, village, town, road, company, school, year, vocabulary, focus }
+        let village = join(STEMS, &["村", "村", "垅村", "冲村", "湾村", "岭村", "桥村"]);
+        let road = join(STEMS, &["路", "路", "大道", "街", "东路", "西路", "北路", "南路"]);
+        let town = join(STEMS, &["镇", "镇", "乡"]);
+        let subdistrict = join(STEMS, &["街道"]);
+        let (level, grades): (&str, &[&str]) = match rng.below(5) {
+            0 | 1 => ("小学", &["二年级", "三年级", "四年级", "五年级"]),
+            2 => ("实验学校", &["四年级", "五年级", "六年级", "七年级", "八年级"]),
+            _ => ("中学", &["初一", "初二", "初三"]),
+        };
+        let school = format!("{}{level}", rng.pick(STEMS));
+        let scene = Self {
+            district: rng.pick(DISTRICTS),
+            subdistrict,
+            estate,
+            village,
+            town,
+            road,
+            school,
+            grade: rng.pick(grades),
+            building: rng.between(1, 28),
+            unit: rng.between(1, 3),
+            line: rng.between(2, 98),
+            months: rng.between(2, 7),
+            today,
+            company: String::new(),
+            firm: "",
+            office: ("", ""),
+            offices: "",
+        };
+        scene.about(matter, rng)
     }
+
+    /// Returns the scene of another matter in the same place, with another company and office.
+    pub(super) fn about(&self, matter: &'static Matter, rng: &mut Rng) -> Self {
+        let firm = rng.pick(&alternatives(matter.firm).0);
+        let company = format!("{}{firm}", rng.pick(FIRSTS));
+        let office = office_of(matter.offices, rng);
+        Self { company, firm, office, offices: matter.offices, months: rng.between(2, 7), ..self.clone() }
+    }
+
+    /// Returns the same scene on another day.
+    pub(super) fn on(&self, today: Date) -> Self {
+        Self { today, ..self.clone() }
+    }
+
+    /// Returns the scene of a person who lives near and writes on the day `today`.
+    pub(super) fn neighbour(&self, today: Date, rng: &mut Rng) -> Self {
+        let estate = format!("{}{}", rng.pick(FIRSTS), rng.pick(ESTATES));
+        Self { estate, building: rng.between(1, 28), today, ..self.clone() }
+    }
+
+    /// Returns the unit that handles the matter, with its district.
+    pub(super) fn unit(&self) -> String {
+        let (official, _) = self.office;
+        match official {
+            "人民政府" => format!("{}{}{official}", self.district, self.town),
+            "街道办事处" => format!("{}{}办事处", self.district, self.subdistrict),
+            _ => format!("{}{official}", self.district),
+        }
+    }
+
+    /// Adds the names that `text` contains in full.
+    pub(super) fn note_names(&self, text: &str, named: &mut NamedBefore) {
+        named.company |= text.contains(&self.company);
+        named.school |= text.contains(&self.school);
+    }
+}
+
+/// Returns one office of a list: the official name and the usual name. The first office is the most frequent one.
+fn office_of(offices: &'static str, rng: &mut Rng) -> (&'static str, &'static str) {
+    let (all, _) = alternatives(offices);
+    let chosen = all[if rng.chance(60) { 0 } else { rng.below(all.len()) }];
+    chosen.split_once('/').unwrap_or((chosen, chosen))
 }
 
 /// Expands `template` into `out`.
@@ -84,7 +172,8 @@ pub(super) fn expand(template: &str, scene: &Scene, voice: &mut Voice, out: &mut
     out.push_str(rest);
 }
 
-/// Returns the alternatives after an opening bracket, and the text after the closing bracket.
+/// Returns the alternatives after an opening bracket, and the text after the closing bracket. Without a closing bracket, the whole text is
+/// a list of alternatives.
 pub(super) fn alternatives(inner: &str) -> (Vec<&str>, &str) {
     let mut depth = 0usize;
     let mut from = 0;
@@ -109,137 +198,163 @@ pub(super) fn alternatives(inner: &str) -> (Vec<&str>, &str) {
 }
 
 fn slot(name: &str, scene: &Scene, voice: &mut Voice, out: &mut String) {
-    // Two fifths of the mentions of the story's place are paraphrased, as people do.
-    let words = &mut voice.words;
-    let mut own = |out: &mut String, name: &str, short: &[&str]| {
-        out.push_str(if words.chance(60) { name } else { words.pick(short) });
-    };
-    let rng = &mut voice.details;
     match name {
-        "市区" => out.push_str(scene.district),
+        "市区" | "区" => out.push_str(scene.district),
         "街道" => out.push_str(&scene.subdistrict),
-        "小区" => own(out, &scene.estate, &["我们小区", "本小区", "我们这里", "院子"]),
-        "村" => own(out, &scene.village, &["我们村", "本村", "村里"]),
         "镇" => out.push_str(&scene.town),
-        "路" => own(out, &scene.road, &["这条路", "门前的路", "那条街"]),
-        "公司" => own(out, &scene.company, &["这家公司", "该公司", "他们公司", "对方"]),
-        "学校" => own(out, &scene.school, &["这所学校", "学校", "校方"]),
-        "部门" => office(scene, rng, out),
-        "姓" => out.push_str(rng.pick(SURNAMES)),
-        "人" => person(rng, out),
-        "日期" => date(scene, rng, out),
-        "钟点" => clock_time(rng, out),
-        "数" => {
-            let number = if rng.chance(70) { rng.between(2, 12) } else { rng.between(13, 98) };
-            numeral(number, rng, out);
+        "路" => out.push_str(&scene.road),
+        "小区" | "村" => place(name, scene, voice, out),
+        "公司" => {
+            let short = voice.named.company && !voice.formal && voice.words.chance(45);
+            out.push_str(&if short { format!("这家{}", scene.firm) } else { scene.company.clone() });
+            voice.named.company = true;
         }
-        "几" => numeral(rng.between(3, 9), rng, out),
-        "日" => out.push_str(&rng.between(1, 28).to_string()),
-        "户" => out.push_str(&rng.between(14, 1900).to_string()),
-        "钱" => money(rng, out),
-        "单号" => out.push_str(&format!("{}{:07}", scene.year, rng.below(10_000_000))),
-        word => expand_word(word, scene, voice, out),
-    }
-}
-
-/// Expands a slot that represents a list of words. The words may contain slots.
-fn expand_word(name: &str, scene: &Scene, voice: &mut Voice, out: &mut String) {
-    let topical = |list: &'static [&'static str], few: usize, voice: &mut Voice| {
-        list[(scene.focus + voice.words.below(few)) % list.len()]
-    };
-    let lists = scene.vocabulary;
-    let chosen = match name {
-        "处" => topical(&lists.places, 5, voice),
-        "物" => topical(&lists.things, 7, voice),
-        "障" => voice.words.pick(&lists.faults),
-        "责" => topical(&lists.actors, 4, voice),
-        "行" => voice.words.pick(&lists.acts),
-        _ => match phrases::list(name) {
-            Some(list) => voice.words.pick(list),
-            None => match VARIANTS.iter().find(|(key, _)| *key == name) {
-                Some((_, list)) => voice.words.pick(list),
-                None => return out.push_str(&format!("{{{name}}}")),
-            },
+        "学校" => {
+            let short = voice.named.school && !voice.formal && voice.words.chance(45);
+            out.push_str(if short { "学校" } else { &scene.school });
+            voice.named.school = true;
+        }
+        "年级" => out.push_str(scene.grade),
+        "栋" => out.push_str(&format!("{}栋", scene.building)),
+        "单元" => out.push_str(&format!("{}单元", scene.unit)),
+        "组" => out.push_str(&format!("{}组", scene.building % 12 + 1)),
+        "线路" => out.push_str(&format!("{}路", scene.line)),
+        "部门" => department(scene, voice, out),
+        "月数" => out.push_str(&count(scene.months, &mut voice.details)),
+        "月前" => out.push_str(&format!("{}个月前", count(scene.months, &mut voice.details))),
+        "上月" => out.push_str(&month_before(scene.today, scene.months as u64, &mut voice.details)),
+        "日" => {
+            let rng = &mut voice.details;
+            let days = voice.days_ago.unwrap_or_else(|| rng.between(2, 24) as u64);
+            out.push_str(&day_before(scene.today, days, rng));
+        }
+        "单号" => {
+            let date = scene.today;
+            let number = voice.details.below(100_000);
+            out.push_str(&format!("{}{:02}{number:05}", date.year(), date.month()));
+        }
+        _ => match VARIANTS.iter().find(|(key, _)| *key == name) {
+            Some((_, list)) => out.push_str(voice.words.pick(list)),
+            None => detail(name, &mut voice.details, out),
         },
+    }
+}
+
+fn place(name: &str, scene: &Scene, voice: &mut Voice, out: &mut String) {
+    let short = !voice.formal && voice.words.chance(35);
+    out.push_str(match (name, short) {
+        ("村", true) => "我们村",
+        ("村", false) => &scene.village,
+        (_, true) => "我们小区",
+        (_, false) => &scene.estate,
+    });
+}
+
+/// Writes the office of the matter, or sometimes another office that is responsible for a part.
+fn department(scene: &Scene, voice: &mut Voice, out: &mut String) {
+    let rng = &mut voice.details;
+    let (_, usual) = if rng.chance(75) { scene.office } else { office_of(scene.offices, rng) };
+    if usual.starts_with('镇') {
+        out.push_str(&scene.town);
+        return out.push_str("政府");
+    }
+    let local = usual.ends_with('局') && !scene.district.ends_with("新区");
+    if local && rng.chance(25) {
+        out.push_str(if scene.district.ends_with('县') { "县" } else { "区" });
+    }
+    out.push_str(usual);
+}
+
+/// Writes a number of things from 2 to 9.
+pub(super) fn count(number: usize, rng: &mut Rng) -> String {
+    let word = ["两", "三", "四", "五", "六", "七", "八", "九"].get(number.wrapping_sub(2)).filter(|_| rng.chance(60));
+    match word {
+        Some(word) => (*word).to_owned(),
+        None if number == 2 => "两".to_owned(),
+        None => number.to_string(),
+    }
+}
+
+/// Writes a number, an hour, a sum or a person that belongs to no name of the story.
+pub(super) fn detail(name: &str, rng: &mut Rng, out: &mut String) {
+    let tens = ["二", "三", "四", "五", "六", "七", "八"];
+    let text = match name {
+        "人" => return person(rng, out),
+        "姓" => rng.pick(SURNAMES).to_owned(),
+        "路名" => format!("{}{}", rng.pick(STEMS), rng.pick(&["路", "街", "大道"])),
+        "几" => count(rng.between(3, 9), rng),
+        "两三" => count(rng.between(2, 4), rng),
+        "十几" if rng.chance(35) => "十几".into(),
+        "十几" => rng.between(11, 19).to_string(),
+        "几十" if rng.chance(30) => format!("{}十多", rng.pick(&tens)),
+        "几十" => rng.between(21, 89).to_string(),
+        "年头" => rng.pick(&["十几", "二十多", "三十多", "18", "22", "25"]).to_owned(),
+        "几百" if rng.chance(30) => format!("{}百多", rng.pick(&tens).replace('二', "两")),
+        "几百" => (rng.between(11, 89) * 10).to_string(),
+        "小钱" => rng.between(15, 95).to_string(),
+        "百钱" => (rng.between(12, 98) * 10).to_string(),
+        "千钱" => (rng.between(11, 98) * 100).to_string(),
+        "万钱" if rng.chance(50) => format!("{}.{}万", rng.between(1, 9), rng.between(1, 9)),
+        "万钱" => format!("{}万", rng.between(2, 26)),
+        "分贝" => rng.between(66, 84).to_string(),
+        "楼层" => format!("{}楼", rng.between(9, 24)),
+        "低楼" => format!("{}楼", rng.between(2, 6)),
+        "清早" => rng.pick(&["早上5点", "早上5点半", "早上6点", "清早5点多", "天不亮"]).to_owned(),
+        "晚上点" => rng.pick(&["晚上7点", "晚上7点半", "晚上8点", "晚上8点半"]).to_owned(),
+        "夜点" => rng.pick(&["晚上10点", "晚上10点半", "夜里11点"]).to_owned(),
+        "深夜" => {
+            rng.pick(&["夜里11点", "夜里11点半", "半夜12点", "凌晨1点", "凌晨2点", "凌晨两点多", "后半夜"]).to_owned()
+        }
+        other => format!("{{{other}}}"),
     };
-    expand(chosen, scene, voice, out);
-}
-
-/// Writes an office, mostly with the place for which it is responsible.
-fn office(scene: &Scene, rng: &mut Rng, out: &mut String) {
-    match rng.below(8) {
-        0 => out.push_str(&scene.town),
-        1 => out.push_str(&scene.subdistrict),
-        2 => out.push_str(scene.district),
-        3 => out.push_str(rng.pick(&["市", "省", "县", "区", "镇", "市里的", "县里的", "区里的"])),
-        _ => {}
-    }
-    out.push_str(rng.pick(OFFICES));
-}
-
-/// Writes a number in figures. A small number may be written in words.
-fn numeral(number: usize, rng: &mut Rng, out: &mut String) {
-    match ["三", "四", "五", "六", "七", "八", "九", "十"].get(number.wrapping_sub(3)) {
-        Some(word) if rng.chance(40) => out.push_str(word),
-        _ => out.push_str(&number.to_string()),
-    }
+    out.push_str(&text);
 }
 
 /// Writes the name of a person as petitions do.
 pub(super) fn person(rng: &mut Rng, out: &mut String) {
-    out.push_str(rng.pick(SURNAMES));
     match rng.below(7) {
-        0 => out.push('某'),
-        1 => out.push_str(rng.pick(&["先生", "女士", "师傅", "阿姨", "大爷", "姐"])),
-        2..5 => {
-            out.push_str(rng.pick(FORENAMES[0]));
-            out.push_str(rng.pick(FORENAMES[1]));
-        }
-        _ => out.push_str(rng.pick(GIVEN)),
+        0 => out.push_str(&format!("{}某", rng.pick(SURNAMES))),
+        1 => out.push_str(&format!(
+            "{}{}",
+            rng.pick(SURNAMES),
+            rng.pick(&["先生", "女士", "师傅", "阿姨", "大爷", "姐"])
+        )),
+        _ => out.push_str(&full_name(rng)),
     }
 }
 
-fn date(scene: &Scene, rng: &mut Rng, out: &mut String) {
-    let year = scene.year - rng.below(4);
-    let month = rng.between(1, 12);
-    let day = rng.between(1, 28);
-    out.push_str(&match rng.below(6) {
-        0 => format!("{year}年{month}月"),
-        1 => format!("{year}年{month}月{day}日"),
-        2 => format!("{month}月{day}号"),
-        3 => format!("今年{month}月{}旬", rng.pick(&["上", "中", "下"])),
-        4 => format!("{year}.{month}.{day}日"),
-        _ => format!("去年{}", rng.pick(&["春天", "国庆", "年底", "端午前后", "入冬", "暑假", "清明"])),
-    });
+/// Returns a surname and a given name.
+pub(super) fn full_name(rng: &mut Rng) -> String {
+    let surname = rng.pick(SURNAMES);
+    if rng.chance(60) {
+        format!("{surname}{}{}", rng.pick(FORENAMES[0]), rng.pick(FORENAMES[1]))
+    } else {
+        format!("{surname}{}", rng.pick(GIVEN))
+    }
 }
 
 pub(super) fn clock_time(rng: &mut Rng, out: &mut String) {
     let half = rng.pick(&["点", "点半", "点多", "点钟"]);
-    let (part, hour) = match rng.below(4) {
-        0 => ("凌晨", rng.between(1, 5)),
-        1 => ("早上", rng.between(6, 9)),
-        2 => ("下午", rng.between(2, 6)),
-        _ => ("晚上", rng.between(7, 11)),
+    let (part, hour) = match rng.below(3) {
+        0 => ("早上", rng.between(6, 9)),
+        1 => ("下午", rng.between(2, 6)),
+        _ => ("晚上", rng.between(7, 10)),
     };
     out.push_str(&format!("{part}{hour}{half}"));
 }
 
 pub(super) fn money(rng: &mut Rng, out: &mut String) {
-    out.push_str(&match rng.below(4) {
-        0 => format!("{}", rng.between(3, 99) * 10),
-        1 => format!("{}", rng.between(1000, 9999)),
-        2 => format!("{}.{}万", rng.between(1, 60), rng.between(1, 9)),
-        _ => format!("{}万", rng.between(2, 300)),
-    });
+    detail(rng.pick(&["千钱", "千钱", "万钱"]), rng, out);
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{generic, story};
+    use super::super::{calendar, hot, phrases, topics};
     use super::*;
 
     fn expanded(template: &str, seed: u64) -> String {
-        let scene = Scene::new(story::vocabulary(seed as usize % story::topic_count()), seed, &mut Rng::of(&[seed]));
+        let matters: Vec<&Matter> = topics::all().flat_map(|topic| topic.matters).collect();
+        let scene = Scene::new(matters[seed as usize % matters.len()], calendar::UNTIL, &mut Rng::of(&[seed]));
         let mut out = String::new();
         expand(template, &scene, &mut Voice::of(seed, seed), &mut out);
         out
@@ -255,19 +370,18 @@ mod tests {
 
     #[test]
     fn every_template_is_well_formed_and_names_only_known_slots() {
-        let generic = [generic::OPENINGS, generic::CLOSINGS];
-        let composed = [phrases::FACTS, phrases::CHRONICLE, phrases::REMARKS, phrases::DEMANDS, phrases::TITLES];
-        let around = [generic::PREFIXES, generic::SUFFIXES, generic::QUOTES];
-        let topics =
-            (0..story::topic_count()).map(story::topic).flat_map(|t| [t.titles, t.facts, t.effects, t.demands]);
-        let lists = phrases::PHRASES.iter().flat_map(|(_, words)| words.split('|'));
-        let topical = (0..story::topic_count()).map(story::vocabulary);
-        let topical = topical.flat_map(|v| [&v.places, &v.things, &v.faults, &v.actors, &v.acts]).flatten().copied();
-        let words: Vec<&str> = lists.chain(topical).collect();
-        for template in generic.into_iter().chain(composed).chain(around).chain(topics).flatten().chain(&words) {
+        let matters = topics::all().flat_map(|topic| topic.matters);
+        let lists = matters.flat_map(|m| [m.titles, m.places, m.signs, m.causes, m.effects, m.asks]);
+        let generic = [phrases::GREETINGS, phrases::PURPOSES, phrases::SINCE, phrases::LINKS, phrases::CLOSINGS];
+        let planned = [phrases::ATTEMPTS, phrases::REQUESTS, phrases::EXCUSES, phrases::RESULTS];
+        let whole = [phrases::PREFIXES, phrases::SUFFIXES, phrases::QUOTES].into_iter().flatten().copied();
+        let all = lists.chain(generic).chain(planned).chain(whole).chain(hot::templates());
+        for template in all.flat_map(|list| alternatives(list).0) {
             assert_eq!(template.matches('[').count(), template.matches(']').count(), "{template}");
+            let planned = ["{甲}", "{乙}", "{丙}", "{丁}"];
+            let template = planned.iter().fold(template.to_owned(), |text, slot| text.replace(slot, "某"));
             for seed in 0..20 {
-                let text = expanded(template, seed);
+                let text = expanded(&template, seed);
                 assert!(!text.contains(['[', ']', '{', '}', '|']), "{template} gave {text}");
             }
         }

@@ -1,17 +1,20 @@
 //! A seeded generator of Chinese records with known duplicates of graded difficulty. It writes letters as citizens write them, and orders
 //! as operators of a hotline fill in their forms. Most orders that look alike concern different matters.
 //!
-//! Every record is a pure function of (records, seed, share of duplicates, share of orders, position). So the memory is constant at any
-//! size, each part can be generated alone, and the same parameters always give the same bytes (a test checks the digest). All names and
-//! phrases are invented. This module does no I/O; `doppel sample` writes the files.
+//! Every record is a pure function of the [`Options`] and its position. So the memory is constant at any size, each part can be generated
+//! alone, and the same parameters always give the same bytes (a test checks the digest). All names and phrases are invented. This module
+//! does no I/O; `doppel sample` writes the files.
 //!
-//! The letters have these properties, as in a real mailbox, where common phrases are the exception. Unrelated letters rarely reach a
-//! Jaccard similarity of 0.3 of their character 3-grams, and seldom have eight characters in sequence in common. One in twelve has one or
-//! two lines, the median content has 220 to 330 characters, and the longest has thousands. About a fifth have no title, user and time.
+//! The letters have these properties, as in a real mailbox. A letter is about one matter, whose phrases fit each other ([`topics`]).
+//! Unrelated letters rarely reach a Jaccard similarity of 0.3 of their character 3-grams. One in twelve has one or two lines, the median
+//! content has 220 to 330 characters, and the longest has thousands. About a fifth have no title and no name. All records are received in
+//! the months before one day; dates in the texts are earlier than the record. One hot event is reported by many people within a few days.
 
+mod calendar;
 mod copy;
-mod generic;
 mod grammar;
+mod hot;
+mod layout;
 mod measure;
 mod mixture;
 mod notices;
@@ -21,20 +24,24 @@ mod phrases;
 mod plan;
 mod rng;
 mod story;
-mod topics_life;
-mod topics_town;
+mod topics;
 mod traditional;
 mod words;
 
+pub use calendar::{DAYS, UNTIL};
 pub use copy::Kind;
 pub use measure::{Overlap, overlap};
 pub use notices::{Notice, Notices, Repeat};
 
+use jiff::ToSpan as _;
+use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
-use grammar::person;
+use grammar::full_name;
+use hot::{HotLetter, hot_letter};
+use layout::{Layout, RecordPlace};
 use measure::Grams;
-use mixture::{Mixture, Place};
+use mixture::Place;
 use orders::{Order, Orders, Related, Repeated};
 use plan::{Bond, Cluster, Plan};
 use rng::Rng;
@@ -53,6 +60,8 @@ pub struct Options {
     pub forms: f64,
     /// True if letters contain their topic as a label, and orders their form.
     pub labels: bool,
+    /// The last day on which records are received. The first day is [`DAYS`] - 1 days earlier.
+    pub until: Date,
 }
 
 /// A generated letter or order.
@@ -66,8 +75,18 @@ pub struct Record {
     pub content: String,
     /// The name of the petitioner; empty if the petitioner gave none.
     pub user: String,
-    /// The time as `YYYY-MM-DD HH:MM:SS`, or empty.
+    /// The telephone number of the petitioner; empty if the petitioner gave none. No telephone has such a number.
+    pub phone: String,
+    /// The time as `YYYY-MM-DD HH:MM:SS`.
     pub time: String,
+    /// The category of the matter: the topic of a letter.
+    pub category: String,
+    /// The district of the matter.
+    pub district: String,
+    /// The unit that handles the matter.
+    pub unit: String,
+    /// The progress of the matter.
+    pub status: String,
     /// The topic of a letter or the form of an order, if labels are requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
@@ -134,7 +153,7 @@ pub struct LabelledPair {
 /// The records of one sample.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    mixture: Mixture,
+    layout: Layout,
     letters: Plan,
     orders: Orders,
     seed: u64,
@@ -147,20 +166,28 @@ const ORDER: &str = "order";
 /// Maximum overlap of letters that look alike: the overlap that verification accepts by default, minus a margin.
 const LOOK_ALIKE: Overlap = Overlap { jaccard: 0.27, containment: 0.52 };
 
+/// The strength of the group of the hot event: its members have the event in common, but no text.
+const HOT_STRENGTH: usize = 5;
+
+/// Percentage of petitioners who give a telephone number, and of letters about the hot event that an operator writes down.
+const WITH_PHONE: usize = 35;
+const HOT_CALLS: usize = 40;
+
 impl Sample {
     /// Creates the sample for `options`.
     pub fn new(options: &Options) -> Self {
-        let Options { records, seed, duplicates, forms, labels } = *options;
-        let mixture = Mixture::new(records, forms);
-        let letters = Plan::new(mixture.letters(), seed, duplicates);
-        Self { mixture, letters, orders: Orders::new(mixture.orders, seed, duplicates), seed, labels }
+        let Options { records, seed, duplicates, forms, labels, until } = *options;
+        let layout = Layout::new(records, seed, until, forms, duplicates);
+        let letters = Plan::new(layout.mixture.letters(), seed, duplicates);
+        Self { layout, letters, orders: Orders::new(layout, seed, duplicates), seed, labels }
     }
 
     /// Returns the record at `position`, counted from 0.
     pub fn record(&self, position: u64) -> Record {
-        match self.mixture.place(position) {
-            Place::Order(index) => self.order_of(index),
-            Place::Letter(index) => {
+        match self.layout.place(position) {
+            RecordPlace::Hot(index) => self.hot_record(index),
+            RecordPlace::Common(Place::Order(index)) => self.order_of(index),
+            RecordPlace::Common(Place::Letter(index)) => {
                 let item = self.letters.item(index);
                 self.letter_of(index, item, self.letters.cluster_of(item))
             }
@@ -169,28 +196,31 @@ impl Sample {
 
     /// Returns all records in the order of the file.
     pub fn records(&self) -> impl Iterator<Item = Record> + '_ {
-        (0..self.mixture.records).map(|position| self.record(position))
+        (0..self.layout.records()).map(|position| self.record(position))
     }
 
-    /// Returns all groups of records about the same matter: groups of letters, then groups of orders.
+    /// Returns all groups of records about the same matter: groups of letters, groups of orders, and the hot event.
     pub fn groups(&self) -> impl Iterator<Item = Group> + '_ {
         let of_kind = self.letters.clusters().filter_map(|cluster| match cluster.bond {
             Bond::Copies(kind) => Some((cluster, kind)),
             _ => None,
         });
         let letters = of_kind.zip(1u64..).map(|((cluster, kind), number)| self.group(cluster, kind, number));
+        let orders = self.orders.repeated().zip(1u64..);
         letters
-            .chain(self.orders.repeated().zip(1u64..).map(|(repeated, number)| self.group_of_orders(repeated, number)))
+            .chain(orders.map(|(repeated, number)| self.group_of_orders(repeated, number)))
+            .chain(self.hot_positions().map(|_| self.group_of_hot_event()))
     }
 
     /// Returns the members of every group of [`Sample::groups`] as positions in the file, without measurements.
     pub fn families(&self) -> impl Iterator<Item = Vec<u64>> + '_ {
         let copied = self.letters.clusters().filter(|cluster| matches!(cluster.bond, Bond::Copies(_)));
-        let letter = |(index, _): (u64, u64)| self.mixture.letter(index);
+        let letter = |(index, _): (u64, u64)| self.layout.letter(index);
         let letters = copied.map(move |cluster| self.letters.members(cluster).into_iter().map(letter).collect());
-        let order = |index| self.mixture.order(index);
+        let order = |index| self.layout.order(index);
         let repeated = self.orders.repeated();
-        letters.chain(repeated.map(move |matter| matter.positions.into_iter().map(order).collect()))
+        let orders = repeated.map(move |matter| matter.positions.into_iter().map(order).collect());
+        letters.chain(orders).chain(self.hot_positions())
     }
 
     /// Returns all pairs of letters that look alike but do not concern the same matter.
@@ -207,7 +237,7 @@ impl Sample {
     /// matter. They are the most similar ones among some dozen neighbours.
     pub fn pairs(&self) -> impl Iterator<Item = LabelledPair> + '_ {
         self.orders.related().map(|Related { positions, overlap: Overlap { jaccard, containment }, signs }| {
-            let [a, b] = positions.map(|index| id(self.mixture.order(index)));
+            let [a, b] = positions.map(|index| id(self.layout.order(index)));
             LabelledPair {
                 a,
                 b,
@@ -236,63 +266,138 @@ impl Sample {
         group(format!("o{number:07}"), &members, ORDER, edits, strength)
     }
 
+    /// Returns the positions of the letters about the hot event, if the sample has one.
+    fn hot_positions(&self) -> impl Iterator<Item = Vec<u64>> + use<> {
+        let layout = self.layout;
+        let positions = (0..layout.hot).map(move |index| layout.hot_position(index)).collect();
+        Some(positions).into_iter().filter(|positions: &Vec<u64>| !positions.is_empty())
+    }
+
+    fn group_of_hot_event(&self) -> Group {
+        let members: Vec<_> = (0..self.layout.hot).map(|index| self.hot_record(index)).collect();
+        group("h0000001".to_owned(), &members, hot::KIND, Vec::new(), HOT_STRENGTH)
+    }
+
     fn strength(&self, kind: Kind, item: u64) -> usize {
         if kind == Kind::Exact { 1 } else { Rng::of(&[self.seed, item, 20]).between(1, 5) }
     }
 
+    fn hot_record(&self, index: u64) -> Record {
+        let position = self.layout.hot_position(index);
+        let mut rng = Rng::of(&[self.seed, index, 72]);
+        let ordered = self.layout.mixture.orders > 0 && rng.chance(HOT_CALLS);
+        // Everybody writes on a later day, so that the letters can tell the whole day of the event.
+        let begun = self.day(self.layout.hot_position(0)).saturating_sub(1.day());
+        let HotLetter { title, content, user, label, district, office } =
+            hot_letter(self.seed, index, begun, self.day(position), ordered);
+        Record {
+            id: id(position),
+            title,
+            content,
+            user,
+            phone: if rng.chance(WITH_PHONE) { phone(&mut rng) } else { String::new() },
+            time: self.time(position),
+            category: label.to_owned(),
+            district: district.to_owned(),
+            unit: format!("{district}{office}"),
+            status: self.status(position),
+            label: self.labels.then(|| label.to_owned()),
+        }
+    }
+
     fn order_of(&self, index: u64) -> Record {
-        let Order { title, content, user, form } = self.orders.order(index);
-        let position = self.mixture.order(index);
+        let Order { title, content, user, form, category, district, unit, caller } = self.orders.order(index);
+        let position = self.layout.order(index);
+        let mut rng = Rng::of(&[self.seed, caller, 65]);
+        let phone = if !user.is_empty() && rng.chance(WITH_PHONE) { phone(&mut rng) } else { String::new() };
         let label = self.labels.then(|| form.to_owned());
-        Record { id: id(position), title, content, user, time: self.time(position), label }
+        Record {
+            id: id(position),
+            title,
+            content,
+            user,
+            phone,
+            time: self.time(position),
+            category: category.to_owned(),
+            district,
+            unit,
+            status: self.status(position),
+            label,
+        }
     }
 
     fn letter_of(&self, index: u64, item: u64, cluster: Cluster) -> Record {
-        let position = self.mixture.letter(index);
+        let position = self.layout.letter(index);
         let seed = |parts: &[u64]| Rng::of(&[&[self.seed], parts].concat()).next();
         let shared = seed(&[cluster.first, 30]);
-        let original = if cluster.size == 1 { item } else { self.letters.members(cluster)[0].1 };
-        let (title, content, label) = match cluster.bond {
-            Bond::Alone => whole(&Story::new(shared, Length::Any)),
+        let [first_index, original] =
+            if cluster.size == 1 { [index, item] } else { self.letters.members(cluster)[0].into() };
+        let today = self.day(position);
+        let told = self.day(self.layout.letter(first_index));
+        let written = match cluster.bond {
+            Bond::Alone => whole(Story::new(shared, Length::Any, today)),
             Bond::LookAlike if item != original => {
-                whole(&look_alike(&Story::new(shared, Length::Substantial), seed(&[item, 31])))
+                let story = Story::new(shared, Length::Substantial, told);
+                whole(look_alike(&story, seed(&[item, 31]), today))
             }
             Bond::Copies(kind) if item != original => {
-                let story = Story::new(shared, Length::Substantial);
-                let (title, content) = copy::copy(&story, kind, self.strength(kind, item), seed(&[item, 32]));
-                (title, content, story.label)
+                let story = Story::new(shared, Length::Substantial, told);
+                let (title, content) = copy::copy(&story, kind, self.strength(kind, item), today, seed(&[item, 32]));
+                Written { title, content, story }
             }
-            Bond::Copies(_) | Bond::LookAlike => whole(&Story::new(shared, Length::Substantial)),
+            Bond::Copies(_) | Bond::LookAlike => whole(Story::new(shared, Length::Substantial, told)),
         };
+        let Written { title, content, story } = written;
         let mut rng = Rng::of(&[shared, 33]);
         // If a record has no title, its copies have none, because otherwise an exact copy would not be exact.
         let bare = rng.chance(20);
         if item != original && rng.chance(50) {
             rng = Rng::of(&[shared, item, 34]);
         }
-        let mut user = String::new();
-        person(&mut rng, &mut user);
+        let user = full_name(&mut rng);
+        let phone = if rng.chance(WITH_PHONE) { phone(&mut rng) } else { String::new() };
         let or_empty = |text: String| if bare { String::new() } else { text };
         Record {
             id: id(position),
             title: or_empty(title),
             content,
             user: or_empty(user),
-            time: or_empty(self.time(position)),
-            label: self.labels.then(|| label.to_owned()),
+            phone: or_empty(phone),
+            time: self.time(position),
+            category: story.label.to_owned(),
+            district: story.scene.district.to_owned(),
+            unit: story.scene.unit(),
+            status: self.status(position),
+            label: self.labels.then(|| story.label.to_owned()),
         }
     }
 
-    /// Returns the time of a record. Times ascend with the position and extend over ten years.
+    /// Returns the time of a record. Times ascend with the position.
     fn time(&self, position: u64) -> String {
-        const TEN_YEARS: u64 = 3652 * 86_400;
-        let step = TEN_YEARS / self.mixture.records.max(1);
-        let jitter = Rng::of(&[self.seed, position, 35]).below(step.max(1) as usize) as u64;
-        let seconds = (u128::from(position) * u128::from(TEN_YEARS) / u128::from(self.mixture.records.max(1))) as u64;
-        let start = jiff::civil::date(2012, 1, 1).at(0, 0, 0, 0);
-        let time = start.saturating_add(jiff::SignedDuration::from_secs((seconds + jitter) as i64));
-        time.strftime("%Y-%m-%d %H:%M:%S").to_string()
+        self.layout.calendar.time(position).strftime("%Y-%m-%d %H:%M:%S").to_string()
     }
+
+    fn day(&self, position: u64) -> Date {
+        self.layout.calendar.time(position).date()
+    }
+
+    /// Returns the progress of a matter: most matters of the last days are open, most earlier ones are closed.
+    fn status(&self, position: u64) -> String {
+        let mut rng = Rng::of(&[self.seed, position, 37]);
+        let days = self.day(position).until(self.layout.calendar.until).map_or(0, |span| span.get_days());
+        let open = rng.chance(if days < 8 { 85 } else { 18 });
+        rng.pick(if open {
+            &["已受理", "办理中", "办理中", "待核实"]
+        } else {
+            &["已办结", "已办结", "已办结", "已答复", "待回访"]
+        })
+        .to_owned()
+    }
+}
+
+/// Returns an invented telephone number: no mobile number begins with 100.
+fn phone(rng: &mut Rng) -> String {
+    format!("100{:08}", rng.below(100_000_000))
 }
 
 fn id(position: u64) -> String {
@@ -316,22 +421,29 @@ fn text(record: &Record) -> String {
     format!("{}\n{}", record.title, record.content)
 }
 
-fn whole(story: &Story) -> (String, String, &'static str) {
-    (story.title.clone(), story.text(), story.label)
+/// A letter with the story that it tells.
+struct Written {
+    title: String,
+    content: String,
+    story: Story,
+}
+
+fn whole(story: Story) -> Written {
+    Written { title: story.title.clone(), content: story.text(), story }
 }
 
 /// Returns a story that has as many phrases in common with `story` as possible without being too similar.
-fn look_alike(story: &Story, seed: u64) -> Story {
+fn look_alike(story: &Story, seed: u64, today: Date) -> Story {
     let all = story.len();
     let text = |story: &Story| format!("{}\n{}", story.title, story.text());
     for shared in [all, all * 3 / 4, all / 2, all / 3, all / 4, all / 6] {
-        let other = Story::look_alike(story, shared, seed);
+        let other = Story::look_alike(story, shared, seed, today);
         let Overlap { jaccard, containment } = overlap(&text(story), &text(&other));
         if jaccard < LOOK_ALIKE.jaccard && containment < LOOK_ALIKE.containment {
             return other;
         }
     }
-    Story::new(seed, Length::Substantial)
+    Story::new(seed, Length::Substantial, today)
 }
 
 #[cfg(test)]

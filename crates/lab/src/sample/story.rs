@@ -1,78 +1,46 @@
-//! One matter as one person tells it: a title and sentences. It is a pure function of its seeds.
+//! One matter as one person tells it: a title and sentences. It is a pure function of its seeds and of the day of the letter.
 
-use std::sync::LazyLock;
+use jiff::civil::Date;
 
-use super::generic::{CLOSINGS, OPENINGS};
-use super::grammar::{Scene, Voice, expand};
-use super::phrases::{CHRONICLE, DEMANDS, FACTS, REMARKS, TITLES};
+use super::grammar::{NamedBefore, Scene, Voice, alternatives, expand};
+use super::phrases::{
+    ATTEMPTS, CLOSINGS, EXCUSES, GREETINGS, LINKS, PURPOSES, REQUESTS, RESULTS, SINCE, introductions,
+};
 use super::rng::Rng;
-use super::{topics_life, topics_town};
+use super::topics::{self, Matter, Who};
 
-/// A topic of petitions, with its phrases.
-#[derive(Debug)]
-pub(super) struct Topic {
-    pub(super) label: &'static str,
-    /// Alternatives, separated by `|`, as in the next four fields: see [`Vocabulary`].
-    pub(super) places: &'static str,
-    pub(super) things: &'static str,
-    pub(super) faults: &'static str,
-    pub(super) actors: &'static str,
-    pub(super) acts: &'static str,
-    pub(super) titles: &'static [&'static str],
-    pub(super) facts: &'static [&'static str],
-    pub(super) effects: &'static [&'static str],
-    pub(super) demands: &'static [&'static str],
-}
-
-const TOPICS: [&[Topic]; 2] = [topics_town::TOPICS, topics_life::TOPICS];
-
-/// Returns the topic at `index`, which must be below [`topic_count`].
-pub(super) fn topic(index: usize) -> &'static Topic {
-    let [town, life] = TOPICS;
-    town.get(index).unwrap_or_else(|| &life[index - town.len()])
-}
-
-/// Returns the number of topics.
-pub(super) fn topic_count() -> usize {
-    TOPICS.iter().map(|topics| topics.len()).sum()
-}
-
-/// The lists of a [`Topic`], cut into alternatives.
-#[derive(Debug)]
-pub(super) struct Vocabulary {
-    /// The places of the events.
-    pub(super) places: Vec<&'static str>,
-    /// The things that the matter concerns.
-    pub(super) things: Vec<&'static str>,
-    /// The faults of the things.
-    pub(super) faults: Vec<&'static str>,
-    /// The people or organisations that are responsible for the fault.
-    pub(super) actors: Vec<&'static str>,
-    /// Their actions.
-    pub(super) acts: Vec<&'static str>,
-}
-
-/// Returns the lists of the topic at `index`.
-pub(super) fn vocabulary(index: usize) -> &'static Vocabulary {
-    static ALL: LazyLock<Vec<Vocabulary>> = LazyLock::new(|| {
-        let split = |list: &'static str| list.split('|').collect();
-        let of = |topic: &'static Topic| Vocabulary {
-            places: split(topic.places),
-            things: split(topic.things),
-            faults: split(topic.faults),
-            actors: split(topic.actors),
-            acts: split(topic.acts),
-        };
-        (0..topic_count()).map(topic).map(of).collect()
-    });
-    &ALL[index]
+/// The part of a letter to which a sentence belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// The greeting and the introduction.
+    Opening,
+    /// The first sentence about a matter. It names the place.
+    Heading,
+    /// A sentence about the matter. The order of such sentences does not matter.
+    Body,
+    /// An earlier attempt. Attempts are in the order of their dates.
+    Attempt,
+    /// The request and the end.
+    Closing,
 }
 
 /// A planned sentence: its template and the seed of its wording.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Line {
-    template: &'static str,
+    template: String,
     words: u64,
+    part: Part,
+    /// Number of days between the date in the sentence and the letter.
+    days_ago: Option<u64>,
+    /// Index of the matter of the sentence among the matters of the letter.
+    section: usize,
+}
+
+/// A sentence of a letter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Sentence {
+    pub(super) text: String,
+    pub(super) part: Part,
 }
 
 /// One matter that is told once.
@@ -81,11 +49,14 @@ pub(super) struct Story {
     pub(super) label: &'static str,
     pub(super) title: String,
     /// Sentences with their punctuation, in order; at least one.
-    pub(super) sentences: Vec<String>,
+    pub(super) sentences: Vec<Sentence>,
+    /// The names of the story.
+    pub(super) scene: Scene,
     /// The plans of the sentences. A similar story about another matter shares some of them.
     lines: Vec<Line>,
     topic: usize,
-    focus: u64,
+    /// The matters of the letter; a long letter has several.
+    matters: Vec<&'static Matter>,
 }
 
 /// The length of a story.
@@ -97,24 +68,44 @@ pub(super) enum Length {
     Substantial,
 }
 
+/// Number of characters from which a letter has several matters, and about the length of one of them.
+const SEVERAL: usize = 750;
+const SECTION: usize = 420;
+/// Maximum number of earlier attempts in a section.
+const MOST_ATTEMPTS: usize = 7;
+
 impl Story {
-    /// Creates the story for `seed`.
-    pub(super) fn new(seed: u64, length: Length) -> Self {
+    /// Creates the story for `seed`, written on the day `today`.
+    pub(super) fn new(seed: u64, length: Length, today: Date) -> Self {
         let mut rng = Rng::of(&[seed, 1]);
-        let topic = rng.below(topic_count());
+        let topic = rng.below(topics::count());
         let chars = target_chars(&mut rng, length);
-        let focus = rng.next();
-        let outline = outline(self::topic(topic), chars, &mut rng);
-        Self::tell(topic, focus, outline, chars, &mut rng)
+        let first = pick_matter(topic, &mut rng);
+        let matters = matters_of_letter(first, chars, &mut rng);
+        let lines = outline(&matters, chars, &mut rng);
+        Self::tell(topic, matters, lines, today, &mut rng)
     }
 
     /// Returns another matter whose first `shared` sentences have the same words as in `like`, except for names and numbers.
-    pub(super) fn look_alike(like: &Self, shared: usize, seed: u64) -> Self {
+    pub(super) fn look_alike(like: &Self, shared: usize, seed: u64, today: Date) -> Self {
         let mut rng = Rng::of(&[seed, 2]);
-        let chars = like.sentences.iter().map(|sentence| sentence.chars().count()).sum();
-        let mut outline = like.lines[..shared].to_vec();
-        outline.extend(lines(body(topic(like.topic), chars, &mut rng), &mut rng));
-        Self::tell(like.topic, like.focus, outline, chars, &mut rng)
+        let chars: usize = like.sentences.iter().map(|sentence| sentence.text.chars().count()).sum();
+        let mut lines = like.lines[..shared].to_vec();
+        let mut parts = MatterParts::new(like.matters[0], &mut rng);
+        if shared < like.lines.len() {
+            parts.leave_out(&lines);
+            let mut rest = Vec::new();
+            section_lines(
+                &mut parts,
+                0,
+                chars.min(SECTION) * (like.lines.len() - shared) / like.lines.len(),
+                &mut rest,
+                &mut rng,
+            );
+            lines.extend(rest);
+            closing_lines(&mut parts, true, &mut lines, &mut rng);
+        }
+        Self::tell(like.topic, like.matters.clone(), lines, today, &mut rng)
     }
 
     /// Returns the maximum number of sentences that a similar story may share.
@@ -122,42 +113,94 @@ impl Story {
         self.lines.len()
     }
 
-    /// Returns the names and places of another matter of the same topic.
-    pub(super) fn another_scene(&self, rng: &mut Rng) -> Scene {
-        Scene::new(vocabulary(self.topic), rng.next(), rng)
-    }
-
-    fn tell(index: usize, focus: u64, outline: Vec<Line>, chars: usize, rng: &mut Rng) -> Self {
-        let topic = topic(index);
-        let scene = Scene::new(vocabulary(index), focus, rng);
-        let mut title = String::new();
-        let titles = if rng.chance(20) { topic.titles } else { TITLES };
-        expand(rng.pick(titles), &scene, &mut Voice::of(rng.next(), rng.next()), &mut title);
-        let mut story =
-            Self { label: topic.label, title, sentences: Vec::new(), lines: Vec::new(), topic: index, focus };
+    /// Returns paragraphs about other matters of the same writer, together about `chars` characters, or fewer if the writer has no more
+    /// matters.
+    pub(super) fn other_paragraphs(&self, chars: usize, rng: &mut Rng) -> Vec<String> {
+        let mut paragraphs = Vec::new();
         let mut length = 0;
-        for line in outline {
-            let mut voice = Voice::of(line.words, rng.next());
-            let mut sentence = String::new();
-            expand(line.template, &scene, &mut voice, &mut sentence);
-            if sentence.is_empty() {
-                continue;
-            }
-            sentence.push_str(voice.pick(&["。", "。", "。", "，", "；", "！"]));
-            length += sentence.chars().count();
-            story.sentences.push(sentence);
-            story.lines.push(line);
-            if length >= chars.max(chars.saturating_sub(90) * 2) {
+        for matter in others(&self.matters, rng) {
+            let mut lines = Vec::new();
+            let mut parts = MatterParts::new(matter, rng);
+            section_lines(&mut parts, 0, SECTION.min(chars), &mut lines, rng);
+            let scene = self.scene.about(matter, rng);
+            let text: String = speak(&lines, &[scene], rng).into_iter().map(|sentence| sentence.text).collect();
+            length += text.chars().count();
+            paragraphs.push(text);
+            if length >= chars {
                 break;
             }
         }
-        story
+        paragraphs
+    }
+
+    fn tell(topic: usize, matters: Vec<&'static Matter>, lines: Vec<Line>, today: Date, rng: &mut Rng) -> Self {
+        let scene = Scene::new(matters[0], today, rng);
+        let mut scenes = vec![scene.clone()];
+        scenes.extend(matters[1..].iter().map(|matter| scene.about(matter, rng)));
+        let mut title = String::new();
+        let titles = alternatives(matters[0].titles).0;
+        let mut voice = Voice::of(rng.next(), rng.next());
+        voice.formal = true;
+        expand(voice.pick(&titles), &scene, &mut voice, &mut title);
+        let sentences = speak(&lines, &scenes, rng);
+        Self { label: topics::topic(topic).label, title, sentences, scene, lines, topic, matters }
     }
 
     /// Returns the joined sentences.
     pub(super) fn text(&self) -> String {
-        self.sentences.concat()
+        self.sentences.iter().map(|sentence| sentence.text.as_str()).collect()
     }
+}
+
+/// Writes the sentences of a plan. `scenes` are the scenes of the sections.
+fn speak(lines: &[Line], scenes: &[Scene], rng: &mut Rng) -> Vec<Sentence> {
+    let mut sentences: Vec<Sentence> = Vec::with_capacity(lines.len());
+    let mut named = vec![NamedBefore::default(); scenes.len()];
+    for (at, line) in lines.iter().enumerate() {
+        let scene = &scenes[line.section];
+        let mut voice = Voice::of(line.words, rng.next());
+        voice.days_ago = line.days_ago;
+        voice.named = named[line.section];
+        voice.formal = line.part == Part::Opening;
+        let mut text = String::new();
+        expand(&line.template, scene, &mut voice, &mut text);
+        scene.note_names(&text, &mut named[line.section]);
+        let next = lines.get(at + 1).map(|next| next.part);
+        if !text.ends_with(['！', '？', '：', '，', '。']) {
+            let inner = next == Some(line.part) && matches!(line.part, Part::Body | Part::Attempt);
+            text.push_str(voice.pick(match next {
+                None => &["。", "。", "！", ""],
+                Some(_) if inner => &["。", "。", "。", "。", "。", "；", "！"],
+                Some(_) => &["。"],
+            }));
+        }
+        sentences.push(Sentence { text, part: line.part });
+    }
+    sentences
+}
+
+fn pick_matter(topic: usize, rng: &mut Rng) -> &'static Matter {
+    let matters = topics::topic(topic).matters;
+    &matters[rng.below(matters.len())]
+}
+
+/// Returns the matters of a letter of about `chars` characters. Only residents and villagers write about several matters.
+fn matters_of_letter(first: &'static Matter, chars: usize, rng: &mut Rng) -> Vec<&'static Matter> {
+    let mut matters = vec![first];
+    if chars >= SEVERAL && matches!(first.who, Who::Resident | Who::Villager) {
+        let more = others(&matters, rng);
+        matters.extend(more.into_iter().take((chars / SECTION).saturating_sub(1)));
+    }
+    matters
+}
+
+/// Returns the other matters about which the writer of these matters may write, in a random order.
+fn others(matters: &[&'static Matter], rng: &mut Rng) -> Vec<&'static Matter> {
+    let who = matters[0].who;
+    let same = |matter: &&Matter| matter.who == who && !matters.iter().any(|own| std::ptr::eq(*own, *matter));
+    let mut others: Vec<&'static Matter> = topics::all().flat_map(|topic| topic.matters).filter(same).collect();
+    rng.shuffle(&mut others);
+    others
 }
 
 /// Returns a length, distributed as in a mailbox: half are below about 270 characters, one in twelve has one or two lines, and there is a
@@ -174,51 +217,182 @@ fn target_chars(rng: &mut Rng, length: Length) -> usize {
     }
 }
 
-/// Returns the plan of a text of about `chars` characters, in order.
-fn outline(topic: &'static Topic, chars: usize, rng: &mut Rng) -> Vec<Line> {
-    let mut outline = Vec::new();
+/// Returns the plan of a letter of about `chars` characters, in order.
+fn outline(matters: &[&'static Matter], chars: usize, rng: &mut Rng) -> Vec<Line> {
+    let mut lines = Vec::new();
     if chars > 90 {
-        outline.push(rng.pick(OPENINGS));
+        let greeting = rng.pick(&alternatives(GREETINGS).0);
+        let introduction = rng.pick(&alternatives(introductions(matters[0].who)).0);
+        let purpose = rng.pick(&alternatives(PURPOSES).0);
+        lines.push(line(format!("{greeting}{introduction}{purpose}"), Part::Opening, 0, rng));
     }
-    outline.extend(body(topic, chars, rng));
-    let demands = if rng.chance(30) { topic.demands } else { DEMANDS };
-    outline.push(rng.pick(demands));
-    if chars > 60 {
-        outline.push(rng.pick(CLOSINGS));
+    let several = matters.len() > 1;
+    let mut parts: Vec<MatterParts> = matters.iter().map(|matter| MatterParts::new(matter, rng)).collect();
+    for (section, parts) in parts.iter_mut().enumerate() {
+        let own = if several { chars / matters.len() } else { chars.saturating_sub(54) };
+        let begin = lines.len();
+        section_lines(parts, section, own, &mut lines, rng);
+        if several {
+            let number = ["一", "二", "三", "四", "五", "六", "七", "八"][section.min(7)];
+            lines[begin].template.insert_str(0, &format!("\n{number}、"));
+        }
     }
-    lines(outline, rng)
+    closing_lines(&mut parts[0], chars > 60, &mut lines, rng);
+    lines
 }
 
-fn lines(templates: Vec<&'static str>, rng: &mut Rng) -> Vec<Line> {
-    templates.into_iter().map(|template| Line { template, words: rng.next() }).collect()
+fn line(template: String, part: Part, section: usize, rng: &mut Rng) -> Line {
+    Line { template, words: rng.next(), part, days_ago: None, section }
 }
 
-/// Returns sentences that are joined from small parts. Some of them are phrases of the topic, each at most once.
-fn body(topic: &'static Topic, chars: usize, rng: &mut Rng) -> Vec<&'static str> {
-    let mut facts = shuffled(topic.facts, rng);
-    let mut effects = shuffled(topic.effects, rng);
-    // A sentence has about 27 characters; opening, demand and closing together have about 54.
-    let wanted = (chars.saturating_sub(54) / 27).max(1);
-    let mut body = Vec::with_capacity(wanted);
-    while body.len() < wanted {
-        // The first sentence is a fact, because it names the matter.
-        let draw = if body.is_empty() { rng.below(14) } else { rng.below(40) };
-        let own = match draw {
-            0 => facts.pop(),
-            39 => effects.pop(),
+/// The lists of a matter in a random order. Each item is used at most once in a letter.
+struct MatterParts {
+    /// True if the signs are states that last, not events.
+    lasting: bool,
+    places: Vec<&'static str>,
+    signs: Vec<&'static str>,
+    causes: Vec<&'static str>,
+    effects: Vec<&'static str>,
+    asks: Vec<&'static str>,
+}
+
+impl MatterParts {
+    fn new(matter: &'static Matter, rng: &mut Rng) -> Self {
+        let mut list = |items: &'static str| {
+            let mut items = alternatives(items).0;
+            rng.shuffle(&mut items);
+            items
+        };
+        Self {
+            lasting: matches!(matter.who, Who::Resident | Who::Villager),
+            places: list(matter.places),
+            signs: list(matter.signs),
+            causes: list(matter.causes),
+            effects: list(matter.effects),
+            asks: list(matter.asks),
+        }
+    }
+
+    /// Removes the items that occur in these lines. The rest continues a letter, so that its first sentence does not say since when.
+    fn leave_out(&mut self, lines: &[Line]) {
+        self.lasting = false;
+        for list in [&mut self.places, &mut self.signs, &mut self.causes, &mut self.effects, &mut self.asks] {
+            list.retain(|item| !lines.iter().any(|line| line.template.contains(item)));
+        }
+    }
+
+    /// Returns a sign, sometimes with a place.
+    fn located_sign(&mut self, rng: &mut Rng) -> Option<String> {
+        let sign = self.signs.pop()?;
+        let place = if rng.chance(50) { self.places.pop().unwrap_or_default() } else { "" };
+        Some(format!("{place}{sign}"))
+    }
+
+    /// Returns a sentence that joins two clauses; `None` if the lists are used up.
+    fn sentence(&mut self, rng: &mut Rng) -> Option<String> {
+        let first = match rng.below(6) {
+            0 | 1 => self.causes.pop().map(str::to_owned),
+            2 | 3 => self.effects.pop().map(str::to_owned),
             _ => None,
         };
-        body.push(own.unwrap_or_else(|| match draw {
-            0..17 => rng.pick(FACTS),
-            17..29 => rng.pick(CHRONICLE),
-            _ => rng.pick(REMARKS),
-        }));
+        let cause = |parts: &mut Self| parts.causes.pop().map(str::to_owned);
+        let Some(first) = first.or_else(|| self.located_sign(rng)).or_else(|| cause(self)) else {
+            return self.effects.pop().map(str::to_owned);
+        };
+        let second = if rng.chance(75) { self.effects.pop() } else { None };
+        let joint = if first.contains('，') { "；" } else { "，" };
+        Some(second.map_or_else(|| first.clone(), |second| format!("{first}{joint}{second}")))
     }
-    body
 }
 
-fn shuffled(pool: &[&'static str], rng: &mut Rng) -> Vec<&'static str> {
-    let mut pool = pool.to_vec();
-    rng.shuffle(&mut pool);
-    pool
+/// Adds sentences about a matter: about `chars` characters.
+fn section_lines(parts: &mut MatterParts, section: usize, chars: usize, lines: &mut Vec<Line>, rng: &mut Rng) {
+    // A sentence has about 24 characters, an attempt 45.
+    let attempts = if chars < 120 { 0 } else { rng.between(0, 1) + chars / 400 };
+    let mut wanted = (chars.saturating_sub(attempts * 45) / 24).max(1);
+    lines.push(line(heading(parts, rng), Part::Heading, section, rng));
+    wanted -= 1;
+    let mut links = alternatives(LINKS).0;
+    rng.shuffle(&mut links);
+    while wanted > 0 {
+        let Some(sentence) = parts.sentence(rng) else { break };
+        let link = if lines.len() > 2 && rng.chance(25) { links.pop().unwrap_or_default() } else { "" };
+        lines.push(line(format!("{link}{sentence}"), Part::Body, section, rng));
+        wanted -= 1;
+    }
+    // The lists of a matter are used up: more attempts follow.
+    attempt_lines((attempts + wanted / 2).min(MOST_ATTEMPTS), section, lines, rng);
+}
+
+/// Returns the first sentence about a matter: since when, where and what.
+fn heading(parts: &mut MatterParts, rng: &mut Rng) -> String {
+    let place = parts.places.pop().unwrap_or_default();
+    let sign = parts.signs.pop().unwrap_or_default();
+    let timeless = !["月", "{日}", "{月", "年", "天", "星期"].iter().any(|time| sign.contains(time));
+    let since = if timeless && parts.lasting { rng.pick(&alternatives(SINCE).0) } else { "" };
+    let second = match rng.below(3) {
+        0 => parts.effects.pop(),
+        1 => parts.causes.pop(),
+        _ => None,
+    };
+    let second = second.map(|clause| format!("，{clause}")).unwrap_or_default();
+    format!("{since}{place}{sign}{second}")
+}
+
+/// Adds earlier attempts with ascending dates.
+fn attempt_lines(count: usize, section: usize, lines: &mut Vec<Line>, rng: &mut Rng) {
+    let attempts = alternatives(ATTEMPTS).0;
+    let mut excuses = alternatives(EXCUSES).0;
+    let mut results = alternatives(RESULTS).0;
+    rng.shuffle(&mut excuses);
+    rng.shuffle(&mut results);
+    let count = count.min(excuses.len()).min(results.len());
+    let mut days: Vec<u64> = (0..count).map(|_| rng.between(2, 12 + count * 6) as u64).collect();
+    days.sort_unstable();
+    days.dedup();
+    for days_ago in days.into_iter().rev() {
+        let mut text = rng.pick(&attempts).to_owned();
+        if text.contains("{乙}") {
+            text = text.replace("{乙}", results.pop().unwrap_or_default());
+        }
+        text = text.replace("{甲}", excuses.pop().unwrap_or_default());
+        lines.push(Line { days_ago: Some(days_ago), ..line(text, Part::Attempt, section, rng) });
+    }
+}
+
+/// Adds the request and the end of a letter.
+fn closing_lines(parts: &mut MatterParts, ended: bool, lines: &mut Vec<Line>, rng: &mut Rng) {
+    let mut ask = || parts.asks.pop().unwrap_or("{答复}我们");
+    let request = rng.pick(&alternatives(REQUESTS).0).replace("{丙}", ask()).replace("{丁}", ask());
+    lines.push(line(request, Part::Closing, 0, rng));
+    let closing = if ended { rng.pick(&alternatives(CLOSINGS).0) } else { "" };
+    if !closing.is_empty() {
+        lines.push(line(closing.to_owned(), Part::Closing, 0, rng));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::calendar::UNTIL;
+    use super::*;
+
+    #[test]
+    fn a_short_letter_names_its_place_and_makes_a_request() {
+        for seed in 0..200 {
+            let story = Story::new(seed, Length::Any, UNTIL);
+            let parts: Vec<Part> = story.sentences.iter().map(|sentence| sentence.part).collect();
+            assert!(parts.contains(&Part::Heading) && parts.contains(&Part::Closing), "{}", story.text());
+        }
+    }
+
+    #[test]
+    fn no_clause_of_a_matter_is_used_twice_in_one_section() {
+        for seed in 0..200 {
+            let story = Story::new(seed, Length::Any, UNTIL);
+            let body = story.lines.iter().filter(|line| line.part == Part::Body);
+            let templates: Vec<_> = body.map(|line| (line.section, &line.template)).collect();
+            let distinct: std::collections::BTreeSet<_> = templates.iter().collect();
+            assert_eq!(distinct.len(), templates.len(), "{}", story.text());
+        }
+    }
 }

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use super::{Error, Progress, Result, Setup};
 use crate::eval::dataset::Dataset;
 use crate::eval::metrics::Pair;
-use crate::sample::{Options, Sample};
+use crate::sample::{Options, Sample, UNTIL};
 use doppel_core::record::{RecordId, Row, Value};
 use doppel_core::schemes::profile::Profile;
 use doppel_core::text::Document;
@@ -28,8 +28,14 @@ impl Setup {
             Some(set) if set.records.len() as u64 <= most => Ok(Cow::Borrowed(set)),
             Some(set) => Ok(Cow::Owned(set.first(most as usize))),
             None => {
-                let options =
-                    Options { records: most, seed: self.seed, duplicates: REPEATS, forms: 0.0, labels: false };
+                let options = Options {
+                    records: most,
+                    seed: self.seed,
+                    duplicates: REPEATS,
+                    forms: 0.0,
+                    labels: false,
+                    until: UNTIL,
+                };
                 made_up(&options, progress).map(Cow::Owned)
             }
         }
@@ -115,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_made_up_set_is_what_sample_writes() {
-        let options = Options { records: 300, seed: 3, duplicates: 0.1, forms: 0.0, labels: false };
+        let options = Options { records: 300, seed: 3, duplicates: 0.1, forms: 0.0, labels: false, until: UNTIL };
         let set = made_up(&options, &Progress::silent()).unwrap();
         let sample = Sample::new(&options);
         let groups: Vec<_> = sample.groups().collect();

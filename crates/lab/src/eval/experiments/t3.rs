@@ -14,7 +14,7 @@ use crate::eval::dataset::Dataset;
 use crate::eval::direct;
 use crate::eval::metrics::Pair;
 use crate::eval::svg::scatter;
-use crate::sample::Options;
+use crate::sample::{Options, UNTIL};
 use doppel_core::collection::{Channel, Field, HashFunction, IMatchParams, Preset, Role, Settings, SimhashParams};
 use doppel_core::index::{MAX_CANDIDATES, POSTINGS_PER_KEY};
 
@@ -166,7 +166,7 @@ fn topics(setup: &Setup, progress: &Progress) -> Result<Vec<Topic>> {
         None => {
             let records = MADE_UP * (similar + others) as u64;
             made = made_up(
-                &Options { records, seed: setup.seed, duplicates: REPEATS, forms: 0.0, labels: true },
+                &Options { records, seed: setup.seed, duplicates: REPEATS, forms: 0.0, labels: true, until: UNTIL },
                 progress,
             )?;
             &made

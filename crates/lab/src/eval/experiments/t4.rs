@@ -13,7 +13,7 @@ use super::report::{Figure, Table, UNKNOWN, ms, thousands};
 use super::{Error, Progress, Report, Result, Setup};
 use crate::eval::plot::{Axis, Scale, plot};
 use crate::eval::svg::Line;
-use crate::sample::{Options, Sample};
+use crate::sample::{Options, Sample, UNTIL};
 use doppel_core::collection::{Channel, Settings, SimhashChannel, SimhashParams};
 use doppel_core::index::join::{AllPairs, Distinct, NearPair, join};
 use doppel_core::index::single_pass::{SinglePassClusters, single_pass};
@@ -157,8 +157,14 @@ fn fingerprints(setup: &Setup, most: u64, progress: &Progress) -> Result<Vec<Fin
     let sign = |row: &Row| {
         profile.read(row).ok().filter(|document| !document.is_empty()).and_then(|d| profile.sign(&d).fingerprint())
     };
-    let sample =
-        Sample::new(&Options { records: most, seed: setup.seed, duplicates: REPEATS, forms: 0.0, labels: false });
+    let sample = Sample::new(&Options {
+        records: most,
+        seed: setup.seed,
+        duplicates: REPEATS,
+        forms: 0.0,
+        labels: false,
+        until: UNTIL,
+    });
     let all = setup.set.as_ref().map_or(most, |set| most.min(set.records.len() as u64));
     let mut prints = Vec::with_capacity(all as usize);
     for first in (0..all).step_by(PIECE as usize) {

@@ -20,6 +20,42 @@ pub(super) struct Form {
     pub(super) enquiry: bool,
 }
 
+impl Form {
+    /// Returns the trades of the companies on this form.
+    pub(super) fn trades(&self) -> &'static [&'static str] {
+        match self.name {
+            "fees" => &["物业", "物业", "物业"],
+            "refund" => &["健身", "餐饮", "美容", "家居", "摄影", "驾校"],
+            "site_noise" => &["建设", "建工", "路桥", "市政工程"],
+            _ => &["建设", "劳务", "装饰", "电子", "食品", "制衣", "餐饮", "物流"],
+        }
+    }
+
+    /// True if the matters on this form are visible at a place.
+    pub(super) fn at_place(&self) -> bool {
+        let visible = ["城乡建设", "物业管理", "噪声扰民", "水电气热", "环境保护"].contains(&self.category());
+        visible || matches!(self.name, "parked_car" | "road_parking" | "shared_bikes")
+    }
+
+    /// Returns the category of the matters on this form.
+    pub(super) fn category(&self) -> &'static str {
+        match self.name {
+            "street_light" | "road_damage" => "城乡建设",
+            "parked_car" | "road_parking" | "bus" | "taxi" | "shared_bikes" => "交通运输",
+            "site_noise" | "dog" => "噪声扰民",
+            "water_cut" | "power_cut" => "水电气热",
+            "garbage" | "river" => "环境保护",
+            "elevator" | "fees" | "illegal_building" => "物业管理",
+            "refund" => "商贸旅游",
+            "wages" => "劳动人事",
+            "school" | "enquiry_school_area" => "教育文体",
+            "land" => "国土资源",
+            "benefit" => "社会保障",
+            _ => "政务服务",
+        }
+    }
+}
+
 const FORMS: [&[Form]; 2] = [forms_street::FORMS, forms_service::FORMS];
 
 /// Returns the number of forms.

@@ -15,10 +15,11 @@ mod resubmit;
 use std::collections::BTreeSet;
 
 use super::grammar::person;
+use super::layout::Layout;
 use super::measure::{Grams, Overlap};
 use super::rng::Rng;
 use plan::{Matter, Plan};
-use render::Filled;
+use render::{Filled, OrderCall, OrderText};
 use resubmit::{Edit, edits};
 
 /// Number of similar orders that are labelled for each order.
@@ -34,6 +35,11 @@ pub(super) struct Order {
     pub(super) content: String,
     pub(super) user: String,
     pub(super) form: &'static str,
+    pub(super) category: &'static str,
+    pub(super) district: String,
+    pub(super) unit: String,
+    /// A number for the caller: the same for two orders of one caller.
+    pub(super) caller: u64,
 }
 
 /// A matter that was reported more than once.
@@ -60,20 +66,21 @@ pub(super) struct Related {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Orders {
     plan: Plan,
+    layout: Layout,
 }
 
 impl Orders {
-    /// Creates `orders` orders. About the share `duplicates` of them repeats another order.
-    pub(super) fn new(orders: u64, seed: u64, duplicates: f64) -> Self {
-        Self { plan: Plan::new(orders, seed, duplicates) }
+    /// Creates the orders of a layout. About the share `duplicates` of them repeats another order.
+    pub(super) fn new(layout: Layout, seed: u64, duplicates: f64) -> Self {
+        Self { plan: Plan::new(layout.mixture.orders, seed, duplicates), layout }
     }
 
     /// Returns the order at `position`, which must be below the number of orders.
     pub(super) fn order(&self, position: u64) -> Order {
         let item = self.plan.item(position);
         let matter = self.plan.matter_of(item);
-        let original = self.plan.members(matter)[0].1;
-        self.written(&Filled::new(matter, self.plan.seed), item, original)
+        let original = self.plan.members(matter)[0];
+        self.written(&Filled::new(matter, self.plan.seed), [position, item], original.into())
     }
 
     /// Returns all matters that were reported more than once.
@@ -132,7 +139,7 @@ impl Orders {
         let filled = Filled::new(matter, self.plan.seed);
         let members = self.plan.members(matter);
         let write = |&(position, item): &(u64, u64)| {
-            let Order { title, content, .. } = self.written(&filled, item, members[0].1);
+            let Order { title, content, .. } = self.written(&filled, [position, item], members[0].into());
             Written { position, filled: filled.clone(), grams: Grams::of(&format!("{title}\n{content}")) }
         };
         members.iter().map(write).collect()
@@ -142,20 +149,35 @@ impl Orders {
         edits(Rng::of(&[self.plan.seed, item, 61]).next())
     }
 
-    fn written(&self, filled: &Filled, item: u64, original: u64) -> Order {
+    /// Writes an order. `order` and `original` are the positions and items of the order and of the first order about its matter.
+    fn written(&self, filled: &Filled, order: [u64; 2], original: [u64; 2]) -> Order {
         let first = filled.matter.first;
-        let (title, content) =
-            if item == original { filled.tell(first, &[]) } else { filled.tell(item, &self.edits_of(item)) };
+        let [_, item] = order;
+        let day = |[position, _]: [u64; 2]| self.layout.calendar.time(self.layout.order(position)).date();
+        let repeated = order != original;
         let mut of_matter = Rng::of(&[self.plan.seed, first, 62]);
         // If a record has no title, its copies have none, because otherwise an exact copy would not be exact.
         let untitled = of_matter.chance(UNTITLED);
         let mut of_order = Rng::of(&[self.plan.seed, item, 63]);
         let mut user = String::new();
-        if !of_order.chance(UNNAMED) {
-            let another = item != original && of_order.chance(50);
+        let unnamed = of_order.chance(UNNAMED);
+        let another = repeated && of_order.chance(50);
+        if !unnamed {
             person(if another { &mut of_order } else { &mut of_matter }, &mut user);
         }
-        Order { title: if untitled { String::new() } else { title }, content, user, form: filled.form.name }
+        let call = OrderCall { told: day(original), received: day(order), caller: user.clone() };
+        let OrderText { title, content, office } =
+            if repeated { filled.tell(item, &self.edits_of(item), &call) } else { filled.tell(first, &[], &call) };
+        Order {
+            title: if untitled { String::new() } else { title },
+            content,
+            user,
+            form: filled.form.name,
+            category: filled.form.category(),
+            district: filled.district().to_owned(),
+            unit: filled.unit(office),
+            caller: if another { item } else { first },
+        }
     }
 }
 

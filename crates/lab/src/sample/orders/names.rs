@@ -2,7 +2,7 @@
 //! to many matters. All are invented: no licence plate has the letter I, and any other similarity to something real is a coincidence.
 
 use super::super::rng::Rng;
-use super::super::words::{DISTRICTS, FORENAMES, SURNAMES};
+use super::super::words::{CITY, DISTRICTS, FORENAMES, SURNAMES};
 
 /// First characters of the names of places, estates and companies.
 const HEADS: &str = "松柏枫桂兰梅竹荷柳桃杏槐榆樟杉枣橘茶稻麦禾谷泉溪涧潭湖塘洲渡津浦澜汀岭峰岩崖坪坡岗峪峡谭云霞虹露霜雪晴岚\
@@ -87,9 +87,9 @@ impl Slot {
         !matches!(self, Self::District | Self::Question | Self::Chased)
     }
 
-    /// Returns the name for `seed`. If `popular` is true, it is sometimes a name that many matters have in common. [`Slot::Question`] is
-    /// empty here, because the form has the questions.
-    pub(super) fn fill(self, seed: u64, popular: bool) -> Name {
+    /// Returns the name for `seed`. If `popular` is true, it is sometimes a name that many matters have in common. `trades` are the trades
+    /// of companies. [`Slot::Question`] is empty here, because the form has the questions.
+    pub(super) fn fill(self, seed: u64, popular: bool, trades: &[&'static str]) -> Name {
         let mut rng = Rng::of(&[seed, 50]);
         if popular && self.may_be_popular() && rng.chance(POPULAR_PERCENT) {
             let few = rng.below(POPULAR) + 1;
@@ -111,7 +111,7 @@ impl Slot {
             Self::Estate => estate(rng),
             Self::Building => building(rng),
             Self::School => school(rng),
-            Self::Company => company(rng),
+            Self::Company => company(rng, trades),
             Self::Reach => {
                 let river = joined(rng, &["河", "溪", "港", "渠", "江"]);
                 let [from, to] = [joined(rng, &["桥", "闸", "渡口"]), joined(rng, &["桥", "闸", "泵站"])];
@@ -124,7 +124,7 @@ impl Slot {
                 Name { full: format!("{number}路{line}公交车"), short: format!("{number}路{line}公交") }
             }
             Self::Plate => plate(rng),
-            Self::Order | Self::Chased => plain(format!("{}{:08}", rng.between(2014, 2021), rng.below(100_000_000))),
+            Self::Order | Self::Chased => plain(format!("{}{:08}", rng.between(11, 99), rng.below(100_000_000))),
             Self::Extension => plain(rng.between(1000, 9999).to_string()),
             Self::Person => {
                 let surname = rng.pick(SURNAMES);
@@ -164,16 +164,11 @@ fn joined(rng: &mut Rng, lasts: &[&str]) -> String {
     stem(rng) + rng.pick(lasts)
 }
 
-/// Returns a district with its city. Half of the offices mask both.
+/// Returns a district. Some offices write the city, too.
 fn district(rng: &mut Rng) -> Name {
-    let (city, short) = if rng.chance(50) {
-        let city = rng.pick(&["A", "B", "C", "D", "E", "F", "G", "H"]);
-        (format!("{city}市"), format!("{city}{}区", rng.between(1, 9)))
-    } else {
-        let city = rng.pick(&["霁川市", "栎阳市", "岚津市", "澄麓市", "梓浦市"]);
-        (city.to_owned(), rng.pick(DISTRICTS).to_owned())
-    };
-    Name { full: city + &short, short }
+    let short = rng.pick(DISTRICTS).to_owned();
+    let city = if rng.chance(40) { CITY } else { "" };
+    Name { full: format!("{city}{short}"), short }
 }
 
 fn estate(rng: &mut Rng) -> Name {
@@ -205,14 +200,8 @@ fn school(rng: &mut Rng) -> Name {
     Name { full: format!("{stem}{full}"), short: format!("{stem}{short}") }
 }
 
-fn company(rng: &mut Rng) -> Name {
-    let short = joined(
-        rng,
-        &[
-            "物业", "置业", "建设", "劳务", "装饰", "商贸", "科技", "教育", "健身", "餐饮", "旅游", "环卫", "燃气",
-            "水务", "电子", "食品", "家居", "驾校",
-        ],
-    );
+fn company(rng: &mut Rng, trades: &[&'static str]) -> Name {
+    let short = joined(rng, trades);
     let last = rng.pick(&["有限公司", "有限责任公司", "服务有限公司", "管理有限公司"]);
     Name { full: format!("{short}{last}"), short }
 }
@@ -235,12 +224,12 @@ mod tests {
     #[test]
     fn most_names_are_distinct_and_some_are_shared_by_many() {
         for slot in [Slot::Village, Slot::Estate, Slot::School, Slot::Company] {
-            let names: Vec<_> = (0..2_000).map(|seed| slot.fill(seed, true).full).collect();
+            let names: Vec<_> = (0..2_000).map(|seed| slot.fill(seed, true, &["商贸"]).full).collect();
             let distinct: BTreeSet<_> = names.iter().collect();
             let most = distinct.iter().map(|name| names.iter().filter(|other| other == name).count()).max();
             assert!(distinct.len() > 1_650 && most > Some(5), "{slot:?}: {} distinct, {most:?}", distinct.len());
         }
-        let plates: BTreeSet<_> = (0..2_000).map(|seed| Slot::Plate.fill(seed, true).full).collect();
+        let plates: BTreeSet<_> = (0..2_000).map(|seed| Slot::Plate.fill(seed, true, &["商贸"]).full).collect();
         assert!(plates.len() > 1_990 && plates.iter().all(|plate| plate.contains("I·")));
     }
 
@@ -249,7 +238,7 @@ mod tests {
         let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
         for (name, slot) in Slot::NAMED {
             for seed in 0..100 {
-                let Name { full, short } = slot.fill(seed, seed % 2 == 0);
+                let Name { full, short } = slot.fill(seed, seed % 2 == 0, &["商贸"]);
                 assert!(short.chars().count() <= full.chars().count(), "{name}: {full} {short}");
                 assert_eq!(digits(&full), digits(&short), "{name}");
             }

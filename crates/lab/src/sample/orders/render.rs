@@ -3,9 +3,15 @@
 //! The result is a pure function of the seeds. The name in a slot depends only on the matter and the name of the slot, so that other words
 //! never change a name or a number.
 
-use super::super::grammar::{alternatives, clock_time, money, person};
+use jiff::civil::Date;
+
+use super::super::calendar::day_before;
+use super::super::grammar::{alternatives, clock_time, detail as amount, money, person};
 use super::super::rng::Rng;
-use super::boilerplate::{CHASES, DESKS, ENQUIRY_CHASES, ENQUIRY_DESKS, ENQUIRY_TITLES, REMARKS, SLIPS, TITLES};
+use super::super::words::STEMS;
+use super::boilerplate::{
+    CHASES, DESKS, ENQUIRY_CHASES, ENQUIRY_DESKS, ENQUIRY_TITLES, PLACE_REMARKS, REMARKS, SLIPS, TITLES,
+};
 use super::forms::{Form, form};
 use super::names::{Name, Slot, plain};
 use super::plan::Matter;
@@ -47,11 +53,14 @@ impl Filled {
                 plain(form.questions[(base + shift) % form.questions.len()].to_owned())
             }
             // A name that many matters have in common must not be the only name that identifies a matter.
-            _ => slot.fill(source(n), slots.iter().enumerate().any(|(m, other)| m != n && other.tells())),
+            _ => {
+                let popular = slots.iter().enumerate().any(|(m, other)| m != n && other.tells());
+                slot.fill(source(n), popular, form.trades())
+            }
         };
         let names: Vec<Name> = slots.iter().enumerate().map(fill).collect();
         let place: Vec<u64> = names[0].full.chars().map(u64::from).collect();
-        Self { matter, form, district: Slot::District.fill(Rng::of(&place).next(), false), names, seed }
+        Self { matter, form, district: Slot::District.fill(Rng::of(&place).next(), false, &[]), names, seed }
     }
 
     /// Returns the differences from `other` on the same form, each once; none if both concern the same matter.
@@ -67,9 +76,49 @@ impl Filled {
         own.map_or(&self.district, |at| &self.names[at])
     }
 
-    /// Returns the title and the content of the order `item` about this matter. The original has no edits.
-    pub(super) fn tell(&self, item: u64, edits: &[Edit]) -> (String, String) {
-        let mut teller = Teller::new(self, item, edits);
+    /// Returns the district without its city.
+    pub(super) fn district(&self) -> &str {
+        &self.district.short
+    }
+
+    /// Returns the office as the order names it: a town has a government, not the office of a street.
+    fn local(&self, office: &'static str) -> &'static str {
+        let town = self.town();
+        match office {
+            "街道办事处" | "镇人民政府" if town.ends_with('乡') => "乡人民政府",
+            "街道办事处" if town.ends_with('镇') => "镇人民政府",
+            _ => office,
+        }
+    }
+
+    /// Returns the town of the first name; empty if the name has none.
+    fn town(&self) -> &str {
+        let Name { full, short } = &self.names[0];
+        match self.form.slots[0] {
+            Slot::Village => full.strip_suffix(short.as_str()).unwrap_or_default(),
+            Slot::Town => full,
+            _ => "",
+        }
+    }
+
+    /// Returns the unit that handles the matter: the office with its district, and with its town if it is the office of a town.
+    pub(super) fn unit(&self, office: &str) -> String {
+        let district = &self.district.short;
+        if !office.starts_with("街道") && !office.starts_with('镇') {
+            return format!("{district}{office}");
+        }
+        let town = self.town();
+        if !town.is_empty() {
+            let office = if town.ends_with("街道") { "办事处" } else { "人民政府" };
+            return format!("{district}{town}{office}");
+        }
+        let place: Vec<u64> = self.names[0].full.chars().map(u64::from).collect();
+        format!("{district}{}{office}", Rng::of(&place).pick(STEMS))
+    }
+
+    /// Returns the text of the order `item` about this matter. The original has no edits.
+    pub(super) fn tell(&self, item: u64, edits: &[Edit], call: &OrderCall) -> OrderText {
+        let mut teller = Teller::new(self, item, edits, call);
         let form = self.form;
         let titles = if form.enquiry { ENQUIRY_TITLES } else { TITLES };
         let mut title = String::new();
@@ -85,8 +134,27 @@ impl Filled {
         if edits.contains(&Edit::Slips) {
             content = slipped(&content, &mut teller.rng);
         }
-        (title, content)
+        OrderText { title, content, office: teller.office() }
     }
+}
+
+/// The text of an order.
+pub(super) struct OrderText {
+    pub(super) title: String,
+    pub(super) content: String,
+    /// The office to which the order is sent.
+    pub(super) office: &'static str,
+}
+
+/// The circumstances of an order.
+#[derive(Clone, Debug)]
+pub(super) struct OrderCall {
+    /// The day of the first order about the matter.
+    pub(super) told: Date,
+    /// The day of this order.
+    pub(super) received: Date,
+    /// The name of the caller; empty if it is not known.
+    pub(super) caller: String,
 }
 
 /// One operator who writes one order.
@@ -97,9 +165,9 @@ struct Teller<'a> {
     desk: (&'static str, &'static str),
     /// The subject and the text.
     fact: (&'static str, &'static str),
-    /// The seeds of details and of dates.
+    /// The seed of details.
     details: u64,
-    dates: u64,
+    call: OrderCall,
     /// Percentage of mentions that are shortened.
     shortened: usize,
     /// The seed and the number of remarks.
@@ -108,7 +176,7 @@ struct Teller<'a> {
 }
 
 impl<'a> Teller<'a> {
-    fn new(filled: &'a Filled, item: u64, edits: &[Edit]) -> Self {
+    fn new(filled: &'a Filled, item: u64, edits: &[Edit], call: &OrderCall) -> Self {
         let Matter { first, family, .. } = filled.matter;
         let seed = |of: u64, purpose: u64| Rng::of(&[filled.seed, of, purpose]).next();
         let mut habits = Rng::of(&[filled.seed, first, 45]);
@@ -121,8 +189,8 @@ impl<'a> Teller<'a> {
         let fact = mine(30);
         let desk = if edited(Edit::Desk) { item } else { desk };
         let voice = |of: u64, percent: usize| (Rng::of(&[filled.seed, of, 46]), percent);
-        let mut rng = Rng::of(&[filled.seed, item, 47]);
-        let dates = if !edits.is_empty() && rng.chance(40) { item } else { details };
+        let rng = Rng::of(&[filled.seed, item, 47]);
+        let received = if edits.is_empty() { call.told } else { call.received };
         let remarked = [0, 0, 0, 0, 1, 1, 2][Rng::of(&[seed(remarks, 48)]).below(7)];
         Self {
             filled,
@@ -134,7 +202,7 @@ impl<'a> Teller<'a> {
             desk: desk_of(filled.form, seed(desk, 49), edited(Edit::Chased)),
             fact: filled.form.facts[Rng::of(&[seed(fact, 52)]).below(filled.form.facts.len())],
             details: seed(details, 50),
-            dates: seed(dates, 50),
+            call: OrderCall { received, ..call.clone() },
             shortened: if edited(Edit::Shortened) { 80 } else { 0 },
             remarks: (seed(remarks, 48), remarked + usize::from(edited(Edit::Added))),
             rng,
@@ -160,6 +228,9 @@ impl<'a> Teller<'a> {
     fn remarks(&self) -> Vec<&'static str> {
         let (seed, count) = self.remarks;
         let mut remarks = REMARKS.to_vec();
+        if self.filled.form.at_place() {
+            remarks.extend(PLACE_REMARKS);
+        }
         Rng::of(&[seed, 51]).shuffle(&mut remarks);
         remarks.truncate(if self.filled.form.enquiry { 0 } else { count });
         remarks
@@ -193,10 +264,33 @@ impl<'a> Teller<'a> {
         if name == "题" {
             return self.expand(self.fact.0, out);
         }
-        let dated = matches!(name, "当日" | "天");
-        let mut rng = Rng::of(&[if dated { self.dates } else { self.details }, slot_number(name)]);
-        detail(name, self.filled.form, &mut rng, out);
+        let mut rng = Rng::of(&[self.details, slot_number(name)]);
+        match name {
+            "局" => out.push_str(self.filled.local(self.office())),
+            "来电人" if self.call.caller.is_empty() => out.push_str("姓名不详"),
+            "来电人" => out.push_str(&self.call.caller),
+            "当日" => out.push_str(&month_and_day(self.call.received)),
+            "前日" => {
+                let days = rng.between(1, 2) as u64;
+                out.push_str(&day_before(self.call.received, days, &mut rng));
+            }
+            "日期" => {
+                let days = rng.between(3, 40) as u64;
+                out.push_str(&day_before(self.call.told, days, &mut rng));
+            }
+            _ => detail(name, &mut rng, out),
+        }
     }
+
+    /// Returns the office to which the order is sent.
+    fn office(&self) -> &'static str {
+        let offices: Vec<&'static str> = self.filled.form.offices.split('|').collect();
+        offices[Rng::of(&[self.details, slot_number("局")]).below(offices.len())]
+    }
+}
+
+fn month_and_day(date: Date) -> String {
+    format!("{}月{}日", date.month(), date.day())
 }
 
 /// Returns the habit of the desk that takes the order. Some desks take more orders than others.
@@ -217,12 +311,8 @@ fn slot_number(name: &str) -> u64 {
 }
 
 /// Writes a detail of an order that does not distinguish matters.
-fn detail(name: &str, form: &Form, rng: &mut Rng, out: &mut String) {
+fn detail(name: &str, rng: &mut Rng, out: &mut String) {
     match name {
-        "局" => {
-            let offices: Vec<&str> = form.offices.split('|').collect();
-            out.push_str(rng.pick(&offices));
-        }
         "时限" => {
             out.push_str(rng.pick(&["1个工作日", "2个工作日", "3个工作日", "24小时", "48小时", "2小时", "当日"]));
         }
@@ -232,8 +322,11 @@ fn detail(name: &str, form: &Form, rng: &mut Rng, out: &mut String) {
             let hour = rng.pick(&["晚上10点", "晚上11点", "凌晨1点", "凌晨2点", "凌晨3点", "半夜12点"]);
             out.push_str(&format!("{hour}{}", rng.pick(&["", "半", "多"])));
         }
-        "日期" | "当日" => out.push_str(&format!("{}月{}日", rng.between(1, 12), rng.between(1, 28))),
         "钱" => money(rng, out),
+        "万元" => amount("万钱", rng, out),
+        "车费" => out.push_str(&rng.between(23, 180).to_string()),
+        "几条" => out.push_str(rng.pick(&["两条", "3条", "4条", "一条"])),
+        "等候" => out.push_str(&rng.between(25, 70).to_string()),
         "元" => out.push_str(&rng.between(20, 6_800).to_string()),
         "几" => out.push_str(&rng.between(1, 4).to_string()),
         "数" => out.push_str(&rng.between(2, 19).to_string()),
@@ -260,8 +353,13 @@ fn slipped(text: &str, rng: &mut Rng) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::calendar::UNTIL;
     use super::super::forms;
     use super::*;
+
+    fn call() -> OrderCall {
+        OrderCall { told: UNTIL, received: UNTIL, caller: String::new() }
+    }
 
     fn matters() -> impl Iterator<Item = Filled> {
         (0..forms::count()).flat_map(|form| {
@@ -275,7 +373,7 @@ mod tests {
             [&[], &[Edit::Desk, Edit::Words], &[Edit::Chased, Edit::Added], &[Edit::Shortened, Edit::Slips]];
         for filled in matters() {
             for (item, edits) in (0..).zip(edits.iter().cycle().take(40)) {
-                let (title, content) = filled.tell(item, edits);
+                let OrderText { title, content, .. } = filled.tell(item, edits, &call());
                 let marks = ['[', ']', '{', '}', '|'];
                 assert!(!title.contains(marks) && !content.contains(marks), "{title} / {content}");
             }
@@ -303,7 +401,8 @@ mod tests {
         for filled in plates {
             let plate = &filled.name(Slot::Plate).full;
             for item in 0..20 {
-                let (_, content) = filled.tell(item, &[Edit::Words, Edit::Desk, Edit::Slips, Edit::Chased]);
+                let edits = [Edit::Words, Edit::Desk, Edit::Slips, Edit::Chased];
+                let content = filled.tell(item, &edits, &call()).content;
                 assert!(content.contains(plate.as_str()), "{content} lacks {plate}");
             }
         }
