@@ -131,11 +131,12 @@ async fn an_evaluation_over_mongodb_gives_the_figures_of_the_embedded_store_and_
         // The verdict at arrival depends on whether the background count of the collection had finished by then.
         let verdicts = report["verdicts"].take();
         let tallies = verdicts.as_object().expect("an object").values().filter_map(Value::as_u64);
-        assert_eq!((tallies.sum::<u64>(), &verdicts["exact_duplicate"]), (150, &3.into()), "{verdicts}");
+        assert_eq!(tallies.sum::<u64>(), 150, "{verdicts}");
+        report["verdicts"] = verdicts["exact_duplicate"].clone();
         report
     };
     let embedded = figures("embedded");
-    assert_eq!(embedded["records"], 150);
+    assert_eq!((&embedded["records"], &embedded["verdicts"]), (&150.into(), &4.into()));
     assert_eq!(figures("mongodb"), embedded);
     let client = mongodb::Client::with_uri_str(server.uri()).await.expect("a client");
     let collections = client.database(&database).collection::<mongodb::bson::Document>("collections");
