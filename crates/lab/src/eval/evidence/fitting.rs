@@ -3,7 +3,7 @@
 //! All sets have the same weight, whatever their size. The labelled pairs of a set are weighted so that neither side dominates: a sample
 //! that was drawn for labelling does not show the share of the same matter among all judged pairs.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 
 use serde::Serialize;
@@ -217,25 +217,26 @@ fn calibration_error(bands: &[CalibrationBand]) -> f64 {
 pub fn b_cubed(found: &[Pair], truth: &[Pair]) -> BCubed {
     let found = components(found);
     let truth = components(truth);
-    let share = |of: &[HashSet<u32>], other: &[HashSet<u32>]| {
-        let group_of: HashMap<u32, &HashSet<u32>> =
+    let share = |of: &[BTreeSet<u32>], other: &[BTreeSet<u32>]| {
+        let group_of: HashMap<u32, &BTreeSet<u32>> =
             other.iter().flat_map(|group| group.iter().map(move |record| (*record, group))).collect();
-        let one = |group: &HashSet<u32>, record: &u32| {
+        let one = |group: &BTreeSet<u32>, record: &u32| {
             let shared = group_of.get(record).map_or(1, |other| group.intersection(other).count());
             shared as f64 / group.len() as f64
         };
-        let records: usize = of.iter().map(HashSet::len).sum();
+        let records: usize = of.iter().map(BTreeSet::len).sum();
         let sum: f64 = of.iter().flat_map(|group| group.iter().map(move |record| one(group, record))).sum();
         if records == 0 { 1.0 } else { sum / records as f64 }
     };
     BCubed { recall: share(&truth, &found), precision: share(&found, &truth) }
 }
 
-/// Returns the sets of records that pairs connect.
-fn components(pairs: &[Pair]) -> Vec<HashSet<u32>> {
+/// Returns the sets of records that pairs connect, in an order that depends on the records only, so that sums of shares are the same in
+/// every run.
+fn components(pairs: &[Pair]) -> Vec<BTreeSet<u32>> {
     let mut graph = GroupSet::new();
     pairs.iter().for_each(|Pair(a, b)| graph.add_pair(u64::from(*a), u64::from(*b)));
-    let mut components: HashMap<Option<u64>, HashSet<u32>> = HashMap::new();
+    let mut components: BTreeMap<Option<u64>, BTreeSet<u32>> = BTreeMap::new();
     for record in pairs.iter().flat_map(|Pair(a, b)| [*a, *b]) {
         components.entry(graph.component_of(u64::from(record))).or_default().insert(record);
     }
