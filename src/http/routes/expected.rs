@@ -24,8 +24,9 @@ pub(super) fn expected(reason: &str) -> String {
     }
 }
 
+/// Returns the allowed names, separated by commas. A list without words is the same in all languages.
 fn list(wanted: &str) -> String {
-    wanted.trim_start_matches("one of ").to_owned()
+    wanted.trim_start_matches("one of ").replace("\" or \"", "\", \"")
 }
 
 /// Describes the JSON form of a type.
@@ -55,7 +56,7 @@ mod tests {
             ("unknown variant `txt`, expected one of `text`, `whole`", "give \"text\", \"whole\""),
             (
                 "unknown field `segmentr`, expected `segmenter` or `hmm`",
-                "there is no such key here; there is \"segmenter\" or \"hmm\"",
+                "there is no such key here; there is \"segmenter\", \"hmm\"",
             ),
             ("invalid type: string \"expected x\", expected u8", "give a whole number from 0 to 255"),
             ("invalid value: integer `-1`, expected u16 at line 1 column 2", "give a whole number from 0 to 65535"),
