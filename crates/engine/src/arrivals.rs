@@ -97,9 +97,11 @@ impl Engine {
                 }
                 let seq = record.seq;
                 let length = record.content.bytes();
-                looked_up += usize::from(record.verdict.duplicate_of.is_some());
                 let arrival = match prepared.accepts(&record) {
-                    true => self.arrival(collection, wanted, record).await?,
+                    true => {
+                        looked_up += usize::from(record.verdict.duplicate_of.is_some());
+                        self.arrival(collection, wanted, record).await?
+                    }
                     false => None,
                 };
                 bytes += arrival.as_ref().map_or(0, |_| length);

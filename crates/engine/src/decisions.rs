@@ -126,19 +126,7 @@ impl Engine {
         other: &RecordId,
         opinion: Opinion,
     ) -> Result<DecisionView> {
-        self.decide_naming_original(collection, one, other, opinion, None).await
-    }
-
-    /// Records a decision as [`Engine::decide`] does, and the record that the person chose as the original of the group.
-    pub(super) async fn decide_naming_original(
-        &self,
-        collection: &CollectionName,
-        one: &RecordId,
-        other: &RecordId,
-        opinion: Opinion,
-        original: Option<RecordId>,
-    ) -> Result<DecisionView> {
-        let wanted = WantedRuling { opinion, original, seen: None };
+        let wanted = WantedRuling { opinion, original: None, seen: None };
         match self.rule(collection, one, other, wanted).await? {
             DecisionOutcome::Stored(view) => Ok(view),
             // If the caller states no number of rulings, only a withdrawal is refused.
@@ -177,6 +165,18 @@ impl Engine {
     ) -> Result<DecisionOutcome> {
         let wanted = WantedRuling { opinion, original: None, seen: Some(seen) };
         self.rule(collection, pair.0, pair.1, wanted).await
+    }
+
+    /// Records a decision as [`Engine::decide_having_seen`] does, and the record that the person chose as the original of the group.
+    pub(super) async fn decide_naming_original(
+        &self,
+        collection: &CollectionName,
+        pair: (&RecordId, &RecordId),
+        opinion: Opinion,
+        original: Option<RecordId>,
+        seen: usize,
+    ) -> Result<DecisionOutcome> {
+        self.rule(collection, pair.0, pair.1, WantedRuling { opinion, original, seen: Some(seen) }).await
     }
 
     /// Returns all decisions about a record and others, including withdrawn ones, ordered by the other id.

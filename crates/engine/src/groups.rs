@@ -27,7 +27,7 @@ use crate::answers::PairView;
 use crate::context::Context;
 use crate::record_filter::{PassedRecords, RecordFilter};
 use crate::rows::RowsById;
-use crate::{Engine, Error, Result, off_thread};
+use crate::{Engine, Error, READ_AT_ONCE, Result, off_thread};
 use doppel_core::collection::CollectionName;
 use doppel_core::index::groups::{Group, GroupSet};
 use doppel_core::record::{RecordId, ShownRow};
@@ -189,21 +189,13 @@ struct CollectionGroups {
     pieces: Mutex<HashMap<u64, Arc<Vec<Group>>>>,
     members: HashMap<Seq, GroupMember>,
     by_id: HashMap<RecordId, Seq>,
-    /// The records that persons chose as originals.
-    chosen: HashMap<u64, ChosenOriginal>,
+    /// The times of the choices of originals, by the chosen record and the other record of the decision that contains the choice.
+    chosen: BTreeMap<(u64, u64), String>,
     /// The changes up to this seq are applied.
     followed_to: Seq,
     /// Time of the last complete reading, and its duration, in microseconds.
     read_at: u64,
     took: u64,
-}
-
-/// A person's choice of a record as the original of its group.
-struct ChosenOriginal {
-    /// The seq of the other record of the decision that contains the choice.
-    other: u64,
-    /// The time of the choice.
-    at: String,
 }
 
 /// The decision that holds about a pair, as the groups read it.
@@ -300,11 +292,16 @@ impl Engine {
                 }
                 after = Some(cursor);
                 let mut is_selected = false;
-                self.each_at(collection, members, |record| {
-                    passed.count(&record);
-                    is_selected |= prepared.accepts(&record);
-                })
-                .await?;
+                for seqs in members.chunks(READ_AT_ONCE) {
+                    self.each_at(collection, seqs.to_vec(), |record| {
+                        passed.count(&record);
+                        is_selected |= prepared.accepts(&record);
+                    })
+                    .await?;
+                    if is_selected {
+                        break;
+                    }
+                }
                 views.extend(is_selected.then_some(view));
             }
             if !more {
@@ -421,7 +418,7 @@ impl Engine {
             pieces: Mutex::default(),
             members: HashMap::new(),
             by_id: HashMap::new(),
-            chosen: HashMap::new(),
+            chosen: BTreeMap::new(),
             followed_to: self.store.last_change(name).await?,
             read_at: now,
             took: 0,
@@ -532,14 +529,11 @@ impl Engine {
             Some(false) => groups.set.reject(names[0], names[1]),
             None => groups.set.withdraw(names[0], names[1]),
         }
-        for (one, other) in [(names[0], names[1]), (names[1], names[0])] {
-            if groups.chosen.get(&one).is_some_and(|chosen| chosen.other == other) {
-                groups.chosen.remove(&one);
-            }
-        }
+        groups.chosen.remove(&(names[0], names[1]));
+        groups.chosen.remove(&(names[1], names[0]));
         if let Some((original, at)) = chosen {
-            let (one, other) = if original == *pair.a() { (names[0], names[1]) } else { (names[1], names[0]) };
-            groups.chosen.insert(one, ChosenOriginal { other, at });
+            let key = if original == *pair.a() { (names[0], names[1]) } else { (names[1], names[0]) };
+            groups.chosen.insert(key, at);
         }
         Ok(())
     }
@@ -598,7 +592,7 @@ impl CollectionGroups {
     fn forget(&mut self, seq: Seq) {
         self.forget_component(seq.0);
         self.set.remove_member(seq.0);
-        self.chosen.retain(|one, chosen| *one != seq.0 && chosen.other != seq.0);
+        self.chosen.retain(|(one, other), _| *one != seq.0 && *other != seq.0);
         if let Some(member) = self.members.remove(&seq)
             && self.by_id.get(&member.id) == Some(&seq)
         {
@@ -640,8 +634,13 @@ impl CollectionGroups {
         if self.chosen.is_empty() {
             return None;
         }
-        let chosen = group.members.iter().filter_map(|seq| Some((&self.chosen.get(seq)?.at, *seq)));
-        chosen.max().map(|(_, seq)| seq)
+        let chosen = group.members.iter().flat_map(|seq| self.choices_of(*seq));
+        chosen.max_by_key(|(_, at)| *at).map(|((seq, _), _)| *seq)
+    }
+
+    /// Returns the choices of a record as an original.
+    fn choices_of(&self, seq: u64) -> impl Iterator<Item = (&(u64, u64), &String)> {
+        self.chosen.range((seq, 0)..=(seq, u64::MAX))
     }
 
     /// Returns the seq of the earliest member: of the members that contain the time of their submission the earliest one, of those with the

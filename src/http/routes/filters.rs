@@ -28,12 +28,17 @@ pub struct FilterParams {
 impl Parameters for FilterParams {
     fn read(query: &mut Query) -> Self {
         Self {
-            category: query.take("category"),
-            status: query.take("status"),
-            unit: query.take("unit"),
+            category: value(query, "category"),
+            status: value(query, "status"),
+            unit: value(query, "unit"),
             verdict: verdict(query),
         }
     }
+}
+
+/// Reads a parameter. An empty value means the same as a missing parameter.
+fn value(query: &mut Query, name: &'static str) -> Option<String> {
+    query.take(name).filter(|value| !value.trim().is_empty())
 }
 
 /// Reads the parameter `verdict`.

@@ -206,8 +206,8 @@ pub async fn merge(
 
 /// Separate records from their group
 ///
-/// Each pair that links one of `records` with another member of the group is declared not the same matter. The named records stay together.
-/// Sending the request again makes no further decisions.
+/// Each pair that links one of `records` with another member of the group is declared not the same matter. No decision is made about two
+/// named records, or about two other members. If a request was interrupted, send it again for the records that are still in the group.
 #[utoipa::path(post, path = "/v1/collections/{collection}/groups/{id}/_split", operation_id = "splitGroup", tag = "groups",
     params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "id of any record of the group")),
     request_body = RegroupInput,

@@ -27,7 +27,8 @@ pub struct MatchScope {
     pub days: Option<u32>,
     /// The roles whose values must be equal in both records. The values of role `category` and `unit` are normalised before the comparison.
     pub same: Vec<ScopeRole>,
-    /// Values of role `status` that mean that a matter is closed, such as 已办结. A new record matches no earlier record with one of them.
+    /// Values of role `status` that mean that a matter is closed, such as 已办结. A new record matches no earlier record with one
+    /// of them. The status at the time of the comparison counts, also in a reindex.
     pub closed: Vec<String>,
 }
 

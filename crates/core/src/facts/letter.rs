@@ -90,13 +90,12 @@ literals! {
 literals! {
     /// Ends of an address.
     RESIDENCE_ENDS,
-    "室 号 栋 幢 座 楼 层 单元 户 房 村 组 队 社区 小区 花园 家园 苑 园 庄 屯 里 城 镇 街 路 巷"
+    "室 号 栋 幢 座 单元 户 房 村 组 队 社区 小区 花园 家园 苑 庄 屯"
 }
 literals! {
     /// Words that name a place other than a home. A letter with such a word before the writer's home is about that place.
     PLACE_MARKS,
-    "交叉口 路口 路段 大道 大街 马路 小学 中学 学校 幼儿园 医院 市场 商场 超市 公园 广场 公司 工厂 工地 车站 地铁 公交 桥 派出所 街道 站 村委会 号路 一路 二路 \
-        三路 南路 北路 东路 西路 中路 路与"
+    "交叉口 路口 路段 大道 大街 小学 中学 幼儿园 医院 菜市场 农贸市场 公园 广场 火车站 汽车站 地铁站 号路 一路 二路 三路 南路 北路 东路 西路 中路 路与"
 }
 /// Maximum length of a sentence about the writer's home, in characters.
 const MAX_RESIDENCE: usize = 40;
@@ -268,7 +267,7 @@ fn ending(found: &Found<'_>, end: usize, dated: bool) -> Option<(FactKind, usize
 }
 
 /// Returns the start of the sentence about the writer's home that ends at `end`. A letter about the home itself keeps the sentence: the text
-/// before the sentence must name a place of another kind. The address may contain spaces and commas.
+/// before the sentence must contain a word for a road, a crossing or a public place. The address may contain spaces and commas.
 fn residence_start(text: &Chars, end: usize) -> Option<usize> {
     let start = text.skip_back(end, MAX_RESIDENCE + 1, |c| !ends_sentence(c));
     let is_whole = start > 0 && end - start <= MAX_RESIDENCE;

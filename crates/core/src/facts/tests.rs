@@ -404,6 +404,8 @@ fn the_home_of_the_writer_is_a_contact_only_below_a_letter_about_another_place()
         "三号路的路灯不亮,我住安居苑16栋1438室",
         "三号路的路灯不亮。我住安居苑16栋1438室,楼上漏水。",
         "我住安居苑16栋1438室。",
+        "物业公司乱收费,请查处。家住阳光小区5栋。",
+        "三号路的路灯不亮。我家住五楼,漏水一直漏到一楼。",
     ];
     for text in kept {
         let whole: String = text.chars().filter(|c| c.is_alphanumeric()).collect();

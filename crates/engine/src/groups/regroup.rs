@@ -4,13 +4,13 @@
 //! contain it. The operations are not atomic. A caller whose request was interrupted sends the request again; the decisions that exist
 //! already are not repeated.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{CollectionGroups, GroupDetail, GroupView};
-use crate::decisions::Opinion;
+use crate::decisions::{DecisionOutcome, Opinion};
 use crate::{Engine, Error, Result};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
@@ -22,6 +22,8 @@ pub const MAX_NAMED: usize = 1_000;
 /// Largest number of pairs that a split rejects: some seconds on a store that is a server.
 pub const MAX_SPLIT_PAIRS: usize = 1_000;
 
+/// Number of attempts to confirm a pair about which others decide at the same time.
+const CONFIRM_TRIES: usize = 3;
 /// Number of days for the recent petitioners in the answers.
 const DAYS: u32 = 30;
 
@@ -49,7 +51,7 @@ pub struct Regrouping {
     pub groups: Vec<GroupView>,
 }
 
-/// Two records and the decision between them that an operation needs.
+/// Two records about which an operation decides.
 type RecordIds = (RecordId, RecordId);
 
 impl Engine {
@@ -70,7 +72,7 @@ impl Engine {
         let named = ids.to_vec();
         let pairs = self.with_groups(collection, move |groups| groups.pairs_to_merge(&named)).await?;
         for (one, other) in &pairs {
-            self.decide(collection, one, other, author.opinion(Judgement::Same)).await?;
+            self.confirm(collection, one, other, author, None).await?;
         }
         self.regrouped(collection, ids, pairs.len()).await
     }
@@ -119,23 +121,56 @@ impl Engine {
         let group = id.clone();
         let chosen = original.cloned();
         let name = collection.clone();
-        let opinion = author.opinion(Judgement::Same);
         match chosen {
             Some(chosen) => {
                 let wanted = chosen.clone();
-                let other = self
+                let partner = self
                     .with_groups(collection, move |groups| groups.partner_of_original(name, &group, &wanted))
                     .await?;
-                self.decide_naming_original(collection, &chosen, &other, opinion, Some(chosen.clone())).await?;
+                // Without a partner the record is the chosen original already.
+                if let Some(other) = partner {
+                    self.confirm(collection, &chosen, &other, author, Some(chosen.clone())).await?;
+                }
             }
             None => {
                 let pairs = self.with_groups(collection, move |groups| groups.choices_in(name, &group)).await?;
                 for (one, other) in pairs {
-                    self.decide_naming_original(collection, &one, &other, opinion.clone(), None).await?;
+                    self.confirm(collection, &one, &other, author, None).await?;
                 }
             }
         }
         self.group_of(collection, id, DAYS).await
+    }
+
+    /// Decides that two records are the same matter, unless a person has decided that they are not.
+    ///
+    /// # Errors
+    /// [`Error::RejectedPair`], also if the other decision is made at the same time; the errors of [`Engine::decide`].
+    async fn confirm(
+        &self,
+        collection: &CollectionName,
+        one: &RecordId,
+        other: &RecordId,
+        author: &RegroupAuthor,
+        original: Option<RecordId>,
+    ) -> Result<()> {
+        for _ in 0..CONFIRM_TRIES {
+            let before = match self.decision(collection, one, other).await {
+                Err(Error::UnknownDecision(_)) => None,
+                decision => Some(decision?),
+            };
+            if before.as_ref().is_some_and(|before| before.judgement == Judgement::NotSame) {
+                break;
+            }
+            let seen = before.map_or(0, |before| before.history.len());
+            let opinion = author.opinion(Judgement::Same);
+            let outcome =
+                self.decide_naming_original(collection, (one, other), opinion, original.clone(), seen).await?;
+            if matches!(outcome, DecisionOutcome::Stored(_)) {
+                return Ok(());
+            }
+        }
+        Err(Error::RejectedPair(one.clone(), other.clone()))
     }
 
     async fn all_stored(&self, collection: &CollectionName, ids: &[RecordId]) -> Result<()> {
@@ -178,24 +213,27 @@ impl CollectionGroups {
     /// Returns the pairs that must be confirmed so that the groups of these records are one.
     fn pairs_to_merge(&self, ids: &[RecordId]) -> Result<Vec<RecordIds>> {
         let mut originals: Vec<RecordId> = Vec::new();
-        let mut members = Vec::new();
-        for id in ids {
+        // The number of the group of each member.
+        let mut members: BTreeMap<u64, usize> = BTreeMap::new();
+        for (number, id) in ids.iter().enumerate() {
             let group = self.group_of(id);
             let original = group.as_ref().map_or_else(|| id.clone(), |group| self.id(self.original(group)));
-            match group {
-                Some(group) => members.extend(group.members),
-                None => members.extend(self.by_id.get(id).map(|seq| seq.0)),
+            if originals.contains(&original) {
+                continue;
             }
-            if !originals.contains(&original) {
-                originals.push(original);
+            originals.push(original);
+            match group {
+                Some(group) => members.extend(group.members.into_iter().map(|seq| (seq, number))),
+                None => members.extend(self.by_id.get(id).map(|seq| (seq.0, number))),
             }
         }
-        members.sort_unstable();
-        members.dedup();
         if originals.len() < 2 {
             return Ok(Vec::new());
         }
-        if let Some((one, other)) = self.set.rejected_within(&members).first() {
+        let seqs: Vec<u64> = members.keys().copied().collect();
+        let rejected = self.set.rejected_within(&seqs);
+        // A rejected pair inside one of the groups does not concern the merge.
+        if let Some((one, other)) = rejected.iter().find(|(one, other)| members.get(one) != members.get(other)) {
             return Err(Error::RejectedPair(self.id(*one), self.id(*other)));
         }
         let first = originals.remove(0);
@@ -230,25 +268,28 @@ impl CollectionGroups {
     }
 
     /// Returns the member that becomes the partner of the chosen original in the decision: the earliest other member about which no person
-    /// decided that the two are different matters.
-    fn partner_of_original(&self, name: CollectionName, id: &RecordId, chosen: &RecordId) -> Result<RecordId> {
+    /// decided that the two are different matters. `None` if the record is the chosen original already.
+    fn partner_of_original(&self, name: CollectionName, id: &RecordId, chosen: &RecordId) -> Result<Option<RecordId>> {
         let group = self.group_of(id).ok_or(Error::Ungrouped(name))?;
         let chosen = self.by_id.get(chosen).map(|seq| seq.0);
         let chosen = chosen.filter(|seq| group.members.binary_search(seq).is_ok());
         let chosen = chosen.ok_or_else(|| not_in_group("/original"))?;
+        if self.chosen_original(&group) == Some(chosen) {
+            return Ok(None);
+        }
         let earliest = self.earliest(&group);
         let others = [earliest].into_iter().chain(group.members.iter().copied()).filter(|seq| *seq != chosen);
         let mut partners = others
             .filter(|other| self.set.decision(chosen, *other) != Some(doppel_core::index::groups::Decision::Different));
         let partner = partners.next().ok_or_else(|| Error::RejectedPair(self.id(chosen), self.id(earliest)))?;
-        Ok(self.id(partner))
+        Ok(Some(self.id(partner)))
     }
 
     /// Returns the pairs whose decisions contain a choice of an original of the group.
     fn choices_in(&self, name: CollectionName, id: &RecordId) -> Result<Vec<RecordIds>> {
         let group = self.group_of(id).ok_or(Error::Ungrouped(name))?;
-        let chosen = group.members.iter().filter_map(|seq| Some((*seq, self.chosen.get(seq)?.other)));
-        Ok(chosen.map(|(one, other)| (self.id(one), self.id(other))).collect())
+        let chosen = group.members.iter().flat_map(|seq| self.choices_of(*seq));
+        Ok(chosen.map(|((one, other), _)| (self.id(*one), self.id(*other))).collect())
     }
 }
 
@@ -324,6 +365,8 @@ mod tests {
         let desk = office().await;
         assert_eq!(chosen(&desk, "c").await, "c");
         assert_eq!(chosen(&desk, "b").await, "b", "the last choice counts");
+        assert_eq!(chosen(&desk, "c").await, "c", "also if it repeats an earlier one");
+        assert_eq!(chosen(&desk, "b").await, "b");
         desk.engine.forget_groups(&desk.name);
         let detail = desk.engine.group_of(&desk.name, &id("a"), 30).await.unwrap();
         assert_eq!(detail.group.original, id("b"), "the choice is stored");

@@ -48,9 +48,11 @@ pub fn plan(kept: &[Ruling], missing: Option<RecordId>, ruling: &Ruling, seen: O
     check_rulings(kept.len()).map(|()| Plan::Add)
 }
 
-/// True if two rulings differ only in their time: a caller that got no answer sends the same ruling again.
+/// True if two rulings differ only in their time: a caller that got no answer sends the same ruling again. A choice of an original is never a
+/// repetition, because its time decides between several choices.
 fn says_the_same(one: &Ruling, other: &Ruling) -> bool {
-    one.judgement == other.judgement && one.by == other.by && one.note == other.note && one.original == other.original
+    let is_choice = one.original.is_some() || other.original.is_some();
+    one.judgement == other.judgement && one.by == other.by && one.note == other.note && !is_choice
 }
 
 #[cfg(test)]

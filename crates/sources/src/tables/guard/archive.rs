@@ -405,7 +405,7 @@ pub(super) fn check_ods(path: &Path, limits: Limits) -> Result<OdsLayout, TableE
 pub(in crate::tables) struct OdsLayout {
     /// The areas of cells that are merged over several rows, with their tables.
     pub(in crate::tables) merged: Vec<(usize, Dimensions)>,
-    /// The shown digits of numbers with leading zeros, by table, row and column.
+    /// The shown digits of numbers with leading zeros, by table, row and column; not of cells that the file repeats.
     pub(in crate::tables) zeros: HashMap<(usize, u32, u32), String>,
 }
 
@@ -456,6 +456,7 @@ struct CellSpread {
     inner: u32,
     /// The shown text, if the cell contains a number.
     shown: Option<String>,
+    value: Option<f64>,
 }
 
 impl Spread {
@@ -495,7 +496,8 @@ impl Spread {
                 None => {
                     self.note_merged(tag)?;
                     let repeated = count_of(tag, "table:number-columns-repeated")?.min(MOST_ROW_CELLS);
-                    let mut cell = CellSpread { repeated, has_value: false, text: 0, inner: 0, shown: None };
+                    let mut cell =
+                        CellSpread { repeated, has_value: false, text: 0, inner: 0, shown: None, value: None };
                     for attribute in tag.attributes().with_checks(false) {
                         let attribute = attribute.map_err(|_| TableError::Damaged)?;
                         let key = attribute.key.as_ref();
@@ -505,6 +507,9 @@ impl Spread {
                         }
                         if key == "office:value-type" && &*attribute.value == "float" {
                             cell.shown = Some(String::new());
+                        }
+                        if key == "office:value" {
+                            cell.value = attribute.value.trim().parse().ok();
                         }
                     }
                     self.cell = Some(cell);
@@ -552,14 +557,18 @@ impl Spread {
     /// Notes the shown text of a number with leading zeros.
     fn note_zeros(&mut self, cell: &mut CellSpread) {
         let Some(shown) = cell.shown.take() else { return };
+        let shown = shown.trim();
         let has_zeros = shown.len() > 1 && shown.starts_with('0') && shown.bytes().all(|byte| byte.is_ascii_digit());
+        // A rounded number shows other digits than its value, and a comment in the cell adds text.
+        let is_value = cell.value.is_some_and(|value| shown.parse() == Ok(value));
         let is_single = cell.repeated == 1 && self.row.as_ref().is_some_and(|row| row.repeated == 1);
         if has_zeros
+            && is_value
             && is_single
             && self.layout.zeros.len() < MOST_NOTED
             && let Some((row, column)) = self.place()
         {
-            self.layout.zeros.insert((self.table(), row, column), shown);
+            self.layout.zeros.insert((self.table(), row, column), shown.to_owned());
         }
     }
 
