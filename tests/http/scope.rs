@@ -101,3 +101,26 @@ fn arrivals_list_the_duplicates_that_wait_for_a_decision() {
     let decided = desk.ask("GET", "/arrivals", &Value::Null)["items"][1]["decision"].clone();
     assert_eq!((&decided["judgement"], &decided["history"][0]["by"]), (&json!("same"), &json!("李某")));
 }
+
+#[test]
+fn finished_matters_stay_in_their_group_and_equal_texts_beyond_the_conditions_are_not_purged() {
+    let desk = Desk::new("finished");
+    let name = desk.path.rsplit('/').next().expect("a name");
+    let made = desk.send("PUT", "", &json!({"match": {"closed": ["已办结"]}}));
+    assert_eq!(made.status, 201, "{}", made.text);
+    desk.register("a", &order("2026-03-01", "城管局", "办理中"));
+    desk.register("b", &order("2026-03-02", "城管局", "办理中"));
+    for (id, time) in [("a", "2026-03-01"), ("b", "2026-03-02")] {
+        desk.put_again(id, &order(time, "城管局", "已办结"), "updated");
+    }
+    let task = desk.server.send("POST", "/v1/admin/reindex", &json!({"collection": name})).json();
+    let path = format!("/v1/tasks/{}", task["id"].as_str().unwrap_or_else(|| panic!("{task}")));
+    let ended = (0..3_000).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        desk.server.send("GET", &path, &Value::Null).json()["status"] == "succeeded"
+    });
+    assert!(ended, "the reindex ends");
+    assert_eq!(desk.ask("GET", "/groups/a", &Value::Null)["size"], json!(2));
+    let purge = json!({"collection": name, "dry_run": false});
+    expect_problem(&desk.server.send("POST", "/v1/admin/purge", &purge), 422, "has_match_conditions");
+}

@@ -9,7 +9,7 @@ use crate::context::{Context, SignedRow};
 use crate::decisions::RecordRulings;
 use crate::read_records::ReadRecord;
 use crate::stages::StageRecorder;
-use doppel_core::collection::{ChannelPosition, ScopeValues, ScopedRecord};
+use doppel_core::collection::{ChannelPosition, ScopeExclusion, ScopeValues, ScopedRecord};
 use doppel_core::index::{Ball, Via};
 use doppel_core::schemes::Signature;
 use doppel_core::similarity::{
@@ -35,6 +35,8 @@ pub(super) struct RecordJudge {
     rulings: RecordRulings,
     /// True if records with the same form are shown, too, although they do not match.
     templates: bool,
+    /// True if recorded pairs are judged again: then the present status of a record says nothing.
+    ignores_status: bool,
     /// The record's shingles, made when the first candidate is verified.
     sieve: OnceLock<Sieve>,
     /// The numbers of candidates by result.
@@ -72,6 +74,7 @@ impl RecordJudge {
             subject,
             rulings,
             templates: false,
+            ignores_status: false,
             sieve: OnceLock::new(),
             candidates: CandidateCounts::default(),
             named: OnceLock::new(),
@@ -102,6 +105,13 @@ impl RecordJudge {
     #[must_use]
     pub(super) fn showing_templates(self, templates: bool) -> Self {
         Self { templates, ..self }
+    }
+
+    /// Returns the same judge, which accepts earlier records that are closed. A record has only its present status, so that a reindex would
+    /// otherwise dissolve the groups of finished matters.
+    #[must_use]
+    pub(super) fn ignoring_status(self) -> Self {
+        Self { ignores_status: true, ..self }
     }
 
     /// Returns the names of the channels that proposed the candidate and accept it. `other` is its text, if the collection keeps it.
@@ -368,7 +378,10 @@ impl RecordJudge {
 
     /// True if the settings' `match` excludes an earlier record.
     fn is_out_of_scope(&self, earlier: ScopedRecord<'_>) -> bool {
-        self.context.profile.scope_exclusion(self.subject.document.scoped(), earlier).is_some()
+        match self.context.profile.scope_exclusion(self.subject.document.scoped(), earlier) {
+            Some(ScopeExclusion::Closed) => !self.ignores_status,
+            exclusion => exclusion.is_some(),
+        }
     }
 
     /// Compares the hashes of the petitioners; `None` if one of the records names no petitioner.

@@ -54,7 +54,7 @@ impl RecordMatcher {
     /// Combines a record with its proposals. Decisions of people are left out, because they belong to no generation.
     pub(super) fn case(&self, seq: Seq, subject: SignedRow, proposals: Proposals) -> MatchCase {
         let judge = RecordJudge::new(Arc::clone(&self.context), subject, RecordRulings::default());
-        MatchCase { seq, judge, proposals }
+        MatchCase { seq, judge: judge.ignoring_status(), proposals }
     }
 
     /// Returns the size of the index in bytes.

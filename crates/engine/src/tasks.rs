@@ -6,7 +6,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::{Engine, Error, Options, Result};
-use doppel_core::collection::{CollectionName, Settings};
+use doppel_core::collection::{CollectionName, MatchScope, Settings};
 use doppel_core::violation::Violation;
 use doppel_store::GenerationId;
 use doppel_store::tasks::{TaskPut, TaskState, TaskStatus};
@@ -299,7 +299,14 @@ impl Engine {
                     context.state.standby(*generation)?;
                 }
             }
-            Work::Purge(_) => {}
+            Work::Purge(_) => {
+                // A purge finds equal texts by their digests, which know nothing of the conditions.
+                if context.state.settings.scope != MatchScope::default() {
+                    let detail = "the collection has conditions in match, so that records with equal text may be different matters; a \
+                                  purge is not possible";
+                    return Err(Error::Invalid(vec![Violation::new("/collection", "has_match_conditions", detail)]));
+                }
+            }
             Work::Erase(erase) => erase.check(&context.state.settings)?,
         }
         let work = match work {

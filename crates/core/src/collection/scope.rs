@@ -28,7 +28,8 @@ pub struct MatchScope {
     /// The roles whose values must be equal in both records. The values of role `category` and `unit` are normalised before the comparison.
     pub same: Vec<ScopeRole>,
     /// Values of role `status` that mean that a matter is closed, such as 已办结. A new record matches no earlier record with one
-    /// of them. The status at the time of the comparison counts, also in a reindex.
+    /// of them. The status at the time of the registration or of the check counts. A reindex and `doppel dedup` do not apply this
+    /// condition, because a record has only its present status.
     pub closed: Vec<String>,
 }
 

@@ -249,7 +249,7 @@ impl CollectionGroups {
             separated.insert(seq.ok_or_else(|| not_in_group(&format!("/records/{index}")))?);
         }
         if separated.len() == group.members.len() {
-            let detail = "name some of the members; the others stay in the group";
+            let detail = "name some of the members, not all of them";
             return Err(Error::Invalid(vec![Violation::new("/records", "out_of_range", detail)]));
         }
         let mut pairs = Vec::new();
