@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::support::{TestServer, run};
 
 /// Texts about different matters.
-const LETTERS: [&str; 6] = [
+pub(crate) const LETTERS: [&str; 6] = [
     "东湖路与学院街路口的三盏路灯熄灭已有十天，晚自习放学的学生只能摸黑过马路，请尽快派人抢修。",
     "建设里小区楼下烧烤店每晚把油烟直接排向居民窗户，屋里没法开窗，多次劝说无效，请环保部门检查。",
     "永兴家园二期的电梯本月已经困人四次，物业每次都说在等配件，老人不敢下楼，希望质监部门介入。",

@@ -7,17 +7,11 @@ use doppel_sources::tables::guard::samples;
 use serde_json::{Map, Value, json};
 use sqlx::{Connection, SqliteConnection};
 
-use crate::office_registers::{book, import, put, rows, write};
+use crate::office_registers::{LETTERS, book, import, put, rows, write};
 use crate::support::{TestServer, run};
 
-/// Different matters.
-const MATTERS: [&str; 10] = [
-    "东湖路与学院街路口的三盏路灯熄灭已有十天，晚自习放学的学生只能摸黑过马路，请尽快派人抢修。",
-    "建设里小区楼下烧烤店每晚把油烟直接排向居民窗户，屋里没法开窗，多次劝说无效，请环保部门检查。",
-    "永兴家园二期的电梯本月已经困人四次，物业每次都说在等配件，老人不敢下楼，希望质监部门介入。",
-    "城西客运站外黑车揽客，司机围堵乘客强行拉人，正规出租车进不来，请交通执法部门整治。",
-    "实验小学门口的斑马线磨得看不见了，早晚高峰车辆不减速，家长担心孩子安全，请重新施划。",
-    "青年公园厕所停水两个月，臭气熏天，游客只能到马路对面的商场借用，请园林部门尽快修复。",
+/// Matters other than those of [`LETTERS`].
+const MORE_LETTERS: [&str; 4] = [
     "石桥镇养鸡场的污水流进灌溉渠，稻田里的秧苗发黄，村民反映多次没有结果，请农业部门处理。",
     "河东菜市场拆除以后临时摊点占了整条人行道，推婴儿车的家长只好走在机动车道上，请城管规范。",
     "新湖花园交房一年仍然没有通天然气，住户每天换液化气罐，开发商一再推迟，请住建部门督促。",
@@ -29,9 +23,9 @@ const COLUMNS: [&str; 4] = ["工单编号", "来电人", "来电时间", "诉求
 /// Returns the cells of thirty rows in the order of their times: each matter once, then with a request at the end, then with a greeting.
 fn thirty_rows() -> Vec<[String; 4]> {
     let row = |number: usize| {
-        let matter = MATTERS[number % 10];
+        let matter = LETTERS.iter().chain(&MORE_LETTERS).nth(number % 10).expect("ten matters");
         let text = match number / 10 {
-            0 => matter.to_owned(),
+            0 => (*matter).to_owned(),
             1 => format!("{matter}恳请有关部门高度重视，尽快答复。"),
             _ => format!("您好，我是附近居民。{matter}"),
         };

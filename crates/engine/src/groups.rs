@@ -14,6 +14,7 @@ mod petitioners;
 pub mod regroup;
 mod shape;
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -156,6 +157,13 @@ pub struct GroupCursor {
     pub rank: u64,
     /// First seq of the group.
     pub first: Seq,
+}
+
+impl GroupCursor {
+    /// Returns the place in a list, in the order of places: the largest rank first, and of equal ranks the lowest first seq.
+    fn place(&self) -> (Reverse<u64>, Seq) {
+        (Reverse(self.rank), self.first)
+    }
 }
 
 /// The data about a member of a group.
@@ -330,12 +338,10 @@ impl Engine {
                 RankedGroup { cursor, view, members }
             });
             let mut ranked: Vec<_> = ranked.collect();
-            ranked.sort_by(|a, b| b.cursor.rank.cmp(&a.cursor.rank).then(a.cursor.first.cmp(&b.cursor.first)));
-            let mut left = ranked.into_iter().skip_while(|RankedGroup { cursor, .. }| {
-                after.is_some_and(|after| {
-                    cursor.rank > after.rank || (cursor.rank == after.rank && cursor.first <= after.first)
-                })
-            });
+            ranked.sort_by_key(|group| group.cursor.place());
+            let mut left = ranked
+                .into_iter()
+                .skip_while(|RankedGroup { cursor, .. }| after.is_some_and(|after| cursor.place() <= after.place()));
             let items: Vec<_> = left.by_ref().take(limit).collect();
             Ok((items, left.next().is_some()))
         })
