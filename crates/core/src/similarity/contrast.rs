@@ -548,6 +548,19 @@ mod tests {
     }
 
     #[test]
+    fn a_common_contact_agrees_and_other_contacts_are_no_evidence() {
+        let named = |contacts: &[u64]| Named::new("鹤鸣小区停水", Vec::new()).with_contacts(contacts);
+        let agree = |a: &[u64], b: &[u64]| contrast(&named(a), &named(b), None).contacts_agree;
+        assert_eq!((agree(&[1, 2], &[2, 3]), agree(&[1], &[2]), agree(&[1], &[])), (1.0, 0.0, 0.0));
+    }
+
+    #[test]
+    fn another_first_line_is_another_subject() {
+        assert!(between("建议27路加站,方便换乘58路", "建议58路加站,方便换乘27路").subjects_differ);
+        assert!(!between("建议27路加站,方便换乘58路", "建议27路加站").subjects_differ);
+    }
+
+    #[test]
     fn the_longer_text_may_name_more() {
         let found = between("鹤鸣小区停水", "鹤鸣小区停水,雁坪路也停水,云帆超市关门");
         assert_eq!((found.names_differ, found.differs.len()), (0.0, 0));
