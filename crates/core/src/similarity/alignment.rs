@@ -175,14 +175,33 @@ fn changed_places(a: &[Token], b: &[Token]) -> Vec<ChangedPlace> {
     places
 }
 
-/// True if the characters of some tokens are part of one of the names.
+/// True if the characters of some tokens are a part of one of the names, or parts of several names, each of at least
+/// [`MIN_REPLACED`] characters: a road and an estate beside each other are replaced together. Numbers are left out in
+/// both, because a token has their value only. O(characters² × length of the names).
 fn is_part(tokens: &[Token], names: &[String]) -> bool {
     let character = |token: &Token| match token {
         Token::Character(c) => Some(*c),
         Token::Number(_) | Token::Quantity(_) | Token::Latin(_) => None,
     };
-    let text: String = tokens.iter().filter_map(character).collect();
-    names.iter().any(|name| name.contains(&text))
+    let text: Vec<char> = tokens.iter().filter_map(character).collect();
+    let names: Vec<Vec<char>> = names.iter().map(|name| characters_of_name(name)).collect();
+    let is_in_name = |part: &[char]| names.iter().any(|name| name.windows(part.len()).any(|window| window == part));
+    let mut rest = &text[..];
+    loop {
+        let Some(length) = (1..=rest.len()).rev().find(|length| is_in_name(&rest[..*length])) else { return false };
+        if length == rest.len() && (length == text.len() || length >= MIN_REPLACED) {
+            return true;
+        }
+        if length < MIN_REPLACED {
+            return false;
+        }
+        rest = &rest[length..];
+    }
+}
+
+/// Returns the characters of a name that are single tokens of a text.
+fn characters_of_name(name: &str) -> Vec<char> {
+    name.chars().filter(|c| counts(*c) && !is_numeral(*c) && !c.is_ascii_alphabetic()).collect()
 }
 
 fn is_number(token: &&Token) -> bool {
@@ -222,6 +241,15 @@ mod tests {
         let names = [vec!["梧桐湾小区".to_owned()], vec!["鹤鸣湾家园".to_owned()]];
         let found = align_tokens(&TokenText::of(a), &TokenText::of(b), &names);
         assert_eq!(found.name_share, name_share, "{a} {b}");
+    }
+
+    #[test]
+    fn two_names_beside_each_other_and_names_with_numbers_are_replaced_names() {
+        let names = [vec!["松岗一路".to_owned(), "梧桐湾小区".to_owned()], Vec::new()];
+        let share = |a: &str, b: &str| align_tokens(&TokenText::of(a), &TokenText::of(b), &names).name_share;
+        assert_eq!(share("反映松岗一路停水三天", "反映我家楼上停水三天"), 1.0);
+        assert_eq!(share("反映松岗一路梧桐湾小区停水", "反映雁坪大街鹤鸣苑家园停水"), 1.0);
+        assert_eq!(share("反映松岗一路停水三天", "反映松岗一路断电很久"), 0.0);
     }
 
     #[test]
