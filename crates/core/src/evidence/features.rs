@@ -77,6 +77,9 @@ features! {
     /// 1, because the first common name is nearly all of the evidence; times the weighted share of the common text. The
     /// same name in another context is another matter in the same place.
     FarNamesAgree "far_names_agree" For;
+    /// Texts that are not near: the weight of the names that both texts contain, as a share of the weight of all names,
+    /// times the weighted share of the common text. A second call about one place names this place and no other.
+    FarNamesShared "far_names_shared" For;
     /// Texts that are not near: 1 if both texts name the same bus line, metro line or vehicle.
     FarIdentifiersAgree "far_identifiers_agree" For;
     /// Texts that are not near: 1 if both texts cite the same order or petition.
@@ -162,6 +165,7 @@ impl PairFeatures {
         features.set(Feature::FarContainment, plain.containment * size);
         features.set(Feature::FarWeightedContainment, containment);
         features.set(Feature::FarNamesAgree, contrast.names_agree.min(1.0) * containment);
+        features.set(Feature::FarNamesShared, contrast.names_agree / names * containment);
         features.set(Feature::FarIdentifiersAgree, f64::from(contrast.identifiers_agree));
         features.set(Feature::FarReferencesAgree, f64::from(contrast.references_agree));
         features.set(Feature::FarContactsAgree, contrast.contacts_agree);
