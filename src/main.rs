@@ -2,6 +2,11 @@
 
 use std::process::ExitCode;
 
+/// The allocator of the program. The allocator of glibc kept 715 to 790 MB after 216,000 replaces of 1,000 records over 8 connections, mimalloc
+/// 373 MB.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     // The failpoints in the variable FAILPOINTS are active for the whole run.
     #[cfg(feature = "failpoints")]

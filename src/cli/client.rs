@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Chain, Context, bail};
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::header::{ACCEPT_LANGUAGE, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::redirect::Policy;
 use reqwest::{Certificate, Client, ClientBuilder, Identity, Method, Url};
 use rustls::CertificateError;
@@ -17,6 +17,7 @@ use tokio::runtime::Runtime;
 
 use super::{key, usage};
 use crate::http::tls::files::not_plain;
+use crate::texts::language::of_process;
 
 /// Time for connecting, including the TLS handshake.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -106,7 +107,7 @@ pub(super) fn parse_url(text: &str) -> Result<Url, String> {
 pub(super) fn client(url: &Url, key: Option<&str>, trust: &Trust, who: Identification) -> anyhow::Result<Client> {
     let builder = Client::builder()
         .user_agent(concat!("doppel/", env!("CARGO_PKG_VERSION")))
-        .default_headers(authorization(key)?)
+        .default_headers(default_headers(key)?)
         .connect_timeout(CONNECT)
         .pool_max_idle_per_host(MOST_IDLE)
         .redirect(Policy::none())
@@ -141,8 +142,10 @@ fn pem(option: &str, file: &Path) -> anyhow::Result<Vec<u8>> {
     }
 }
 
-fn authorization(key: Option<&str>) -> anyhow::Result<HeaderMap> {
+/// Returns the headers of each request: the key, and the language of the command line for the texts of errors.
+fn default_headers(key: Option<&str>) -> anyhow::Result<HeaderMap> {
     let mut headers = HeaderMap::new();
+    headers.insert(ACCEPT_LANGUAGE, HeaderValue::from_static(of_process().tag()));
     if let Some(key) = key {
         let value = HeaderValue::try_from(format!("Bearer {key}"));
         let mut value = value.map_err(|_| usage("the key is not one: dpl_NAME_SECRET expected"))?;

@@ -22,11 +22,15 @@ pub use language::Language;
 use template::TextTemplate;
 
 /// The tables, with their names for the tests.
-const TABLES: [(&str, &str); 3] = [
+const TABLES: [(&str, &str); 4] = [
     ("api.txt", include_str!("api.txt")),
     ("help.txt", include_str!("help.txt")),
     ("messages.txt", include_str!("messages.txt")),
+    (FOREIGN, include_str!("foreign.txt")),
 ];
+
+/// The table of texts that the operating system and libraries write.
+const FOREIGN: &str = "foreign.txt";
 
 /// Greatest depth of translated placeholders: a reason in a reason in a text.
 const DEPTH: u8 = 3;

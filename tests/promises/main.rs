@@ -12,6 +12,7 @@ mod support;
 mod campaign;
 mod crash;
 mod families;
+mod interruptions;
 mod kept;
 mod model;
 mod mongodb;

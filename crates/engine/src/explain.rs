@@ -51,7 +51,9 @@ pub(super) fn explain(context: &Context, side_a: &ExplainedRow, side_b: &Explain
     let text_a = a.document.joined();
     let text_b = b.document.joined();
     let overlap = verifier.overlap(&verifier.weigh(verifier.shingles(&text_a)), &verifier.shingles(&text_b));
-    let contrast = contrasted(&verifier, &context.named(&text_a), &context.named(&text_b));
+    let [named_a, named_b] = [(&text_a, &a.document), (&text_b, &b.document)]
+        .map(|(text, from)| context.named(text).with_contacts(&from.contacts));
+    let contrast = contrasted(&verifier, &named_a, &named_b);
     let evidence = verifier.weigh_up(&overlap, &contrast, true, || (text_a.clone(), text_b.clone()));
     let contributions = verifier.contributions(&evidence.features).into_iter().map(contribution).collect();
     // The verdict gives 1 for equal digests, also if the texts contain only punctuation.

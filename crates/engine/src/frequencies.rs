@@ -108,11 +108,13 @@ impl CountedParts {
 
     /// Returns the codes of a row, each once.
     fn codes(&self, row: &str) -> Option<Vec<u64>> {
-        let text = self.document(row)?.joined();
+        let document = self.document(row)?;
+        let text = document.joined();
         let text = &text[..text.floor_char_boundary(COUNTED_BYTES)];
         let mut codes: Vec<u64> = self.widths.iter().flat_map(|&width| shingles::codes(text, width)).collect();
         if self.objects {
             codes.extend(self.profile.objects(text).iter().map(|object| name_code(&object.name)));
+            codes.extend(&document.contacts);
         }
         codes.sort_unstable();
         codes.dedup();

@@ -159,8 +159,8 @@ impl RecordJudge {
 
     fn sieve(&self, verifier: &Verifier) -> &Sieve {
         self.sieve.get_or_init(|| {
-            let shingles = verifier.shingles(&self.subject.document.joined());
-            Sieve::new(verifier.weigh(shingles))
+            let document = &self.subject.document;
+            Sieve::new(verifier.weigh(verifier.shingles(&document.joined())), !document.contacts.is_empty())
         })
     }
 
@@ -168,7 +168,8 @@ impl RecordJudge {
         self.named.get_or_init(|| {
             let text = self.subject.document.joined();
             let found = self.subject.named.as_ref().map(|objects| Named::new(&text, Arc::clone(objects)));
-            let named = found.unwrap_or_else(|| self.context.named(&text));
+            let named =
+                found.unwrap_or_else(|| self.context.named(&text)).with_contacts(&self.subject.document.contacts);
             NameSieve::new(named, verifier.settings().shingle, verifier.weighing_names())
         })
     }
@@ -200,7 +201,8 @@ impl RecordJudge {
             verifier.shingles(text)
         });
         let overlap = verifier.overlap(self.sieve(verifier).weighed(), shingles);
-        let undecided = self.templates || is_copy || verifier.could_accept(&overlap);
+        let contacts = self.subject.document.shares_contact(&other.document);
+        let undecided = self.templates || is_copy || verifier.could_accept(&overlap, contacts);
         let named = (undecided && verifier.settings().objects).then(|| {
             other.named(|text| {
                 new = true;
@@ -220,7 +222,7 @@ impl RecordJudge {
         let contrast =
             named.map_or_else(Contrast::default, |named| contrasted(verifier, self.own_names(verifier).named(), named));
         let evidence = match is_copy {
-            true => verifier.evidence(&overlap, &contrast, &Alignment::most_favourable(&overlap)),
+            true => verifier.evidence(&overlap, &contrast, &Alignment::default()),
             false => verifier.weigh_up(&overlap, &contrast, self.templates, || {
                 (self.subject.document.joined(), other.document.joined())
             }),

@@ -58,9 +58,9 @@ impl ReadRecord {
         self.shingles.get_or_init(|| make(&self.document.joined()))
     }
 
-    /// Returns the names in its text; the first call finds them with `find`.
+    /// Returns the names in its text, with its contacts; the first call finds the names with `find`.
     pub(super) fn named(&self, find: impl FnOnce(&str) -> Named) -> &Named {
-        self.named.get_or_init(|| find(&self.document.joined()))
+        self.named.get_or_init(|| find(&self.document.joined()).with_contacts(&self.document.contacts))
     }
 }
 

@@ -149,7 +149,7 @@ impl RecordedPairs<'_> {
             verifier.weigh(shingles.clone())
         });
         let overlap = verifier.overlap(weighed, earlier.shingles(|text| verifier.shingles(text)));
-        verifier.could_accept(&overlap) && {
+        verifier.could_accept(&overlap, ours.shares_contact(theirs)) && {
             let our_names = self.record.named(|text| self.context.named(text));
             let contrast = contrasted(verifier, our_names, earlier.named(|text| self.context.named(text)));
             verifier.weigh_up(&overlap, &contrast, false, || (ours.joined(), theirs.joined())).accepted

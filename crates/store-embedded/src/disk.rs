@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use fjall::{AbstractTree as _, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
+use fjall::{AbstractTree as _, Database, Keyspace, PersistMode, Readable, Snapshot};
 use parking_lot::Mutex;
 
 use super::directory;
@@ -23,7 +23,7 @@ use super::failpoints::{fails, point};
 use super::free_space::filled_up;
 use super::inspect::{self, InspectedDirectory};
 use super::keys::GenerationKey;
-use super::keyspaces::{NAMES, Space, WriteOp};
+use super::keyspaces::{NAMES, Space, WriteOp, create_options};
 use super::layout::{self, FORMAT, FORMAT_RECORDS_ONLY, FORMAT_WITHOUT_CHANGES};
 use super::manifest::{self, DirectoryState, Manifest, ManifestWriter};
 use super::opening::{check_keyspaces, database, open_error, tell_dropped};
@@ -103,7 +103,7 @@ impl Disk {
         let (workers, unannounced) = if announced.is_ok() { (workers, false) } else { (Workers::Held, true) };
         let db = database(dir, options, workers)?;
         check_keyspaces(dir, &db, &found)?;
-        let space = |name| db.keyspace(name, KeyspaceCreateOptions::default).map_err(|error| open_error(dir, error));
+        let space = |name| db.keyspace(name, create_options).map_err(|error| open_error(dir, error));
         let spaces = NAMES.map(space).into_iter().collect::<Result<Vec<_>>>()?;
         let view = ArcSwap::from_pointee(db.snapshot());
         let failed = AtomicBool::new(false);

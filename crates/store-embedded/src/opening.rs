@@ -3,11 +3,11 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use fjall::{Database, KeyspaceCreateOptions};
+use fjall::Database;
 
 use super::errors::in_use;
 use super::inspect::{self, InspectedDirectory};
-use super::keyspaces::NAMES;
+use super::keyspaces::{NAMES, create_options};
 use super::layout::{self, FORMAT};
 use super::options::{EmbeddedOptions, Opening, Workers};
 use doppel_store::{Result, StoreError};
@@ -47,7 +47,7 @@ pub(super) fn check_keyspaces(dir: &Path, db: &Database, found: &InspectedDirect
         return Ok(());
     }
     // An earlier format has fewer keyspaces.
-    let meta = db.keyspace(NAMES[0], KeyspaceCreateOptions::default).map_err(|error| open_error(dir, error))?;
+    let meta = db.keyspace(NAMES[0], create_options).map_err(|error| open_error(dir, error))?;
     let format = meta.get(layout::KEY_FORMAT).map_err(|error| open_error(dir, error))?;
     match format.map(|bytes| layout::decode_u32(&bytes, "format version")).transpose()? {
         Some(FORMAT) | None => Err(inspect::damaged(dir, "a keyspace is missing")),

@@ -10,13 +10,13 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use fjall::{Database, KeyspaceCreateOptions};
+use fjall::Database;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::failpoints::point;
 use super::inspect;
 use super::journal;
-use super::keyspaces::{NAMES, Space};
+use super::keyspaces::{NAMES, Space, create_options};
 use super::manifest::{self, Manifest};
 use doppel_store::{Result, StoreError};
 
@@ -79,7 +79,7 @@ fn not_copied(from: &Path, error: &io::Error) -> StoreError {
 /// Makes an empty database without journals. Returns the numbers of its keyspaces.
 fn fresh(to: &Path) -> std::result::Result<Vec<u64>, fjall::Error> {
     let db = Database::builder(to).worker_threads_unchecked(0).open()?;
-    let spaces = NAMES.map(|name| db.keyspace(name, KeyspaceCreateOptions::default).map(|space| space.id()));
+    let spaces = NAMES.map(|name| db.keyspace(name, create_options).map(|space| space.id()));
     let ids = spaces.into_iter().collect::<std::result::Result<Vec<_>, _>>()?;
     drop(db);
     for id in manifest::journal_ids(to)? {
@@ -97,7 +97,7 @@ fn opens(from: &Path, space: Space, to: &Path) -> io::Result<bool> {
     // The engine panics at some damages.
     let opened = catch_unwind(AssertUnwindSafe(|| {
         let db = Database::builder(trial.path()).worker_threads_unchecked(0).open()?;
-        db.keyspace(NAMES[space as usize], KeyspaceCreateOptions::default).map(drop)
+        db.keyspace(NAMES[space as usize], create_options).map(drop)
     }));
     Ok(opened.is_ok_and(|opened| opened.is_ok()))
 }

@@ -4,6 +4,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::StatusCode;
 use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
@@ -182,6 +183,21 @@ fn regroup_input(body: &[u8]) -> Result<(Vec<RecordId>, RegroupAuthor), Problem>
     Ok((records, author))
 }
 
+/// Returns the answer to an operation on the records that a body names. The pointer of an unknown record is its position in the body.
+fn problem_of_named(error: doppel_engine::Error, named: &[RecordId]) -> Problem {
+    let position = match &error {
+        doppel_engine::Error::UnknownRecord(_, id) => named.iter().position(|other| other == id),
+        _ => None,
+    };
+    match position {
+        Some(index) => {
+            let pointer = format!("/records/{index}");
+            Problem::at(StatusCode::NOT_FOUND, "unknown_record", pointer, error.to_string())
+        }
+        None => error.into(),
+    }
+}
+
 /// Declare the groups of several records one matter
 ///
 /// Give one record of each group; a record without a group counts as a group of one. The group of each further record is confirmed to be the
@@ -201,7 +217,9 @@ pub async fn merge(
 ) -> Result<Json<Regrouping>, Problem> {
     let (records, author) = regroup_input(&body)?;
     let engine = app.engine.clone();
-    Ok(Json(app.detached(async move { engine.merge_groups(&collection, &records, &author).await }).await?))
+    let named = records.clone();
+    let merged = app.detached(async move { Ok(engine.merge_groups(&collection, &records, &author).await) }).await?;
+    merged.map(Json).map_err(|error| problem_of_named(error, &named))
 }
 
 /// Separate records from their group

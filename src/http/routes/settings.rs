@@ -95,6 +95,10 @@ pub fn from_value(value: Value) -> Result<Settings, Problem> {
         let (at, reason) = within_channel(&merged, &at).unwrap_or_else(|| (at, error.inner().to_string()));
         violation(at, "invalid_value", expected(&reason))
     })?;
+    let read = serde_json::to_value(&settings).map_err(|error| Problem::internal(error.to_string()))?;
+    if let Some(at) = array_for_object("", &Value::Object(merged), &read) {
+        return Err(violation(at, "invalid_value", "give a JSON object, not an array"));
+    }
     match settings.validate() {
         found if found.is_empty() => Ok(settings),
         found => Err(Problem::invalid(found)),
@@ -144,6 +148,22 @@ fn refuse_out_of_range(merged: &Map<String, Value>) -> Result<(), Problem> {
     });
     let found: Vec<Violation> = wrong.chain(channels).take(MOST_VIOLATIONS + 1).collect();
     if found.is_empty() { Ok(()) } else { Err(Problem::invalid(found)) }
+}
+
+/// Returns the pointer of the first array in the input for which the settings have an object: serde also reads a struct from an array of its
+/// values.
+fn array_for_object(at: &str, given: &Value, read: &Value) -> Option<String> {
+    match (given, read) {
+        (Value::Array(_), Value::Object(_)) => Some(at.to_owned()),
+        (Value::Array(given), Value::Array(read)) => {
+            let mut items = given.iter().zip(read).enumerate();
+            items.find_map(|(index, (given, read))| array_for_object(&child(at, index), given, read))
+        }
+        (Value::Object(given), Value::Object(read)) => {
+            given.iter().find_map(|(key, given)| array_for_object(&child(at, key), given, read.get(key)?))
+        }
+        _ => None,
+    }
 }
 
 fn violation(pointer: impl Into<String>, code: &'static str, detail: impl Into<String>) -> Problem {
@@ -318,6 +338,8 @@ mod tests {
         refused(r#"{"retention":{"days":0}}"#, 422, "out_of_range", &["/retention/days"]);
         refused(r#"{"retention":{"days":36501}}"#, 422, "out_of_range", &["/retention/days"]);
         refused(r#"{"retention":{"years":3}}"#, 422, "invalid_value", &["/retention/years"]);
+        refused(r#"{"match":[30]}"#, 422, "invalid_value", &["/match"]);
+        refused(r#"{"fields":[["a","text"]]}"#, 422, "invalid_value", &["/fields/0"]);
         refused(r#"{"keep":"nothing"}"#, 422, "invalid_value", &["/keep"]);
         refused(r#"{"keep":"signatures"}"#, 422, "needs_text", &["/verify"]);
         refused(r#"{"preset":"signatures","channels":[{"scheme":"vsm"}]}"#, 422, "needs_text", &["/channels/0/scheme"]);

@@ -24,17 +24,25 @@ pub struct FeatureRule {
 /// The largest value of a feature.
 pub const MAX_VALUE: f64 = 4.0;
 
-/// Weight at which the features of the shared weight and of the longest run are one half, in shingles that are rare in
-/// the collection. Two short enquiries share about this weight; more shared text is hardly more evidence.
-const HALF_SHARED_WEIGHT: f64 = 8.0;
+/// Weight of shingles, in rare ones, that is added to the weight of the shorter text when the share of it is measured.
+/// A text without rare shingles does not identify a matter, even if another text contains all of it.
+const ADDED_WEIGHT: f64 = 2.0;
+/// Number of shingles of the shorter text at which half of the plain measures remains. Most of a text of a few words can
+/// be in another text by chance.
+const HALF_PLAIN: f64 = 6.0;
+/// Weight of names, in rare ones, that is added to the weight of all names when the share of the different ones is
+/// measured. Common names alone are no difference.
+const ADDED_NAMES: f64 = 0.5;
 
 /// Minimum plain Jaccard similarity of texts that are nearly the same. In such texts, only the differences can
 /// distinguish two matters on one form.
 pub const NEAR_JACCARD: f64 = 0.6;
 /// Number of shingles of a text at which [`Feature::NearShortness`] is one half.
 const HALF_SHORT: f64 = 8.0;
-/// Maximum number of shingles of a text in which a replaced word or number counts in full.
+/// Maximum number of shingles of a text in which another name or number counts in full.
 const SHORT_SHINGLES: f64 = 60.0;
+/// Maximum number of places with another number that are counted in texts that are not near.
+const MOST_NUMBERS_REPLACED: u8 = 2;
 
 /// The direction in which a feature may count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,51 +88,44 @@ pub(crate) use features;
 
 features! {
     Feature;
-    /// Texts that are not near: Jaccard similarity of the shingle sets; every shingle has the same weight.
+    /// Texts that are not near: Jaccard similarity of the shingle sets, less in short texts.
     FarJaccard "far_jaccard" For;
-    /// Texts that are not near: share of the shorter text's shingles that the longer text contains. A second letter
-    /// that quotes the first one contains it.
+    /// Texts that are not near: share of the shorter text's shingles that the longer text contains, less in short texts.
+    /// A second letter that quotes the first one contains it.
     FarContainment "far_containment" For;
-    /// Texts that are not near: Jaccard similarity of the shingle sets weighted by rarity. Rare shared text concerns
-    /// the matter, common text belongs to the form.
-    FarWeightedJaccard "far_weighted_jaccard" For;
-    /// Texts that are not near: weighted containment, for the same reason.
+    /// Texts that are not near: the same share, weighted by rarity. Rare shared text concerns the matter, common text
+    /// belongs to the form. The share is less if the text has little weight.
     FarWeightedContainment "far_weighted_containment" For;
-    /// Texts that are not near: the weight of the longest run of text that both texts contain, r / (r + 8). Letters
-    /// about one matter have a passage in common; letters on one form share many short phrases.
-    FarLongestRun "far_longest_run" For;
     /// Texts that are not near: the weight of the names that both texts contain (places, roads, organisations), at most
-    /// 1, because the first common name is nearly all of the evidence.
+    /// 1, because the first common name is nearly all of the evidence; times the weighted share of the common text. The
+    /// same name in another context is another matter in the same place.
     FarNamesAgree "far_names_agree" For;
     /// Texts that are not near: 1 if both texts name the same bus line, metro line or vehicle.
     FarIdentifiersAgree "far_identifiers_agree" For;
     /// Texts that are not near: 1 if both texts cite the same order or petition.
     FarReferencesAgree "far_references_agree" For;
+    /// Texts that are not near: 1 if both texts contain the same contact, less if many texts contain it. A forwarded
+    /// post and a second call of one person have the contact in common, and often little else.
+    FarContactsAgree "far_contacts_agree" For;
     /// Texts that are not near: 1 if both texts name districts, but no common one.
     FarDistrictsDiffer "far_districts_differ" Against;
     /// Texts that are not near: the weight of the names that only one of them contains, the smaller value of the two
-    /// sides. The longer of two letters may always contain more names.
+    /// sides, as a share of the weight of these names and of the common names. The longer of two letters may always
+    /// contain more names, and two lists of stops may differ in some of them.
     FarNamesDiffer "far_names_differ" Against;
-    /// Texts that are not near: the number of names that only one of them contains, the smaller number of the two
-    /// sides.
-    FarOtherNames "far_other_names" Against;
     /// Texts that are not near: 1 if both texts name lines or vehicles, but no common one.
     FarIdentifiersDiffer "far_identifiers_differ" Against;
-    /// Texts that are not near: number of places with another number, at most 4.
+    /// Texts that are not near: 1 if each names another line first. A letter names its subject first.
+    FarSubjectsDiffer "far_subjects_differ" Against;
+    /// Texts that are not near: number of places with another number, at most 2, less in a long text.
     FarNumbersReplaced "far_numbers_replaced" Against;
-    /// Texts that are not near: sum of the weights of the places with other words of two to eight characters; the
-    /// sum is at most 4. The weight of a place is the weight of its words.
-    FarWordsReplaced "far_words_replaced" Against;
-    /// Texts that are not near: number of places where such words are part of a name that only one of the texts
-    /// contains, at most 4.
+    /// Texts that are not near: share of the changes that replace a name that only one of the texts contains.
     FarNamesReplaced "far_names_replaced" Against;
     /// 1 if the texts are nearly the same, see [`NEAR_JACCARD`]. Copies of one text share nearly all of it, however
     /// common the text is in the collection.
     Near "near" For;
     /// Texts that are nearly the same: weighted containment.
     NearWeightedContainment "near_weighted_containment" For;
-    /// Texts that are nearly the same: the weight of the shared shingles, s / (s + 8).
-    NearSharedWeight "near_shared_weight" For;
     /// Texts that are nearly the same: 8 / (n + 8) for n shingles of the shorter text. A few words in common are no
     /// matter in common.
     NearShortness "near_shortness" Against;
@@ -139,15 +140,11 @@ features! {
     /// Texts that are nearly the same: 1 if each contains a number of one kind that the other does not, although they
     /// share another number.
     NearNumbersSubstituted "near_numbers_substituted" Against;
-    /// Texts that are nearly the same: share of the changes that are other numbers, in a short text. In a long text a
-    /// number is more often an amount or a date.
+    /// Texts that are nearly the same: share of the changes that are other numbers. If nothing else has changed, the
+    /// number distinguishes two matters on one form. A letter that was written again also has other changes.
     NearNumbersReplaced "near_numbers_replaced" Against;
-    /// Texts that are nearly the same: share of the changes that are other words of two to eight characters, by the
-    /// weight of the words, in a short text. On a form these words name the object. A single other character is taken
-    /// for a typing error.
-    NearWordsReplaced "near_words_replaced" Against;
-    /// Texts that are nearly the same: places where such words are part of a name that only one of the texts contains;
-    /// 1 if there are two places, because a letter names its object more than once.
+    /// Texts that are nearly the same: share of the changes that replace a name that only one of the texts contains, for
+    /// the same reason.
     NearNamesReplaced "near_names_replaced" Against;
 }
 
@@ -172,49 +169,45 @@ impl PairFeatures {
     /// more than the true contrast. The bounds do not tell whether the texts are near. The second bound is `None` if
     /// the texts cannot be near. O(1).
     pub fn bounds(overlap: &Overlap, contrast: &Contrast) -> (Self, Option<Self>) {
-        let alignment = Alignment::most_favourable(overlap);
+        let alignment = Alignment::default();
         let near = || Self::near(overlap, contrast, &alignment);
         (Self::far(overlap, contrast, &alignment), (overlap.plain.jaccard >= NEAR_JACCARD).then(near))
     }
 
     fn far(overlap: &Overlap, contrast: &Contrast, alignment: &Alignment) -> Self {
-        let Overlap { plain, shared, a, b, fewer: _ } = *overlap;
+        let Overlap { plain, fewer, .. } = *overlap;
+        let size = fewer as f64 / (fewer as f64 + HALF_PLAIN);
+        let containment = weighted_containment(overlap);
+        let names = contrast.names_agree + contrast.names_differ + ADDED_NAMES;
+        let numbers = f64::from(alignment.numbers.min(MOST_NUMBERS_REPLACED));
         let mut features = Self::default();
-        features.set(Feature::FarJaccard, plain.jaccard);
-        features.set(Feature::FarContainment, plain.containment);
-        features.set(Feature::FarWeightedJaccard, share(shared, a + b - shared));
-        features.set(Feature::FarWeightedContainment, share(shared, a.min(b)));
-        let longest_run = alignment.longest_run.min(shared);
-        features.set(Feature::FarLongestRun, longest_run / (longest_run + HALF_SHARED_WEIGHT));
-        features.set(Feature::FarNamesAgree, contrast.names_agree.min(1.0));
+        features.set(Feature::FarJaccard, plain.jaccard * size);
+        features.set(Feature::FarContainment, plain.containment * size);
+        features.set(Feature::FarWeightedContainment, containment);
+        features.set(Feature::FarNamesAgree, contrast.names_agree.min(1.0) * containment);
         features.set(Feature::FarIdentifiersAgree, f64::from(contrast.identifiers_agree));
         features.set(Feature::FarReferencesAgree, f64::from(contrast.references_agree));
+        features.set(Feature::FarContactsAgree, contrast.contacts_agree);
         features.set(Feature::FarDistrictsDiffer, f64::from(contrast.districts_differ));
-        features.set(Feature::FarNamesDiffer, contrast.names_differ);
-        features.set(Feature::FarOtherNames, f64::from(contrast.other_names));
+        features.set(Feature::FarNamesDiffer, contrast.names_differ / names);
         features.set(Feature::FarIdentifiersDiffer, f64::from(contrast.identifiers_differ));
-        features.set(Feature::FarNumbersReplaced, f64::from(alignment.numbers));
-        features.set(Feature::FarWordsReplaced, alignment.words);
-        features.set(Feature::FarNamesReplaced, f64::from(alignment.names));
+        features.set(Feature::FarSubjectsDiffer, f64::from(contrast.subjects_differ));
+        features.set(Feature::FarNumbersReplaced, numbers * shortness(overlap));
+        features.set(Feature::FarNamesReplaced, alignment.name_share);
         features
     }
 
     fn near(overlap: &Overlap, contrast: &Contrast, alignment: &Alignment) -> Self {
-        let Overlap { shared, a, b, fewer, plain: _ } = *overlap;
-        let shortness = (SHORT_SHINGLES / fewer.max(1) as f64).min(1.0);
-        let replaced = |places: f64| places.min(1.0) * alignment.share * shortness;
         let mut features = Self::default();
         features.set(Feature::Near, 1.0);
-        features.set(Feature::NearWeightedContainment, share(shared, a.min(b)));
-        features.set(Feature::NearSharedWeight, shared / (shared + HALF_SHARED_WEIGHT));
-        features.set(Feature::NearShortness, HALF_SHORT / (fewer as f64 + HALF_SHORT));
-        features.set(Feature::NearOtherNames, f64::from(contrast.other_names.min(1)) * shortness);
+        features.set(Feature::NearWeightedContainment, weighted_containment(overlap));
+        features.set(Feature::NearShortness, HALF_SHORT / (overlap.fewer as f64 + HALF_SHORT));
+        features.set(Feature::NearOtherNames, f64::from(contrast.other_names.min(1)) * shortness(overlap));
         features.set(Feature::NearIdentifiersDiffer, f64::from(contrast.identifiers_differ));
         features.set(Feature::NearNumbersDiffer, f64::from(contrast.numbers_differ.min(1)));
         features.set(Feature::NearNumbersSubstituted, f64::from(contrast.numbers_substituted.min(1)));
-        features.set(Feature::NearNumbersReplaced, replaced(f64::from(alignment.numbers)));
-        features.set(Feature::NearWordsReplaced, replaced(alignment.words));
-        features.set(Feature::NearNamesReplaced, f64::from(alignment.names.min(2)) / 2.0);
+        features.set(Feature::NearNumbersReplaced, alignment.number_share);
+        features.set(Feature::NearNamesReplaced, alignment.name_share);
         features
     }
 
@@ -244,6 +237,12 @@ impl FeatureVector<FEATURE_COUNT> for PairFeatures {
     }
 }
 
-fn share(shared: f64, of: f64) -> f64 {
-    if of > 0.0 { (shared / of).min(1.0) } else { 0.0 }
+/// Returns the share of the lighter text that both texts contain, by weight.
+fn weighted_containment(overlap: &Overlap) -> f64 {
+    overlap.shared / (overlap.a.min(overlap.b) + ADDED_WEIGHT)
+}
+
+/// Returns 1 for a short text, less for a long one.
+fn shortness(overlap: &Overlap) -> f64 {
+    (SHORT_SHINGLES / overlap.fewer.max(1) as f64).min(1.0)
 }

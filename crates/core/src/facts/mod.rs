@@ -33,6 +33,7 @@ use std::sync::LazyLock;
 use self::chars::Chars;
 use self::places::PlaceNames;
 pub use self::places::{MAX_ALIASES, MAX_PLACES, Place, PlaceList, PlaceListError};
+use crate::schemes::hash::city64;
 
 /// The kind of a fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -214,14 +215,14 @@ impl FactReader {
         &READER
     }
 
-    /// Returns the spans of contacts and noise: [`contact_and_noise_spans`] of all facts, without a search for names.
+    /// Returns the contacts and the noise of a text, and other facts that have a shape. It does not search for names.
     /// O(length).
-    pub fn noise_spans(&self, text: &str) -> Vec<Range<u32>> {
+    pub fn shapes(&self, text: &str) -> Vec<Fact> {
         let chars = Chars::new(text);
         let mut found = Found::new(&chars);
         found.shapes();
         letter::read(&mut found);
-        contact_and_noise_spans(&found.finish())
+        found.finish()
     }
 
     /// Returns the facts of `text` in the order of their spans. `text` must be normalised: NFKC, lower case, simplified
@@ -353,6 +354,26 @@ impl<'t> Found<'t> {
 pub fn core_bytes(name: &str) -> usize {
     let chars: Vec<char> = name.chars().collect();
     endings::core(&chars).iter().map(|c| c.len_utf8()).sum()
+}
+
+/// Minimum number of characters of a contact that identifies its owner. The numbers of hotlines are shorter.
+const MIN_CONTACT_CHARS: usize = 7;
+/// Minimum number of these characters that are not masked.
+const MIN_SHOWN_CHARS: usize = 5;
+
+/// Returns the codes of the numbers and addresses at which one person can be reached or is known: phones, identity
+/// numbers, e-mail addresses, accounts, contracts. Ascending, each once. O(facts).
+pub fn contact_codes(facts: &[Fact]) -> Vec<u64> {
+    use FactKind::{BankAccount, ContractNumber, Email, IdentityNumber, Phone};
+    let is_personal = |fact: &&Fact| {
+        matches!(fact.kind, Phone | IdentityNumber | Email | BankAccount | ContractNumber)
+            && fact.canonical.chars().count() >= MIN_CONTACT_CHARS
+            && fact.canonical.chars().filter(char::is_ascii_alphanumeric).count() >= MIN_SHOWN_CHARS
+    };
+    let mut codes: Vec<u64> = facts.iter().filter(is_personal).map(|fact| city64(&fact.canonical)).collect();
+    codes.sort_unstable();
+    codes.dedup();
+    codes
 }
 
 /// Returns the spans of the facts that are removed before texts are compared, merged and in order. O(facts).

@@ -369,7 +369,11 @@ fn noise_is_found_without_names_as_with_them() {
     ];
     for text in texts {
         let reader = FactReader::without_places();
-        assert_eq!(reader.noise_spans(text), contact_and_noise_spans(&reader.read(text, &[])), "{text}");
+        assert_eq!(
+            contact_and_noise_spans(&reader.shapes(text)),
+            contact_and_noise_spans(&reader.read(text, &[])),
+            "{text}"
+        );
     }
 }
 
@@ -411,4 +415,14 @@ fn the_home_of_the_writer_is_a_contact_only_below_a_letter_about_another_place()
         let whole: String = text.chars().filter(|c| c.is_alphanumeric()).collect();
         check_compared([(text.to_owned(), whole)]);
     }
+}
+
+#[test]
+fn contacts_of_one_person_have_codes_and_the_number_of_a_hotline_has_none() {
+    let codes = |text: &str| contact_codes(&FactReader::without_places().shapes(text));
+    let phone = codes("路灯不亮,联系电话13800001234");
+    assert_eq!(phone.len(), 1);
+    assert_eq!(codes("停水三天,电话:138 0000 1234"), phone);
+    assert_ne!(codes("停水三天,电话13900001234"), phone);
+    assert!(codes("拨打电话12345没有人接").is_empty());
 }

@@ -91,7 +91,8 @@ impl GenerationIndex {
                 self.blocks.push_run(block, &new);
             }
             LoadWork::Shards(first, shards) => {
-                for (shard, cells) in (first..).zip(shards) {
+                // A shard without new postings is not allocated: a small collection fills few of them.
+                for (shard, cells) in (first..).zip(shards).filter(|(_, cells)| !cells.is_empty()) {
                     self.postings.insert_cells(shard, cells);
                     cells.clear();
                 }

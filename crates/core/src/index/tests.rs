@@ -407,6 +407,9 @@ fn an_index_of_one_record_needs_less_than_48_kilobytes() {
     let keys: Vec<PostingKey> = keys(20, 1).collect();
     index.insert(Seq(1), 1, Some(Fingerprint(0x0123_4567_89ab_cdef)), &keys).unwrap();
     assert!(index.memory_usage().total() < 48_000, "{:?}", index.memory_usage());
+    let loaded = GenerationIndex::new();
+    loaded.load([Entry { keys, ..entry(1, 1, Some(0x0123_4567_89ab_cdef), &[]) }], |_| ()).unwrap();
+    assert!(loaded.memory_usage().total() < 48_000, "{:?}", loaded.memory_usage());
 }
 
 /// Returns entry number `n` of a sequence with few fingerprints and keys, so that twins, split buckets and lists come and go all the time.

@@ -1,82 +1,45 @@
-//! The order of two texts: their longest common run, and the places where one text has something else than the other.
+//! The alignment of two texts: the places where one text has something else than the other.
 //!
-//! Set measures ignore the order of the shared text. Two letters about one matter have a passage in common; two letters
-//! on one form share many short phrases. On a form, the texts of two matters are equal except for the number or the
-//! name in one place, and one name in a text of 300 characters changes less than 2 % of the shingles. So texts that may
-//! match are aligned token by token. A run of digits or numerals is one token, which is compared by its value.
+//! On a form, the texts of two matters are equal except for the number or the name in one place, and one name in a text
+//! of 300 characters changes less than 2 % of the shingles. So texts that may match are aligned token by token. A run of
+//! digits or numerals is one token, which is compared by its value.
 
-use std::collections::HashSet;
+use std::ops::Range;
 
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
-use super::evidence::Overlap;
 use crate::schemes::hash::city64;
 use crate::text::objects::numerals::{is_numeral, value};
-use crate::text::shingles::{codes, counts, for_each_of_three};
+use crate::text::shingles::counts;
 
 /// Maximum number of tokens of each text that are aligned: alignment takes O((|a| + |b|) × differences).
 const MAX_TOKENS: usize = 600;
-/// Maximum number of tokens of replaced words that can be a name. More tokens are another sentence.
-const MAX_REPLACED: usize = 8;
-/// Minimum number of characters of replaced words that are more than a typing error.
+/// Maximum number of equal tokens between two changes that are one place. Two names often have one character in common.
+const MAX_GAP: usize = 1;
+/// Maximum number of tokens of a replaced name or number. More tokens are another sentence.
+const MAX_REPLACED: usize = 16;
+/// Minimum number of characters of a replaced name. One other character is a typing error.
 const MIN_REPLACED: usize = 2;
 /// Maximum number of places that are counted.
 const MOST_PLACES: u8 = 4;
 
-/// The measures of two texts that depend on the order of their contents.
+/// The replaced names and numbers of two aligned texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Alignment {
-    /// Weight of the longest run of text that both texts contain, in shingles that are rare in the collection.
-    pub longest_run: f64,
     /// Number of places with another number, at most 4. Numbers of dates, times and measures do not count.
     pub numbers: u8,
-    /// Sum of the weights of the places with other words, at most 4. The weight of a place is the weight of its words:
-    /// rare words name an object, common words are a phrase.
-    pub words: f64,
-    /// Number of these places where the words are a name, or a part of a name, that only one of the texts contains; at
-    /// most 4.
-    pub names: u8,
     /// Share of the changed tokens that are in these places, 0 to 1. On a form the share is near 1. A rewritten letter
     /// also has other changes.
-    pub share: f64,
-}
-
-impl Alignment {
-    /// Returns the most favourable alignment of two texts with this overlap: the whole shared text is one run, and
-    /// nothing is replaced.
-    pub fn most_favourable(overlap: &Overlap) -> Self {
-        Self { longest_run: overlap.shared, ..Self::default() }
-    }
-}
-
-/// Returns the weight of the longest run of text that both texts contain, in shingles of `width` characters. The order
-/// of the two texts does not matter. O(|a| + |b|).
-pub fn longest_run(a: &str, b: &str, width: u8, weight: impl Fn(u64) -> f32) -> f64 {
-    let codes_a = codes(a, width);
-    let codes_b = codes(b, width);
-    longest_run_within(&codes_a, &codes_b, &weight).max(longest_run_within(&codes_b, &codes_a, &weight))
-}
-
-/// Returns the weight of the longest run of `codes` that all occur in `other`. A code that is repeated in a run counts
-/// each time.
-fn longest_run_within(codes: &[u64], other: &[u64], weight: impl Fn(u64) -> f32) -> f64 {
-    let other: HashSet<u64> = other.iter().copied().collect();
-    let mut longest = 0.0_f64;
-    let mut run = 0.0;
-    for code in codes {
-        run = if other.contains(code) { run + f64::from(weight(*code)) } else { 0.0 };
-        longest = longest.max(run);
-    }
-    longest
+    pub number_share: f64,
+    /// Share of the changed tokens that are in places where a name, or a part of a name, that only one of the texts
+    /// contains is replaced, 0 to 1.
+    pub name_share: f64,
 }
 
 /// A text that is cut into tokens for alignment: single characters, numbers by value, runs of Latin letters.
 #[derive(Clone, Debug)]
 pub struct TokenText {
     tokens: Vec<Token>,
-    /// For each token, the largest weight of a shingle of three characters that ends with the token or with one of the
-    /// next two.
-    weights: Vec<f32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -121,16 +84,14 @@ fn is_measure(c: char) -> bool {
 }
 
 impl TokenText {
-    /// Cuts a normalised text into tokens. `weight` returns the weight of a shingle of three characters. O(length).
-    pub fn of(text: &str, weight: impl Fn(u64) -> f32) -> Self {
-        let (mut tokens, mut ends) = (Vec::new(), Vec::new());
+    /// Cuts a normalised text into tokens. O(length).
+    pub fn of(text: &str) -> Self {
+        let mut tokens = Vec::new();
         let mut chars = text.char_indices().filter(|(_, c)| counts(*c)).peekable();
-        let mut count = 0;
         while let Some((start, first)) = chars.next() {
             if tokens.len() == MAX_TOKENS {
                 break;
             }
-            count += 1;
             let mut end = start + first.len_utf8();
             let is_same_run: fn(char) -> bool = match first {
                 c if is_numeral(c) => is_numeral,
@@ -139,7 +100,6 @@ impl TokenText {
             };
             while let Some((at, c)) = chars.next_if(|(at, c)| *at == end && is_same_run(*c)) {
                 end = at + c.len_utf8();
-                count += 1;
             }
             let run = &text[start..end];
             let is_quantity =
@@ -150,76 +110,106 @@ impl TokenText {
                 c if c.is_ascii_alphabetic() => Token::Latin(city64(run)),
                 c => Token::Character(c),
             });
-            ends.push(count);
         }
-        let mut shingles = Vec::with_capacity(count);
-        for_each_of_three(text, |code| shingles.push(weight(code)));
-        // The shingle that ends with character number n has the number n - 2.
-        let weigh = |end: &usize| {
-            let first = end.saturating_sub(3).min(shingles.len());
-            shingles[first..(end.saturating_sub(3) + 3).min(shingles.len()).max(first)]
-                .iter()
-                .copied()
-                .fold(0.0, f32::max)
-        };
-        Self { weights: ends.iter().map(weigh).collect(), tokens }
+        Self { tokens }
     }
 }
 
-/// Aligns two texts (Myers 1986). `longest_run` is the weight that [`longest_run`] returned for them. `only_names` are
-/// the names that only the first and only the second text contains. O((|a| + |b|) × differences), at most
-/// [`MAX_TOKENS`] tokens of each.
-pub fn align_tokens(longest_run: f64, a: &TokenText, b: &TokenText, only_names: &[Vec<String>; 2]) -> Alignment {
+/// Aligns two texts (Myers 1986). `only_names` are the names that only the first and only the second text contains.
+/// O((|a| + |b|) × differences), at most [`MAX_TOKENS`] tokens of each.
+pub fn align_tokens(a: &TokenText, b: &TokenText, only_names: &[Vec<String>; 2]) -> Alignment {
     let [only_a, only_b] = only_names;
     // The order is fixed, so that both orders of the texts give the same alignment.
     match a.tokens <= b.tokens {
-        true => align_ordered(longest_run, a, b, [only_a, only_b]),
-        false => align_ordered(longest_run, b, a, [only_b, only_a]),
+        true => align_ordered(&a.tokens, &b.tokens, [only_a, only_b]),
+        false => align_ordered(&b.tokens, &a.tokens, [only_b, only_a]),
     }
 }
 
-fn align_ordered(longest_run: f64, a: &TokenText, b: &TokenText, only_names: [&[String]; 2]) -> Alignment {
-    let mut found = Alignment { longest_run, ..Alignment::default() };
-    let (mut replaced, mut changed) = (0, 0);
-    for op in capture_diff_slices(Algorithm::Myers, &a.tokens, &b.tokens) {
-        let weight = mean(&a.weights[op.old_range()]).min(mean(&b.weights[op.new_range()]));
-        let (a, b) = (&a.tokens[op.old_range()], &b.tokens[op.new_range()]);
-        let length = a.len().max(b.len());
-        match op {
-            DiffOp::Equal { .. } => continue,
-            DiffOp::Replace { .. } if length <= MAX_REPLACED => {
-                let is_number = has_number(a) && has_number(b);
-                let is_word = characters(a).min(characters(b)) >= MIN_REPLACED;
-                let is_name = is_word && (is_part(a, only_names[0]) || is_part(b, only_names[1]));
-                found.numbers += u8::from(is_number && found.numbers < MOST_PLACES);
-                found.words = (found.words + if is_word { weight } else { 0.0 }).min(MOST_PLACES.into());
-                found.names += u8::from(is_name && found.names < MOST_PLACES);
-                replaced += if is_number || is_word { length } else { 0 };
-            }
-            DiffOp::Replace { .. } | DiffOp::Delete { .. } | DiffOp::Insert { .. } => {}
+fn align_ordered(a: &[Token], b: &[Token], only_names: [&[String]; 2]) -> Alignment {
+    let mut found = Alignment::default();
+    let (mut numbers, mut names, mut changed) = (0, 0, 0);
+    for place in changed_places(a, b) {
+        let (a, b) = (&a[place.a], &b[place.b]);
+        changed += place.changed;
+        if a.is_empty() || b.is_empty() || a.len().max(b.len()) > MAX_REPLACED {
+            continue;
         }
-        changed += length;
+        if has_number(a) && has_number(b) && !a.iter().filter(is_number).eq(b.iter().filter(is_number)) {
+            found.numbers = (found.numbers + 1).min(MOST_PLACES);
+            numbers += place.changed;
+        }
+        let (fewer, more) = (characters(a).min(characters(b)), characters(a).max(characters(b)));
+        if fewer > 0 && more >= MIN_REPLACED && (is_part(a, only_names[0]) || is_part(b, only_names[1])) {
+            names += place.changed;
+        }
     }
-    found.share = if changed > 0 { f64::from(replaced as u32) / f64::from(changed as u32) } else { 0.0 };
-    found
+    let share = |tokens: usize| if changed > 0 { tokens as f64 / changed as f64 } else { 0.0 };
+    Alignment { number_share: share(numbers), name_share: share(names), ..found }
 }
 
-/// True if the characters of some tokens are part of one of the names.
+/// A place where two texts differ.
+struct ChangedPlace {
+    a: Range<usize>,
+    b: Range<usize>,
+    /// Number of changed tokens, without equal tokens between the changes of the place.
+    changed: usize,
+}
+
+/// Returns the places where two texts differ, in order. Changes with at most [`MAX_GAP`] equal tokens between them are
+/// one place.
+fn changed_places(a: &[Token], b: &[Token]) -> Vec<ChangedPlace> {
+    let mut places: Vec<ChangedPlace> = Vec::new();
+    for op in capture_diff_slices(Algorithm::Myers, a, b) {
+        let (a, b) = (op.old_range(), op.new_range());
+        let changed = a.len().max(b.len());
+        match places.last_mut() {
+            _ if matches!(op, DiffOp::Equal { .. }) => {}
+            Some(last) if a.start - last.a.end <= MAX_GAP && b.start - last.b.end <= MAX_GAP => {
+                (last.a.end, last.b.end) = (a.end, b.end);
+                last.changed += changed;
+            }
+            _ => places.push(ChangedPlace { a, b, changed }),
+        }
+    }
+    places
+}
+
+/// True if the characters of some tokens are a part of one of the names, or parts of several names, each of at least
+/// [`MIN_REPLACED`] characters: a road and an estate beside each other are replaced together. Numbers are left out in
+/// both, because a token has their value only. O(characters² × length of the names).
 fn is_part(tokens: &[Token], names: &[String]) -> bool {
     let character = |token: &Token| match token {
         Token::Character(c) => Some(*c),
         Token::Number(_) | Token::Quantity(_) | Token::Latin(_) => None,
     };
-    let text: String = tokens.iter().filter_map(character).collect();
-    names.iter().any(|name| name.contains(&text))
+    let text: Vec<char> = tokens.iter().filter_map(character).collect();
+    let names: Vec<Vec<char>> = names.iter().map(|name| characters_of_name(name)).collect();
+    let is_in_name = |part: &[char]| names.iter().any(|name| name.windows(part.len()).any(|window| window == part));
+    let mut rest = &text[..];
+    loop {
+        let Some(length) = (1..=rest.len()).rev().find(|length| is_in_name(&rest[..*length])) else { return false };
+        if length == rest.len() && (length == text.len() || length >= MIN_REPLACED) {
+            return true;
+        }
+        if length < MIN_REPLACED {
+            return false;
+        }
+        rest = &rest[length..];
+    }
 }
 
-fn mean(weights: &[f32]) -> f64 {
-    weights.iter().map(|weight| f64::from(*weight)).sum::<f64>() / weights.len().max(1) as f64
+/// Returns the characters of a name that are single tokens of a text.
+fn characters_of_name(name: &str) -> Vec<char> {
+    name.chars().filter(|c| counts(*c) && !is_numeral(*c) && !c.is_ascii_alphabetic()).collect()
+}
+
+fn is_number(token: &&Token) -> bool {
+    matches!(token, Token::Number(_) | Token::Latin(_))
 }
 
 fn has_number(tokens: &[Token]) -> bool {
-    tokens.iter().any(|token| matches!(token, Token::Number(_) | Token::Latin(_)))
+    tokens.iter().any(|token| is_number(&token))
 }
 
 fn characters(tokens: &[Token]) -> usize {
@@ -231,45 +221,43 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(a: &str, b: &str, numbers: u8, words: f64) {
-        let nothing = Default::default();
-        let found = align_tokens(0.0, &TokenText::of(a, |_| 1.0), &TokenText::of(b, |_| 1.0), &nothing);
-        assert_eq!((found.numbers, found.words), (numbers, words), "{a} {b}");
-        assert_eq!(align_tokens(0.0, &TokenText::of(b, |_| 1.0), &TokenText::of(a, |_| 1.0), &nothing), found);
+    fn check(a: &str, b: &str, numbers: u8, number_share: f64) {
+        let found = align_tokens(&TokenText::of(a), &TokenText::of(b), &Default::default());
+        assert_eq!((found.numbers, found.number_share), (numbers, number_share), "{a} {b}");
+        assert_eq!(align_tokens(&TokenText::of(b), &TokenText::of(a), &Default::default()), found);
     }
 
     #[test]
-    fn another_number_or_name_in_the_same_place_is_found() {
-        check("幸福里23号楼电梯坏了没人修", "幸福里32号楼电梯坏了没人修", 1, 0.0);
+    fn another_number_in_the_same_place_is_found() {
+        check("幸福里23号楼电梯坏了没人修", "幸福里32号楼电梯坏了没人修", 1, 1.0);
         check("幸福里十二号楼电梯坏了", "幸福里12号楼电梯坏了", 0, 0.0);
-        check("反映雁坪路路灯不亮没人修", "反映松岗大道路灯不亮没人修", 0, 1.0);
-        check("建议b1路改道很不方便", "建议c1路改道很不方便", 1, 0.0);
+        check("建议b1路改道很不方便", "建议c1路改道很不方便", 1, 1.0);
+        check("坐5路车到渡口等了很久", "坐8路车到渡口等了半天", 1, 1.0 / 3.0);
+        check("反映雁坪路路灯不亮", "反映雁坪路路灯不亮,请尽快派3人修理", 0, 0.0);
+    }
+
+    #[track_caller]
+    fn check_name(a: &str, b: &str, name_share: f64) {
+        let names = [vec!["梧桐湾小区".to_owned()], vec!["鹤鸣湾家园".to_owned()]];
+        let found = align_tokens(&TokenText::of(a), &TokenText::of(b), &names);
+        assert_eq!(found.name_share, name_share, "{a} {b}");
     }
 
     #[test]
-    fn the_longest_run_is_one_passage_and_the_same_in_either_order() {
-        let run = |a: &str, b: &str| longest_run(a, b, 3, |_| 1.0);
-        assert_eq!(run("路灯不亮很久了没人修", "反映路灯不亮,没人修"), 2.0);
-        assert_eq!(run("路灯不亮很久了没人修", "没人修路灯不亮很久了"), 5.0);
-        assert_eq!(run("甲乙丙", "丁戊己"), 0.0);
-        for (a, b) in [("甲乙丙丁甲乙丙", "甲乙丙丁"), ("幸福里三号楼", "幸福里3号楼停水")] {
-            assert_eq!(run(a, b), run(b, a));
-        }
+    fn two_names_beside_each_other_and_names_with_numbers_are_replaced_names() {
+        let names = [vec!["松岗一路".to_owned(), "梧桐湾小区".to_owned()], Vec::new()];
+        let share = |a: &str, b: &str| align_tokens(&TokenText::of(a), &TokenText::of(b), &names).name_share;
+        assert_eq!(share("反映松岗一路停水三天", "反映我家楼上停水三天"), 1.0);
+        assert_eq!(share("反映松岗一路梧桐湾小区停水", "反映雁坪大街鹤鸣苑家园停水"), 1.0);
+        assert_eq!(share("反映松岗一路停水三天", "反映松岗一路断电很久"), 0.0);
     }
 
     #[test]
-    fn words_that_are_part_of_a_name_are_told() {
-        let names = [vec!["梧桐湾小区".to_owned()], vec!["鹤鸣小区".to_owned()]];
-        let replaced =
-            |a: &str, b: &str| align_tokens(0.0, &TokenText::of(a, |_| 1.0), &TokenText::of(b, |_| 1.0), &names).names;
-        assert_eq!(replaced("反映梧桐湾小区停水三天", "反映鹤鸣小区停水三天"), 1);
-        assert_eq!(replaced("反映梧桐湾小区停水三天", "投诉梧桐湾小区停水三天"), 0);
-    }
-
-    #[test]
-    fn more_text_a_typing_error_and_another_sentence_are_no_replacement() {
-        check("反映雁坪路路灯不亮", "反映雁坪路路灯不亮,请尽快派人修理", 0, 0.0);
-        check("反映雁坪路路灯不亮", "反映雁坪路路灯不凉", 0, 0.0);
-        check("反映雁坪路路灯不亮,居民出行困难得很哪", "反映雁坪路路灯不亮,请有关部门派人到场看看怎么修", 0, 0.0);
+    fn a_replaced_name_is_one_place_even_if_both_names_have_a_character_in_common() {
+        check_name("反映梧桐湾小区停水三天", "反映鹤鸣湾家园停水三天", 1.0);
+        check_name("反映梧桐湾小区停水三天", "反映鹤鸣湾家园停水很久", 2.0 / 3.0);
+        check_name("反映梧桐湾小区停水三天", "反映桐湾小区停水三天", 0.0);
+        check_name("反映梧桐湾小区停水三天", "反映悟桐湾小区停水三天", 0.0);
+        check_name("反映梧桐湾小区停水三天", "投诉梧桐湾小区停水三天", 0.0);
     }
 }

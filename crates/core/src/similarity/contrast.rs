@@ -9,13 +9,13 @@
 use std::sync::Arc;
 
 use crate::schemes::frequencies::{Frequencies, name_code};
-use crate::text::objects::NamedObject;
 use crate::text::objects::numerals::{is_numeral, value};
+use crate::text::objects::{MAX_OBJECTS, NamedObject};
 use crate::text::shingles::{counts, digit_form};
 use crate::verdict::{Difference, ObjectKind};
 
-/// Maximum weight of the names on either side, in rare names.
-const MOST_NAMES: f64 = 2.0;
+/// The weight of the names of a text that has as many rare names as a text can have.
+const MOST_NAMES: f64 = MAX_OBJECTS as f64;
 /// Maximum number of names on one side only that are counted.
 const MOST_OTHER_NAMES: u8 = 2;
 /// Maximum number of kinds of number that are counted.
@@ -63,9 +63,9 @@ const OPPOSITES: [&str; 9] =
 /// The comparison of the names in two texts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Contrast {
-    /// Weight of the names that both texts contain, in rare names, at most 2.
+    /// Weight of the names that both texts contain, in rare names.
     pub names_agree: f64,
-    /// Weight of the names that only one text contains, in rare names: the smaller value of the two sides, at most 2.
+    /// Weight of the names that only one text contains, in rare names: the smaller value of the two sides.
     pub names_differ: f64,
     /// Number of names that only one text contains, however common they are: the smaller number of the two sides, at
     /// most 2.
@@ -76,6 +76,12 @@ pub struct Contrast {
     pub identifiers_agree: bool,
     /// True if both texts name bus lines, metro lines or vehicles, and no value of one kind is the same.
     pub identifiers_differ: bool,
+    /// True if both texts name bus lines or metro lines, and each names another one first. A letter names its subject
+    /// first.
+    pub subjects_differ: bool,
+    /// The largest weight of a contact (a telephone number, an account) that both texts contain, 0 to 1. Different
+    /// contacts are no evidence.
+    pub contacts_agree: f64,
     /// True if both texts cite the same order or petition. Different ones are no evidence, because a person calls more
     /// than once.
     pub references_agree: bool,
@@ -96,9 +102,15 @@ impl Contrast {
         self.other_names > 0 || self.identifiers_differ || self.numbers_differ > 0 || self.districts_differ
     }
 
-    /// Returns the contrast of texts that agree as much as two texts can.
-    pub(super) fn most_agreeing() -> Self {
-        Self { names_agree: MOST_NAMES, identifiers_agree: true, references_agree: true, ..Self::default() }
+    /// Returns the contrast of texts that agree as much as two texts can, with or without a common contact.
+    pub(super) fn most_agreeing(contacts: bool) -> Self {
+        Self {
+            names_agree: MOST_NAMES,
+            identifiers_agree: true,
+            contacts_agree: f64::from(contacts),
+            references_agree: true,
+            ..Self::default()
+        }
     }
 }
 
@@ -108,6 +120,8 @@ pub struct Named {
     objects: Arc<[NamedObject]>,
     /// The letters and digits of the text, in the [`digit_form`].
     compact: String,
+    /// The codes of the contacts that were removed from the text.
+    contacts: Box<[u64]>,
 }
 
 impl Named {
@@ -116,7 +130,23 @@ impl Named {
         let objects = objects.into();
         let mut compact = String::with_capacity(text.len());
         compact.extend(text.chars().filter(|&c| counts(c)).map(digit_form));
-        Self { objects, compact }
+        Self { objects, compact, contacts: Box::default() }
+    }
+
+    /// Returns the value with the contacts of the text, see [`Document::contacts`](crate::text::Document::contacts).
+    #[must_use]
+    pub fn with_contacts(self, contacts: &[u64]) -> Self {
+        Self { contacts: contacts.into(), ..self }
+    }
+
+    /// True if contacts were removed from the text.
+    pub(super) fn has_contacts(&self) -> bool {
+        !self.contacts.is_empty()
+    }
+
+    /// Returns the name of the first bus line or metro line.
+    fn subject(&self) -> Option<&str> {
+        first_of(ObjectKind::Line, self).map(|object| &*object.name)
     }
 
     /// Returns the objects.
@@ -304,8 +334,8 @@ impl NumberComparison {
 pub(super) fn weigh_up(a: Side, b: Side, numbers: impl Fn(ObjectKind) -> NumberComparison) -> Contrast {
     use NumberComparison::{Agree, Differ, Substituted};
     let mut found = Contrast {
-        names_agree: a.shared.max(b.shared).min(MOST_NAMES),
-        names_differ: a.only.min(b.only).min(MOST_NAMES),
+        names_agree: a.shared.max(b.shared),
+        names_differ: a.only.min(b.only),
         other_names: a.only_count.min(b.only_count).min(MOST_OTHER_NAMES),
         districts_differ: a.other_district && b.other_district,
         ..Contrast::default()
@@ -357,7 +387,19 @@ pub fn contrast(a: &Named, b: &Named, frequencies: Option<&Frequencies>) -> Cont
         let particular = only.iter().filter(|object| is_particular(object.kind));
         particular.take(MAX_ONLY_NAMES).map(|object| object.name.clone()).collect()
     };
-    Contrast { differs, only_names: [names(&only_a), names(&only_b)], ..found }
+    Contrast {
+        subjects_differ: a.subject().zip(b.subject()).is_some_and(|(a, b)| a != b),
+        contacts_agree: contacts_agree(a, b, frequencies),
+        differs,
+        only_names: [names(&only_a), names(&only_b)],
+        ..found
+    }
+}
+
+/// Returns the largest weight of a common contact; 0 if there is none. The number of an office is in many texts.
+fn contacts_agree(a: &Named, b: &Named, frequencies: Option<&Frequencies>) -> f64 {
+    let weight = |code: &u64| frequencies.map_or(1.0, |frequencies| f64::from(frequencies.weight(*code)));
+    a.contacts.iter().filter(|code| b.contacts.contains(code)).map(weight).fold(0.0, f64::max)
 }
 
 /// Splits the names of a text by whether the other text contains them: returns their weights, and the names that the
@@ -503,6 +545,19 @@ mod tests {
         agree("梧桐湾花园三期漏水", "梧桐弯花园三期漏水");
         agree("投诉鑫海集团", "投诉海鑫集团");
         agree("订单20240561没有退款", "请处理订单20240561");
+    }
+
+    #[test]
+    fn a_common_contact_agrees_and_other_contacts_are_no_evidence() {
+        let named = |contacts: &[u64]| Named::new("鹤鸣小区停水", Vec::new()).with_contacts(contacts);
+        let agree = |a: &[u64], b: &[u64]| contrast(&named(a), &named(b), None).contacts_agree;
+        assert_eq!((agree(&[1, 2], &[2, 3]), agree(&[1], &[2]), agree(&[1], &[])), (1.0, 0.0, 0.0));
+    }
+
+    #[test]
+    fn another_first_line_is_another_subject() {
+        assert!(between("建议27路加站,方便换乘58路", "建议58路加站,方便换乘27路").subjects_differ);
+        assert!(!between("建议27路加站,方便换乘58路", "建议27路加站").subjects_differ);
     }
 
     #[test]

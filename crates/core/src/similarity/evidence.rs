@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::alignment::{Alignment, TokenText, align_tokens, longest_run};
+use super::alignment::{Alignment, TokenText, align_tokens};
 use super::contrast::Contrast;
 use super::shingles::{Resemblance, ShingleSet};
 use crate::collection::Verify;
@@ -175,9 +175,10 @@ impl Verifier {
         Overlap { plain: Resemblance::of(count, mine.len(), others.len()), fewer, shared, a, b }
     }
 
-    /// True if the pair can be accepted when the names in both texts agree as much as possible.
-    pub fn could_accept(&self, overlap: &Overlap) -> bool {
-        let contrast = if self.verify.objects { Contrast::most_agreeing() } else { Contrast::default() };
+    /// True if the pair can be accepted when the names in both texts agree as much as possible. `contacts` is true if
+    /// both texts may contain the same contact.
+    pub fn could_accept(&self, overlap: &Overlap, contacts: bool) -> bool {
+        let contrast = if self.verify.objects { Contrast::most_agreeing(contacts) } else { Contrast::default() };
         self.could_accept_with(overlap, &contrast)
     }
 
@@ -204,18 +205,12 @@ impl Verifier {
         in_full: bool,
         texts: impl FnOnce() -> (String, String),
     ) -> Evidence {
-        let bound = self.evidence(overlap, contrast, &Alignment::most_favourable(overlap));
-        if !(bound.accepted || in_full) {
-            return bound;
-        }
-        let (a, b) = texts();
-        let longest_run = longest_run(&a, &b, self.verify.shingle, |code| self.weight(code));
-        let unaligned = self.evidence(overlap, contrast, &Alignment { longest_run, ..Alignment::default() });
+        let unaligned = self.evidence(overlap, contrast, &Alignment::default());
         if !(unaligned.accepted || in_full) {
             return unaligned;
         }
-        let tokens = |text: &str| TokenText::of(text, |code| self.weight(code));
-        let alignment = align_tokens(longest_run, &tokens(&a), &tokens(&b), &contrast.only_names);
+        let (a, b) = texts();
+        let alignment = align_tokens(&TokenText::of(&a), &TokenText::of(&b), &contrast.only_names);
         self.evidence(overlap, contrast, &alignment)
     }
 
@@ -255,8 +250,8 @@ mod tests {
     fn evidence(verifier: &Verifier, a: &str, b: &str, contrast: &Contrast) -> Evidence {
         let ours = verifier.weigh(verifier.shingles(a));
         let overlap = verifier.overlap(&ours, &verifier.shingles(b));
-        let longest_run = longest_run(a, b, 3, |code| verifier.weight(code));
-        verifier.evidence(&overlap, contrast, &Alignment { longest_run, ..Alignment::default() })
+        let alignment = align_tokens(&TokenText::of(a), &TokenText::of(b), &contrast.only_names);
+        verifier.evidence(&overlap, contrast, &alignment)
     }
 
     /// Returns frequencies of a collection in which every other record contains `form`.
@@ -324,14 +319,16 @@ mod tests {
             ..Contrast::default()
         };
         let aligned = verifier.weigh_up(&overlap, &contrast, true, || (a.clone(), b.clone()));
-        let unaligned = verifier.evidence(&overlap, &contrast, &Alignment::most_favourable(&overlap));
+        let unaligned = verifier.evidence(&overlap, &contrast, &Alignment::default());
         assert!(aligned.probability < unaligned.probability && !aligned.accepted, "{aligned:?}");
     }
 
     #[test]
     fn a_form_with_another_name_is_no_match_before_and_after_it_is_counted() {
         let form = |road: &str| format!("{FORM}反映{road}的路灯不亮");
-        let accepts = |verifier: &Verifier| evidence(verifier, &form("雁坪路"), &form("松岗路"), &differing()).accepted;
+        let names = ["雁坪路", "松岗路"];
+        let contrast = Contrast { only_names: names.map(|name| vec![name.to_owned()]), ..differing() };
+        let accepts = |verifier: &Verifier| evidence(verifier, &form(names[0]), &form(names[1]), &contrast).accepted;
         assert!(!accepts(&Verifier::new(Verify::default(), Frequencies::built_in())));
         assert!(!accepts(&Verifier::new(Verify::default(), saying(FORM))));
     }
@@ -371,11 +368,11 @@ mod tests {
                 names_differ: names_differ.min(2.0),
                 ..Contrast::default()
             };
-            let accepted = |contrast: &Contrast| verifier.evidence(&overlap, contrast, &Alignment::most_favourable(&overlap)).accepted;
+            let accepted = |contrast: &Contrast| verifier.evidence(&overlap, contrast, &Alignment::default()).accepted;
             let before = accepted(&with(agree, differ));
             prop_assert!(!before || accepted(&with(agree + more, differ)));
             prop_assert!(before || !accepted(&with(agree, differ + more)));
-            prop_assert!(!before || verifier.could_accept(&overlap));
+            prop_assert!(!before || verifier.could_accept(&overlap, false));
         }
     }
 }

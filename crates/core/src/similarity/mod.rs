@@ -17,7 +17,7 @@ mod shingles;
 mod sketch;
 mod sketches;
 
-pub use alignment::{Alignment, TokenText, align_tokens, longest_run};
+pub use alignment::{Alignment, TokenText, align_tokens};
 pub use contrast::{Contrast, Named, contrast};
 pub use diff::{MAX_DIFF_CHARS, Piece, align};
 pub use evidence::{Evidence, Overlap, Verifier, Weighed};

@@ -258,7 +258,13 @@ impl NameSieve {
             let common = keys().filter(of_kind).filter(|key| self.numbers.contains(key)).count();
             NumberComparison::of(ours, theirs, common)
         };
-        Some(weigh_up(ours, theirs, numbers))
+        let is_line = |key: &Key| key.kind() == Some(ObjectKind::Line);
+        let subjects = self.numbers.iter().copied().find(is_line).zip(keys().find(is_line));
+        Some(Contrast {
+            subjects_differ: subjects.is_some_and(|(ours, theirs)| ours != theirs),
+            contacts_agree: f64::from(self.named.has_contacts()),
+            ..weigh_up(ours, theirs, numbers)
+        })
     }
 
     /// Compares a name with the record's names. The name is shared by the rule of [`Named::names`]; quick tests come
@@ -324,7 +330,8 @@ mod tests {
                 prop_assert!(bound.names_agree + 1e-9 >= exact.names_agree && bound.names_differ <= exact.names_differ + 1e-9);
                 prop_assert!(exact.districts_differ || !bound.districts_differ);
                 let numbers = |found: &Contrast| {
-                    let identifiers = [found.identifiers_agree, found.identifiers_differ, found.references_agree];
+                    let identifiers =
+                        [found.identifiers_agree, found.identifiers_differ, found.subjects_differ, found.references_agree];
                     (identifiers, [found.numbers_differ, found.numbers_substituted])
                 };
                 prop_assert_eq!(numbers(&bound), numbers(&exact));

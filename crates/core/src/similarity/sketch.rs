@@ -198,14 +198,16 @@ pub enum Sifted {
 #[derive(Debug)]
 pub struct Sieve {
     weighed: Weighed,
+    /// True if the text has contacts. A sketch does not contain the contacts of the other text.
+    has_contacts: bool,
     /// The places by universe, computed when they are first needed.
     places: [OnceLock<Places>; UNIVERSES],
 }
 
 impl Sieve {
-    /// Prepares a set.
-    pub fn new(weighed: Weighed) -> Self {
-        Self { weighed, places: Default::default() }
+    /// Prepares the set of a text. `has_contacts` is true if the text has contacts.
+    pub fn new(weighed: Weighed, has_contacts: bool) -> Self {
+        Self { weighed, has_contacts, places: Default::default() }
     }
 
     /// Returns the set.
@@ -218,7 +220,7 @@ impl Sieve {
     /// [`NameSieve`].
     pub fn compare(&self, sketch: &[u64], verifier: &Verifier, names: Option<&NameSieve>) -> Sifted {
         let Some(at_most) = self.at_most(sketch) else { return Sifted::Open };
-        if !verifier.could_accept(&at_most) {
+        if !verifier.could_accept(&at_most, self.has_contacts) {
             return Sifted::RuledOut;
         }
         match names_in(sketch).filter(|_| verifier.settings().objects) {
@@ -377,7 +379,7 @@ mod tests {
 
     fn sieve(parts: &[(u64, usize)]) -> Sieve {
         let codes = parts.iter().flat_map(|&(seed, count)| shingles(seed, count)).collect();
-        Sieve::new(verifier(Verify::default()).weigh(ShingleSet::from_codes(codes)))
+        Sieve::new(verifier(Verify::default()).weigh(ShingleSet::from_codes(codes)), false)
     }
 
     #[test]
@@ -427,14 +429,14 @@ mod tests {
                 };
                 let (a, b) = (set([(1, shared), (2, ours)]), set([(1, shared), (3, theirs)]));
                 let weigher = Verifier::new(verify.clone(), frequencies.clone());
-                let (a, words) = (Sieve::new(weigher.weigh(a)), sketch(&weigher.weigh(b.clone()), None));
+                let (a, words) = (Sieve::new(weigher.weigh(a), false), sketch(&weigher.weigh(b.clone()), None));
                 let overlap = weigher.overlap(a.weighed(), &b);
-                let agreeing = if objects { Contrast::most_agreeing() } else { Contrast::default() };
-                let exact = weigher.evidence(&overlap, &agreeing, &Alignment::most_favourable(&overlap));
+                let agreeing = if objects { Contrast::most_agreeing(false) } else { Contrast::default() };
+                let exact = weigher.evidence(&overlap, &agreeing, &Alignment::default());
                 // Tests the usual threshold and a threshold that is met exactly.
                 for duplicate in [0.5, exact.probability] {
                     let at = Verifier::new(Verify { duplicate, ..verify.clone() }, frequencies.clone());
-                    let accepted = at.evidence(&overlap, &agreeing, &Alignment::most_favourable(&overlap)).accepted;
+                    let accepted = at.evidence(&overlap, &agreeing, &Alignment::default()).accepted;
                     prop_assert!(!accepted || !rules_out(&a, &words, &at), "{overlap:?}");
                 }
                 Ok(())
@@ -454,10 +456,10 @@ mod tests {
             let base = Verify { shingle, ..Verify::default() };
             let (weigher, finder) = (verifier(base.clone()), Words::new(&TextSettings::default()));
             let [ours, theirs] = [&a, &b].map(|text| Named::new(text, finder.objects(text)));
-            let (a, b) = (Sieve::new(weigher.weigh(weigher.shingles(&a))), weigher.shingles(&b));
+            let (a, b) = (Sieve::new(weigher.weigh(weigher.shingles(&a)), false), weigher.shingles(&b));
             let contrast = contrast(&ours, &theirs, weigher.weighing_names());
             let overlap = weigher.overlap(a.weighed(), &b);
-            let exact = weigher.evidence(&overlap, &contrast, &Alignment::most_favourable(&overlap));
+            let exact = weigher.evidence(&overlap, &contrast, &Alignment::default());
             let at = verifier(Verify { duplicate: exact.probability, ..base });
             let (plain, named) =
                 (sketch(&weigher.weigh(b.clone()), None), sketch(&weigher.weigh(b), Some(theirs.objects())));

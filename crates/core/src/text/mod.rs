@@ -58,6 +58,8 @@ pub struct Document {
     /// Values of other fields that are features ([`Field::is_column`](crate::collection::Field::is_column)), in the
     /// order of the settings.
     pub columns: Vec<DocumentField>,
+    /// The codes of the contacts in the text ([`contact_codes`](crate::facts::contact_codes)), if contacts are removed.
+    pub contacts: Vec<u64>,
     /// The petitioner, if the row names one: all `identity` values, normalised and joined.
     pub identity: Option<String>,
     /// The time when the matter was submitted, if the row contains it.
@@ -144,6 +146,11 @@ impl Document {
         let theirs: Vec<&str> = other.identity_values().collect();
         (self.identity.is_some() && other.identity.is_some())
             .then(|| self.identity_values().any(|value| theirs.contains(&value)))
+    }
+
+    /// True if both texts contain the same contact.
+    pub fn shares_contact(&self, other: &Self) -> bool {
+        self.contacts.iter().any(|contact| other.contacts.contains(contact))
     }
 
     /// Returns the record as the conditions of `match` see it.

@@ -13,7 +13,7 @@ use super::{Document, DocumentField, Removed, time};
 use crate::collection::{
     Channel, Field, MatchScope, Role, ScopeExclusion, ScopeValues, ScopedRecord, Settings, TextFormat,
 };
-use crate::facts::FactReader;
+use crate::facts::{FactReader, contact_and_noise_spans, contact_codes};
 use crate::record::{Row, Value};
 use crate::violation::{Violation, child};
 
@@ -127,7 +127,7 @@ impl Reader {
             match role {
                 // Lines are read of the whole value.
                 Role::Text | Role::Whole if !self.with_lines => {
-                    document.fields.push(self.without_noise(read(text, line_ends)));
+                    document.fields.push(self.without_noise(read(text, line_ends), &mut document.contacts));
                 }
                 Role::Text | Role::Whole | Role::Url => document.fields.push(read(text, line_ends)),
                 Role::Identity => identity.extend(identity_form(&text, &self.placeholders)),
@@ -148,10 +148,13 @@ impl Reader {
 }
 
 impl Reader {
-    /// Removes contacts and noise from a field, unless nothing that counts would be left. O(length).
-    fn without_noise(&self, field: DocumentField) -> DocumentField {
-        let Some(facts) = self.facts else { return field };
-        let spans = facts.noise_spans(&field.text);
+    /// Removes contacts and noise from a field, unless nothing that counts would be left, and adds the contacts to
+    /// `contacts`. O(length).
+    fn without_noise(&self, field: DocumentField, contacts: &mut Vec<u64>) -> DocumentField {
+        let Some(reader) = self.facts else { return field };
+        let facts = reader.shapes(&field.text);
+        contacts.extend(contact_codes(&facts));
+        let spans = contact_and_noise_spans(&facts);
         if spans.is_empty() {
             return field;
         }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use self::perturb::{Harmful, Harmless, ObjectPool, Random, citation};
+use self::perturb::{Harmful, Harmless, ObjectPool, Random, calls, citation};
 use super::dataset::Dataset;
 use super::labelled::SAME;
 use super::metrics::Pair;
@@ -21,7 +21,7 @@ use doppel_core::evidence::PairFeatures;
 use doppel_core::record::Row;
 use doppel_core::schemes::frequencies::{Counter, Frequencies, Kinds, SAMPLED_SHINGLE, name_code};
 use doppel_core::schemes::profile::Profile;
-use doppel_core::similarity::{Named, ShingleSet, TokenText, Verifier, Weighed, align_tokens, contrast, longest_run};
+use doppel_core::similarity::{Named, ShingleSet, TokenText, Verifier, Weighed, align_tokens, contrast};
 use doppel_core::text::shingles;
 
 /// Number of records of a set that are perturbed, at even distances.
@@ -52,6 +52,10 @@ pub enum PairKind {
     Harmful(Harmful),
     /// An order and a shorter call that cites its number.
     Citation,
+    /// An order and a shorter call with the same telephone number.
+    SecondCall,
+    /// Two records about different matters with the same telephone number.
+    OtherCall,
 }
 
 impl PairKind {
@@ -63,6 +67,8 @@ impl PairKind {
             Self::Hot(kind) => format!("{}, in a common letter", kind.name()),
             Self::Harmful(kind) => kind.name().to_owned(),
             Self::Citation => "citation".to_owned(),
+            Self::SecondCall => "second call".to_owned(),
+            Self::OtherCall => "call about another matter".to_owned(),
         }
     }
 }
@@ -102,6 +108,7 @@ struct Compared {
     set: ShingleSet,
     weighed: Weighed,
     named: Named,
+    contacts: Vec<u64>,
     text: String,
     tokens: TokenText,
 }
@@ -124,8 +131,9 @@ impl Comparer {
         let set = self.verifier.shingles(&text);
         Some(Compared {
             weighed: self.verifier.weigh(set.clone()),
-            named: Named::new(&text, self.profile.objects(&text)),
-            tokens: TokenText::of(&text, |code| self.verifier.weight(code)),
+            named: Named::new(&text, self.profile.objects(&text)).with_contacts(&document.contacts),
+            tokens: TokenText::of(&text),
+            contacts: document.contacts,
             set,
             text,
         })
@@ -144,9 +152,7 @@ impl Comparer {
     fn features(&self, a: &Compared, b: &Compared) -> PairFeatures {
         let overlap = self.verifier.overlap(&a.weighed, &b.set);
         let contrast = contrast(&a.named, &b.named, self.verifier.weighing_names());
-        let verifier = &self.verifier;
-        let longest_run = longest_run(&a.text, &b.text, verifier.settings().shingle, |code| verifier.weight(code));
-        let alignment = align_tokens(longest_run, &a.tokens, &b.tokens, &contrast.only_names);
+        let alignment = align_tokens(&a.tokens, &b.tokens, &contrast.only_names);
         PairFeatures::of(&overlap, &contrast, &alignment)
     }
 }
@@ -250,6 +256,15 @@ impl<'a> SetComparison<'a> {
                 add(PairKind::Citation, true, counted, features(&self.plain));
             }
         }
+        let other = self.rows[(at + self.rows.len() / 3) % self.rows.len()];
+        if let Some([order, second, other]) = calls(row, other, &mut random) {
+            for (kind, same, call) in [(PairKind::SecondCall, true, second), (PairKind::OtherCall, false, other)] {
+                let features = |by: &Comparer| by.features_with(&by.read(&order)?, &call);
+                if let Some(counted) = features(&self.counted) {
+                    add(kind, same, counted, features(&self.plain));
+                }
+            }
+        }
         for kind in Harmful::ALL {
             let Some(copy) = kind.change(row, record.named.objects(), pool, &mut random) else { continue };
             if let Some(counted) = self.counted.features_with(record, &copy) {
@@ -271,6 +286,7 @@ fn frequencies_of(plain: &Comparer, rows: &[&Row]) -> Arc<Frequencies> {
         let Some(record) = plain.read(row) else { return Vec::new() };
         let mut codes = shingles::codes(&record.text, SAMPLED_SHINGLE);
         codes.extend(record.named.objects().iter().map(|object| name_code(&object.name)));
+        codes.extend(record.contacts);
         codes.sort_unstable();
         codes.dedup();
         codes
@@ -310,6 +326,7 @@ fn alike(records: &[Option<Compared>]) -> BTreeSet<Pair> {
 fn hot(record: &Compared) -> Arc<Frequencies> {
     let mut codes = record.set.codes().to_vec();
     codes.extend(record.named.objects().iter().map(|object| name_code(&object.name)));
+    codes.extend(&record.contacts);
     codes.sort_unstable();
     codes.dedup();
     let mut counter = Counter::new(Kinds::of([SAMPLED_SHINGLE], true));

@@ -229,6 +229,17 @@ pub fn citation(row: &Row, random: &mut Random) -> Option<(Row, Row)> {
     Some((order, call))
 }
 
+/// Returns an order, a shorter call about the same matter, and a call about the matter of another row, all with the same telephone number;
+/// `None` if a row has no text.
+pub fn calls(row: &Row, other: &Row, random: &mut Random) -> Option<[Row; 3]> {
+    let phone = format!("1{}{:09}", 3 + random.below(6), random.below(1_000_000_000));
+    let order = with_longest_text(row, |text| format!("{text}联系电话{phone}。"))?;
+    let beginning = |text: &str| text.chars().take(text.chars().count() * 2 / 5).collect::<String>();
+    let second = with_longest_text(row, |text| format!("请问什么时候有人来,{},电话{phone}", beginning(text)))?;
+    let other = with_longest_text(other, |text| format!("{text}联系电话{phone}。"))?;
+    Some([order, second, other])
+}
+
 /// Ideographs. After each, the radical that looks like it.
 const RADICALS: &str = "一⼀人⼈入⼊八⼋刀⼑力⼒十⼗口⼝土⼟大⼤女⼥子⼦小⼩山⼭工⼯己⼰干⼲手⼿文⽂方⽅日⽇月⽉木⽊水⽔火⽕父⽗牛⽜玉⽟生⽣用⽤田⽥白⽩目⽬石⽯立⽴竹⽵米⽶老⽼耳⽿自⾃至⾄行⾏衣⾐角⾓言⾔走⾛足⾜身⾝里⾥金⾦雨⾬面⾯音⾳食⾷高⾼";
 /// Simplified characters. After each, its traditional form.
@@ -301,17 +312,20 @@ pub enum Harmful {
     Name,
     /// Another line, building, house, room, phase or group of villagers.
     Number,
+    /// Another licence plate.
+    Plate,
 }
 
 impl Harmful {
-    /// Both changes.
-    pub const ALL: [Self; 2] = [Self::Name, Self::Number];
+    /// All changes.
+    pub const ALL: [Self; 3] = [Self::Name, Self::Number, Self::Plate];
 
     /// Returns the name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Name => "another name",
             Self::Number => "another number",
+            Self::Plate => "another plate",
         }
     }
 
@@ -331,6 +345,14 @@ impl Harmful {
                 let other = 1 + (value + 1 + random.below(37)) % 98;
                 let rest = &chosen.name[digits.len()..];
                 (chosen.name.clone(), (other != value).then(|| format!("{other}{rest}"))?)
+            }
+            Self::Plate => {
+                // Objects are in lower case, plates are written in upper case.
+                let plate = objects.iter().find(|object| object.kind == ObjectKind::Plate)?.name.to_uppercase();
+                let step = 1 + random.below(8) as u32;
+                let digit = |c: char| c.to_digit(10).and_then(|digit| char::from_digit((digit + step) % 10, 10));
+                let other = plate.chars().map(|c| digit(c).unwrap_or(c)).collect();
+                (plate, other)
             }
         };
         replaced(row, &from, &to)
@@ -414,5 +436,9 @@ mod tests {
         assert!(!named.json().contains("鹤鸣") && named.json().matches("梧桐湾花园").count() == 2, "{}", named.json());
         let numbered = Harmful::Number.change(&row, &objects, &pool, &mut Random::new(1)).unwrap();
         assert!(!numbered.json().contains("5号楼") || numbered.json().contains("5号楼停"), "{}", numbered.json());
+        let row = Row::parse(r#"{"content":"粤B7K3M9挡住出口"}"#.as_bytes()).unwrap();
+        let objects = profile.objects(&profile.read(&row).unwrap().joined());
+        let other = Harmful::Plate.change(&row, &objects, &pool, &mut Random::new(1)).unwrap();
+        assert!(other.json().contains("粤B") && !other.json().contains("粤B7K3M9"), "{}", other.json());
     }
 }
