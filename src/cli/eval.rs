@@ -19,9 +19,14 @@ use crate::cli::progress::Progress;
 use crate::cli::{PARTLY, store};
 use crate::config::{self, Flags, StoreKind};
 use doppel_core::collection::{CollectionName, Preset, Settings};
+use doppel_core::events::EventModel;
 use doppel_core::schemes::profile::Profile;
 use doppel_engine::{Engine, Options};
 use doppel_lab::eval::dataset::Dataset;
+use doppel_lab::eval::events::fitting::{
+    choose_bounds, event_table, leave_one_source_out, left_out_figures, model_figures,
+};
+use doppel_lab::eval::events::measure_folders;
 use doppel_lab::eval::metrics::Quality;
 use doppel_lab::eval::run::{Report, evaluate, evaluate_with_statistics};
 use doppel_lab::eval::svg::{Line, chart};
@@ -52,6 +57,7 @@ Examples:
   doppel sample --records 5000 --seed 1 --out sample
   doppel eval sample
   doppel eval letters hotline sample --svg curves.svg
+  doppel eval letters hotline --events --leave-one-out
   doppel eval letters hotline --leave-one-out --perturb --svg reliability.svg
   doppel eval --records r.jsonl --groups g.jsonl --pairs p.jsonl
   doppel eval --records r.jsonl --groups g.jsonl --preset paper --format json > paper.json
@@ -59,6 +65,10 @@ Examples:
   doppel eval --records r.jsonl --groups g.jsonl --all --preset paper --svg schemes.svg
   doppel eval --records r.jsonl --groups g.jsonl --related judged.jsonl
   doppel eval --exported letters.jsonl --fit
+
+With --events the sets are measured for events: B-cubed recall and precision where events.jsonl lists all events of a set (with
+not_events.jsonl and unsure_events.jsonl), and the joined pairs by label. With --leave-one-out each source (the field source of a
+record, or else the set) is measured by a model that is fitted to the others.
 
 With --all every scheme is measured alone, without the exact stage and verification; --preset or --settings say which fields the
 records have and how their text is read. Then some settings of each are tried on half of the records, and the best of them
@@ -97,6 +107,9 @@ pub struct Args {
     /// Compare all schemes, each alone; in memory, over no store
     #[arg(long, conflicts_with = "store")]
     pub all: bool,
+    /// Measure events: which records report one real-world problem
+    #[arg(long, requires = "sets", conflicts_with_all = ["store", "settings", "preset", "related", "perturb", "svg"])]
+    pub events: bool,
     /// Measure each set by an evidence model that is fitted to the other sets
     #[arg(long, requires = "sets", conflicts_with_all = ["store", "settings", "preset", "related"])]
     pub leave_one_out: bool,
@@ -183,6 +196,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn run_sets(args: &Args, settings: &Settings, outputs: &Outputs) -> anyhow::Result<ExitCode> {
+    if args.events {
+        return run_events(args);
+    }
     if args.leave_one_out {
         evidence::run(args, &names(&args.sets), outputs)?;
         return Ok(ExitCode::SUCCESS);
@@ -197,6 +213,24 @@ fn run_sets(args: &Args, settings: &Settings, outputs: &Outputs) -> anyhow::Resu
         Format::Table => table::sets(&measured),
     };
     print(args, &measured, &text, outputs)
+}
+
+/// Measures events by the shipped model, or with `--leave-one-out` each source by a model that is fitted to the others.
+fn run_events(args: &Args) -> anyhow::Result<ExitCode> {
+    let folders = args.sets.iter().map(PathBuf::as_path);
+    let sets = measure_folders(names(&args.sets).into_iter().zip(folders))?;
+    let figures = if args.leave_one_out {
+        let folds = leave_one_source_out(&sets);
+        left_out_figures(&sets, &folds, choose_bounds(&sets, &folds))
+    } else {
+        model_figures(&sets, &EventModel::shipped())
+    };
+    let text = match args.format {
+        Format::Json => serde_json::to_string_pretty(&serde_json::json!({ "sets": figures }))? + "\n",
+        Format::Table => event_table(&figures),
+    };
+    super::answer(&text)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Writes the chart if it is wanted, and then prints `text`.

@@ -13,6 +13,7 @@ pub mod config;
 pub mod dedup;
 pub mod doctor;
 pub mod eval;
+pub mod events;
 pub mod experiment;
 pub mod healthcheck;
 pub mod import;
@@ -80,6 +81,8 @@ enum Command {
     Check(check::Args),
     /// Find all pairs and groups of duplicates in files, without a service
     Dedup(dedup::Args),
+    /// Find the events that the records of files report, without a service
+    Events(events::Args),
     /// Write a collection to a file, to be imported into another store
     Export(transfer::Args),
     /// Take backups while the service runs, list, verify and restore them
@@ -120,6 +123,7 @@ impl Cli {
             Command::Source(args) => source::run(args),
             Command::Check(args) => check::run(args),
             Command::Dedup(args) => dedup::run(args),
+            Command::Events(args) => events::run(args),
             Command::Export(args) => transfer::run(args),
             Command::Snapshot(args) => snapshot::run(args),
             Command::Reindex(args) => reindex::run(args),

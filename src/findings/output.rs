@@ -131,7 +131,7 @@ impl<W: Write + Seek + Send> Output<W> {
 
 /// Writes a text cell. A text that looks like a formula is marked as text, because Excel would make a formula of it after an edit of the
 /// cell.
-fn write_text<'a>(page: &'a mut Worksheet, at: u32, column: u16, text: &str) -> io::Result<&'a mut Worksheet> {
+pub fn write_text<'a>(page: &'a mut Worksheet, at: u32, column: u16, text: &str) -> io::Result<&'a mut Worksheet> {
     let written = match may_be_formula(text) {
         true => page.write_string_with_format(at, column, text, &Format::new().set_quote_prefix()),
         false => page.write_string(at, column, text),
@@ -151,7 +151,7 @@ fn failed(error: XlsxError) -> io::Error {
 }
 
 /// Returns the part of a text that fits into a cell, and counts the cut texts in `cut`. A text from an Excel workbook always fits.
-fn fitting<'a>(text: &'a str, cut: &mut u64) -> &'a str {
+pub fn fitting<'a>(text: &'a str, cut: &mut u64) -> &'a str {
     let mut units = 0;
     let end = text.char_indices().find(|(_, sign)| {
         units += sign.len_utf16();

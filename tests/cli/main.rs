@@ -16,6 +16,7 @@ mod config;
 mod dedup;
 mod doctor;
 mod eval;
+mod events;
 mod experiment;
 mod experiment_servers;
 mod export;

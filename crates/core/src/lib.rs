@@ -4,6 +4,7 @@
 //! This crate is pure: it has no input or output, no clock and no asynchronous code. The stores store records, and the
 //! engine answers requests. A module may use only the modules below it in this list:
 //!
+//! * [`events`]: the records about one real-world problem.
 //! * [`evidence`]: the probability that two records concern the same matter.
 //! * [`index`], [`similarity`]: the records that could match, and the measures of their similarity.
 //! * [`schemes`]: signatures of a text.
@@ -18,6 +19,7 @@
 
 pub mod collection;
 pub mod columns;
+pub mod events;
 pub mod evidence;
 pub mod facts;
 pub mod handling;

@@ -6,6 +6,21 @@
 
 use crate::similarity::{Alignment, Contrast, Overlap};
 
+/// The values of the `N` features of a pair, in a fixed order.
+pub trait FeatureVector<const N: usize> {
+    /// Returns all values.
+    fn values(&self) -> &[f64; N];
+}
+
+/// The name and the sign of a feature, as the file of a model and the fit need them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FeatureRule {
+    /// The name in the file of a model.
+    pub name: &'static str,
+    /// The direction in which the feature may count.
+    pub sign: Sign,
+}
+
 /// The largest value of a feature.
 pub const MAX_VALUE: f64 = 4.0;
 
@@ -38,17 +53,18 @@ pub enum Sign {
     Against,
 }
 
+/// Defines an enumeration of features: each has a variant, a name in files, and a sign.
 macro_rules! features {
-    ($($(#[$doc:meta])* $variant:ident $name:literal $sign:ident;)*) => {
+    ($enumeration:ident; $($(#[$doc:meta])* $variant:ident $name:literal $sign:ident;)*) => {
         /// A feature of a pair. The comment of each feature gives the reason why the feature should matter.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
-        pub enum Feature {
+        pub enum $enumeration {
             $($(#[$doc])* $variant,)*
         }
 
-        impl Feature {
-            /// All features, in the order of [`PairFeatures`].
+        impl $enumeration {
+            /// All features, in the order of their values.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
             /// Returns the name in the file of a model and in answers.
@@ -57,14 +73,21 @@ macro_rules! features {
             }
 
             /// Returns the direction in which the feature may count.
-            pub fn sign(self) -> Sign {
-                match self { $(Self::$variant => Sign::$sign,)* }
+            pub fn sign(self) -> $crate::evidence::Sign {
+                match self { $(Self::$variant => $crate::evidence::Sign::$sign,)* }
             }
+
+            /// The names and signs of all features, in the order of their values.
+            pub const RULES: [$crate::evidence::FeatureRule; Self::ALL.len()] =
+                [$($crate::evidence::FeatureRule { name: $name, sign: $crate::evidence::Sign::$sign },)*];
         }
     };
 }
 
+pub(crate) use features;
+
 features! {
+    Feature;
     /// Texts that are not near: Jaccard similarity of the shingle sets, less in short texts.
     FarJaccard "far_jaccard" For;
     /// Texts that are not near: share of the shorter text's shingles that the longer text contains, less in short texts.
@@ -209,6 +232,12 @@ impl PairFeatures {
 
     fn set(&mut self, feature: Feature, value: f64) {
         self.0[feature as usize] = value.clamp(0.0, MAX_VALUE);
+    }
+}
+
+impl FeatureVector<FEATURE_COUNT> for PairFeatures {
+    fn values(&self) -> &[f64; FEATURE_COUNT] {
+        &self.0
     }
 }
 

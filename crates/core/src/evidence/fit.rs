@@ -1,13 +1,13 @@
-//! Fits the coefficients of the evidence model to labelled pairs.
+//! Fits the coefficients of a logistic regression, whose signs are given, to labelled pairs.
 
-use super::features::{FEATURE_COUNT, Feature, PairFeatures, Sign};
+use super::features::{FEATURE_COUNT, Feature, FeatureRule, FeatureVector, PairFeatures, Sign};
 use super::model::Coefficients;
 
 /// A pair with its label.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LabelledFeatures {
+pub struct LabelledFeatures<F = PairFeatures> {
     /// The measured features.
-    pub features: PairFeatures,
+    pub features: F,
     /// True if both records concern the same matter.
     pub same: bool,
     /// The weight of the pair, above 0.
@@ -16,10 +16,10 @@ pub struct LabelledFeatures {
 
 /// The regularisation of a fit.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct FitOptions {
+pub struct FitOptions<const N: usize = FEATURE_COUNT> {
     /// The coefficients towards which the fit is pulled: zero for a first fit, the shipped ones when the decisions of
     /// an office are learnt.
-    pub prior: Coefficients,
+    pub prior: Coefficients<N>,
     /// Strength of the pull towards `prior`, as a share of the mean loss of a pair at a distance of one.
     pub strength: f64,
 }
@@ -29,11 +29,20 @@ const MAX_STEPS: usize = 4_000;
 /// The fit ends when no coefficient changes by more than this value.
 const TOLERANCE: f64 = 1e-7;
 
+/// Fits the evidence model: [`fit_signed`] with the signs of its features.
+pub fn fit(pairs: &[LabelledFeatures], options: FitOptions) -> Coefficients {
+    fit_signed(pairs, &Feature::RULES, options)
+}
+
 /// Returns the coefficients with the smallest penalised log loss among the coefficients with the sign of their feature.
 ///
 /// The method is accelerated proximal gradient descent with restarts (Beck and Teboulle 2009; O'Donoghue and Candes
 /// 2015); the projection on the signs is a clamp. Deterministic. O(steps × pairs × features).
-pub fn fit(pairs: &[LabelledFeatures], options: FitOptions) -> Coefficients {
+pub fn fit_signed<const N: usize, F: FeatureVector<N>>(
+    pairs: &[LabelledFeatures<F>],
+    rules: &[FeatureRule; N],
+    options: FitOptions<N>,
+) -> Coefficients<N> {
     let total: f64 = pairs.iter().map(|pair| pair.weight).sum();
     if total <= 0.0 {
         return options.prior;
@@ -43,7 +52,7 @@ pub fn fit(pairs: &[LabelledFeatures], options: FitOptions) -> Coefficients {
     let (mut ahead, mut momentum) = (current, 1.0_f64);
     for _ in 0..MAX_STEPS {
         let gradient = gradient(pairs, total, &ahead, &options);
-        let next = projected(&ahead, &gradient, step);
+        let next = projected(&ahead, &gradient, step, rules);
         let moved = largest_difference(&next, &current);
         if moved < TOLERANCE {
             return next;
@@ -59,12 +68,18 @@ pub fn fit(pairs: &[LabelledFeatures], options: FitOptions) -> Coefficients {
 
 /// Returns the weighted mean of the squared lengths of the feature vectors, with the intercept: four times a bound of
 /// the curvature.
-fn largest_square(pairs: &[LabelledFeatures], total: f64) -> f64 {
-    let square = |pair: &LabelledFeatures| pair.features.values().iter().map(|value| value * value).sum::<f64>() + 1.0;
+fn largest_square<const N: usize, F: FeatureVector<N>>(pairs: &[LabelledFeatures<F>], total: f64) -> f64 {
+    let square =
+        |pair: &LabelledFeatures<F>| pair.features.values().iter().map(|value| value * value).sum::<f64>() + 1.0;
     pairs.iter().map(|pair| pair.weight * square(pair)).sum::<f64>() / total
 }
 
-fn gradient(pairs: &[LabelledFeatures], total: f64, at: &Coefficients, options: &FitOptions) -> Coefficients {
+fn gradient<const N: usize, F: FeatureVector<N>>(
+    pairs: &[LabelledFeatures<F>],
+    total: f64,
+    at: &Coefficients<N>,
+    options: &FitOptions<N>,
+) -> Coefficients<N> {
     let mut sum = Coefficients::default();
     for pair in pairs {
         let error = pair.weight * (at.probability(&pair.features) - f64::from(u8::from(pair.same))) / total;
@@ -80,12 +95,16 @@ fn gradient(pairs: &[LabelledFeatures], total: f64, at: &Coefficients, options: 
     sum
 }
 
-fn projected(at: &Coefficients, gradient: &Coefficients, step: f64) -> Coefficients {
+fn projected<const N: usize>(
+    at: &Coefficients<N>,
+    gradient: &Coefficients<N>,
+    step: f64,
+    rules: &[FeatureRule; N],
+) -> Coefficients<N> {
     let mut next = Coefficients { intercept: at.intercept - step * gradient.intercept, ..Coefficients::default() };
-    for feature in Feature::ALL {
-        let index = *feature as usize;
+    for (index, rule) in rules.iter().enumerate() {
         let moved = at.weights[index] - step * gradient.weights[index];
-        next.weights[index] = match feature.sign() {
+        next.weights[index] = match rule.sign {
             Sign::For => moved.max(0.0),
             Sign::Against => moved.min(0.0),
         };
@@ -93,24 +112,23 @@ fn projected(at: &Coefficients, gradient: &Coefficients, step: f64) -> Coefficie
     next
 }
 
-fn each(coefficients: &Coefficients) -> [f64; FEATURE_COUNT + 1] {
-    std::array::from_fn(|index| coefficients.weights.get(index).copied().unwrap_or(coefficients.intercept))
+fn difference<const N: usize>(a: &Coefficients<N>, b: &Coefficients<N>) -> Coefficients<N> {
+    Coefficients {
+        intercept: a.intercept - b.intercept,
+        weights: std::array::from_fn(|index| a.weights[index] - b.weights[index]),
+    }
 }
 
-fn difference(a: &Coefficients, b: &Coefficients) -> [f64; FEATURE_COUNT + 1] {
-    let (a, b) = (each(a), each(b));
-    std::array::from_fn(|index| a[index] - b[index])
+fn largest_difference<const N: usize>(a: &Coefficients<N>, b: &Coefficients<N>) -> f64 {
+    let moved = difference(a, b);
+    moved.weights.iter().fold(moved.intercept.abs(), |largest, step| step.abs().max(largest))
 }
 
-fn largest_difference(a: &Coefficients, b: &Coefficients) -> f64 {
-    difference(a, b).iter().fold(0.0, |largest, step| step.abs().max(largest))
+fn dot<const N: usize>(a: &Coefficients<N>, b: &Coefficients<N>) -> f64 {
+    a.intercept * b.intercept + a.weights.iter().zip(&b.weights).map(|(a, b)| a * b).sum::<f64>()
 }
 
-fn dot(a: &[f64; FEATURE_COUNT + 1], b: &[f64; FEATURE_COUNT + 1]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
-}
-
-fn extrapolated(next: &Coefficients, current: &Coefficients, pace: f64) -> Coefficients {
+fn extrapolated<const N: usize>(next: &Coefficients<N>, current: &Coefficients<N>, pace: f64) -> Coefficients<N> {
     Coefficients {
         intercept: next.intercept + pace * (next.intercept - current.intercept),
         weights: std::array::from_fn(|index| {

@@ -12,6 +12,8 @@ mod features;
 mod fit;
 mod model;
 
-pub use features::{FEATURE_COUNT, Feature, MAX_VALUE, NEAR_JACCARD, PairFeatures, Sign};
-pub use fit::{FitOptions, LabelledFeatures, fit};
+pub(crate) use features::features;
+pub use features::{FEATURE_COUNT, Feature, FeatureRule, FeatureVector, MAX_VALUE, NEAR_JACCARD, PairFeatures, Sign};
+pub use fit::{FitOptions, LabelledFeatures, fit, fit_signed};
+pub(crate) use model::{CoefficientTable, shortened};
 pub use model::{Coefficients, Contribution, EvidenceModel, ModelError};

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
-use super::features::{FEATURE_COUNT, Feature, PairFeatures, Sign};
+use super::features::{FEATURE_COUNT, Feature, FeatureRule, FeatureVector, PairFeatures, Sign};
 
 /// The shipped coefficients with their provenance.
 const SHIPPED: &str = include_str!("../../models/evidence-1.toml");
@@ -15,29 +15,48 @@ const DIGEST_DIGITS: usize = 12;
 
 /// An intercept and one weight for each feature, in log-odds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Coefficients {
+pub struct Coefficients<const N: usize = FEATURE_COUNT> {
     /// Log-odds of a pair whose features are all 0.
     pub intercept: f64,
-    /// Log-odds that one unit of each feature adds, in the order of [`Feature::ALL`].
-    pub weights: [f64; FEATURE_COUNT],
+    /// Log-odds that one unit of each feature adds, in the order of the features.
+    pub weights: [f64; N],
 }
 
-impl Default for Coefficients {
+impl<const N: usize> Default for Coefficients<N> {
     fn default() -> Self {
-        Self { intercept: 0.0, weights: [0.0; FEATURE_COUNT] }
+        Self { intercept: 0.0, weights: [0.0; N] }
     }
 }
 
-impl Coefficients {
+impl<const N: usize> Coefficients<N> {
     /// Returns the log-odds that a pair concerns the same matter. O(features).
-    pub fn log_odds(&self, features: &PairFeatures) -> f64 {
+    pub fn log_odds(&self, features: &impl FeatureVector<N>) -> f64 {
         let weighed = self.weights.iter().zip(features.values()).map(|(weight, value)| weight * value);
         self.intercept + weighed.sum::<f64>()
     }
 
     /// Returns the probability, 0 to 1.
-    pub fn probability(&self, features: &PairFeatures) -> f64 {
+    pub fn probability(&self, features: &impl FeatureVector<N>) -> f64 {
         1.0 / (1.0 + (-self.log_odds(features)).exp())
+    }
+
+    /// Returns the coefficients as a table of a file of a model. `rules` are the features.
+    pub(crate) fn table_toml(&self, table: &str, rules: &[FeatureRule; N]) -> String {
+        let mut text = format!("[{table}]\nintercept = {:?}\n\n[{table}.weights]\n", self.intercept);
+        for (rule, weight) in rules.iter().zip(&self.weights) {
+            let _ = writeln!(text, "{} = {weight:?}", rule.name);
+        }
+        text.push('\n');
+        text
+    }
+
+    /// Adds the coefficients to the digest of a model.
+    pub(crate) fn digest_into(&self, hasher: &mut Sha256, rules: &[FeatureRule; N]) {
+        hasher.update(self.intercept.to_le_bytes());
+        for (rule, weight) in rules.iter().zip(&self.weights) {
+            hasher.update(rule.name);
+            hasher.update(weight.to_le_bytes());
+        }
     }
 }
 
@@ -87,7 +106,7 @@ struct ModelFile {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct CoefficientTable {
+pub(crate) struct CoefficientTable {
     intercept: f64,
     weights: std::collections::BTreeMap<String, f64>,
 }
@@ -116,20 +135,12 @@ impl EvidenceModel {
     pub fn parse(text: &str) -> Result<Self, ModelError> {
         let file: ModelFile =
             toml::from_str(text).map_err(|error| ModelError::Malformed(error.message().to_owned()))?;
-        Ok(Self::new(file.counted.read()?, file.uncounted.read()?))
+        Ok(Self::new(file.counted.read(&Feature::RULES)?, file.uncounted.read(&Feature::RULES)?))
     }
 
     /// Returns the coefficients as the tables `counted` and `uncounted` of a file, without the provenance.
     pub fn to_toml(&self) -> String {
-        let mut text = String::new();
-        for (name, coefficients) in [("counted", &self.counted), ("uncounted", &self.uncounted)] {
-            let _ = write!(text, "[{name}]\nintercept = {:?}\n\n[{name}.weights]\n", coefficients.intercept);
-            for feature in Feature::ALL {
-                let _ = writeln!(text, "{} = {:?}", feature.name(), coefficients.weights[*feature as usize]);
-            }
-            text.push('\n');
-        }
-        text
+        self.counted.table_toml("counted", &Feature::RULES) + &self.uncounted.table_toml("uncounted", &Feature::RULES)
     }
 
     /// Returns the digest of the coefficients: models with equal digests give equal answers. 12 hexadecimal digits.
@@ -157,25 +168,29 @@ impl EvidenceModel {
 }
 
 impl CoefficientTable {
-    fn read(&self) -> Result<Coefficients, ModelError> {
-        if let Some(name) = self.weights.keys().find(|name| Feature::ALL.iter().all(|known| known.name() != *name)) {
+    /// Returns the coefficients of the features `rules`.
+    ///
+    /// # Errors
+    /// [`ModelError`] if a feature is missing or unknown, or a coefficient is not finite or has the wrong sign.
+    pub(crate) fn read<const N: usize>(&self, rules: &[FeatureRule; N]) -> Result<Coefficients<N>, ModelError> {
+        if let Some(name) = self.weights.keys().find(|name| rules.iter().all(|known| known.name != *name)) {
             return Err(ModelError::OtherFeatures(format!("{name} is no feature")));
         }
         if !self.intercept.is_finite() {
             return Err(ModelError::OtherFeatures("the intercept is no number".into()));
         }
         let mut read = Coefficients { intercept: self.intercept, ..Coefficients::default() };
-        for feature in Feature::ALL {
-            let missing = || ModelError::OtherFeatures(format!("{} is missing", feature.name()));
-            let weight = *self.weights.get(feature.name()).ok_or_else(missing)?;
-            let is_signed_right = match feature.sign() {
+        for (index, rule) in rules.iter().enumerate() {
+            let missing = || ModelError::OtherFeatures(format!("{} is missing", rule.name));
+            let weight = *self.weights.get(rule.name).ok_or_else(missing)?;
+            let is_signed_right = match rule.sign {
                 Sign::For => weight >= 0.0,
                 Sign::Against => weight <= 0.0,
             };
             if !is_signed_right || !weight.is_finite() {
-                return Err(ModelError::WrongSign(feature.name()));
+                return Err(ModelError::WrongSign(rule.name));
             }
-            read.weights[*feature as usize] = weight;
+            read.weights[index] = weight;
         }
         Ok(read)
     }
@@ -183,13 +198,12 @@ impl CoefficientTable {
 
 fn digest(all: [&Coefficients; 2]) -> String {
     let mut hasher = Sha256::new();
-    for coefficients in all {
-        hasher.update(coefficients.intercept.to_le_bytes());
-        for (feature, weight) in Feature::ALL.iter().zip(&coefficients.weights) {
-            hasher.update(feature.name());
-            hasher.update(weight.to_le_bytes());
-        }
-    }
+    all.iter().for_each(|coefficients| coefficients.digest_into(&mut hasher, &Feature::RULES));
+    shortened(hasher)
+}
+
+/// Returns the first [`DIGEST_DIGITS`] hexadecimal digits of a digest.
+pub(crate) fn shortened(hasher: Sha256) -> String {
     let mut text = String::new();
     for byte in hasher.finalize().iter().take(DIGEST_DIGITS / 2) {
         let _ = write!(text, "{byte:02x}");

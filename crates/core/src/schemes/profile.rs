@@ -187,6 +187,12 @@ impl Profile {
         Reading::new(document, &self.words, &self.weights)
     }
 
+    /// Cuts a document into words, and finds the objects that it names. O(length).
+    pub fn cut_naming<'a>(&'a self, document: &'a Document) -> (Reading<'a>, Vec<NamedObject>) {
+        let (reading, named) = Reading::naming(document, &self.words, &self.weights);
+        (reading, named.unwrap_or_else(|| self.objects(&document.joined())))
+    }
+
     /// Signs a document. The document is cut into words once for all channels. O(length). A document without content ([`Document::is_empty`]) must be
     /// refused before, because all such documents have the same digest.
     pub fn sign(&self, document: &Document) -> Signed {

@@ -155,12 +155,12 @@ impl Named {
     }
 
     /// Returns the letters and digits of the text.
-    pub(super) fn compact(&self) -> &str {
+    pub(crate) fn compact(&self) -> &str {
         &self.compact
     }
 
     /// True if the letters and digits of the text contain this name.
-    pub(super) fn holds(&self, name: &str) -> bool {
+    pub(crate) fn holds(&self, name: &str) -> bool {
         if name.chars().all(|c| digit_form(c) == c) {
             return self.compact.contains(name);
         }
@@ -168,7 +168,7 @@ impl Named {
     }
 
     /// True if the text names an object: by its name, by the part before the ending, or by a similar name.
-    pub(super) fn names(&self, object: &NamedObject) -> bool {
+    pub(crate) fn names(&self, object: &NamedObject) -> bool {
         let telling_core = telling_core(object).is_some_and(|core| self.holds(core));
         telling_core || self.holds(&object.name) || self.objects.iter().any(|other| is_alike(object, other))
     }

@@ -6,7 +6,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
+use doppel_core::events::EventModel;
 use doppel_lab::eval::dataset::Dataset;
+use doppel_lab::eval::events::fitting::{
+    choose_bounds, event_table, fit_pairs, leave_one_source_out, left_out_figures, model_figures,
+};
+use doppel_lab::eval::events::measure_folders;
 use doppel_lab::eval::evidence::fitting::{evaluate_model, fit_model, leave_one_out, leave_one_out_models, table};
 use doppel_lab::eval::evidence::{MeasuredSet, measure};
 
@@ -34,11 +39,24 @@ enum Command {
         #[arg(long)]
         pairs: Option<PathBuf>,
     },
+    /// Fit the coefficients of the event model to labelled sets, and measure them leaving one source out
+    FitEvents {
+        /// Folders with records.jsonl, and events.jsonl, groups.jsonl, pairs.jsonl or related.jsonl
+        #[arg(required = true)]
+        sets: Vec<PathBuf>,
+        /// Write the model to this file, as crates/core/models/events-N.toml
+        #[arg(long)]
+        out: Option<PathBuf>,
+        /// Date of the fit, for the provenance
+        #[arg(long, default_value = "unknown")]
+        date: String,
+    },
 }
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
         Command::FitEvidence { sets, out, date, pairs } => fit_evidence(&sets, out.as_deref(), &date, pairs.as_deref()),
+        Command::FitEvents { sets, out, date } => fit_events(&sets, out.as_deref(), &date),
     }
 }
 
@@ -68,6 +86,28 @@ fn fit_evidence(folders: &[PathBuf], out: Option<&Path>, date: &str, pairs: Opti
         "# Coefficients of the evidence model, in log-odds. Written by `doppel-lab fit-evidence`.\n\n[provenance]\ndate = {date:?}\n\
          sets = {names:?}\npairs = {pairs}\nleft_one_set_out = '''\n{}'''\n\n",
         indented(&left_out)
+    );
+    std::fs::write(out, provenance + &model.to_toml()).with_context(|| format!("cannot write {}", out.display()))
+}
+
+fn fit_events(folders: &[PathBuf], out: Option<&Path>, date: &str) -> anyhow::Result<()> {
+    let sets = measure_folders(folders.iter().map(|folder| (folder_name(folder), folder.as_path())))?;
+    let folds = leave_one_source_out(&sets);
+    let bounds = choose_bounds(&sets, &folds);
+    let left_out = event_table(&left_out_figures(&sets, &folds, bounds));
+    let model = EventModel::new(fit_pairs(&sets, |_, _| true), bounds);
+    let fitted = event_table(&model_figures(&sets, &model));
+    let mut stdout = std::io::stdout().lock();
+    writeln!(
+        stdout,
+        "bounds: {bounds:?}\neach source by a model that was fitted to the others:\n{left_out}\nby the model fitted to all:\n{fitted}"
+    )?;
+    let Some(out) = out else { return Ok(()) };
+    let names: Vec<&str> = sets.iter().map(|set| set.events.name.as_str()).collect();
+    let pairs: usize = sets.iter().map(|set| set.pairs.iter().filter(|pair| pair.same.is_some()).count()).sum();
+    let provenance = format!(
+        "# Coefficients of the event model, in log-odds. Written by `doppel-lab fit-events`.\n\n[provenance]\ndate = {date:?}\n\
+         sets = {names:?}\npairs = {pairs}\nleft_one_source_out = '''\n{left_out}'''\n\n"
     );
     std::fs::write(out, provenance + &model.to_toml()).with_context(|| format!("cannot write {}", out.display()))
 }

@@ -5,6 +5,7 @@ pub mod baselines;
 pub mod dataset;
 pub mod decided;
 pub mod direct;
+pub mod events;
 pub mod evidence;
 pub mod experiments;
 pub mod grid;

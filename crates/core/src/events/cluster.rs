@@ -1,0 +1,243 @@
+//! Clustering: from links between records to events.
+//!
+//! Decisions of people come first, then matches, then event edges. Two parts of an event join if the mean log-odds of
+//! all pairs between them reaches the bound (average linkage), so that one strong pair does not join two crowds. They do not join
+//! if a decision separates two of their members, or if their consensus differs: the value of a line or a vehicle that
+//! most members of each part name.
+
+use std::collections::{BTreeMap, BinaryHeap};
+
+use hashbrown::{HashMap, HashSet};
+
+use super::collection::EventCollection;
+use super::model::JoinBounds;
+use crate::verdict::ObjectKind;
+
+/// Maximum log-odds of a pair, so that one strong pair does not outweigh several weak ones.
+const MAX_LOG_ODDS: f64 = 6.0;
+/// Kinds whose consensus separates events.
+const CONSENSUS_KINDS: [ObjectKind; 2] = [ObjectKind::Line, ObjectKind::Plate];
+
+/// A pair of positions in the collection, in any order.
+pub type RecordPair = [u32; 2];
+
+/// The links between records that are known without the event model.
+#[derive(Clone, Debug, Default)]
+pub struct KnownLinks {
+    /// Pairs that a person joined.
+    pub same: Vec<RecordPair>,
+    /// Pairs that a person separated.
+    pub not_same: Vec<RecordPair>,
+    /// Pairs of duplicates, and records that cite each other.
+    pub matches: Vec<RecordPair>,
+}
+
+/// A pair with the log-odds that both records report one event.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EventEdge {
+    /// The records.
+    pub pair: RecordPair,
+    /// The log-odds.
+    pub log_odds: f64,
+}
+
+/// Returns the events with at least two members: the members ascending, the events ordered by their first member.
+/// Deterministic; the order of the links does not matter. O(edges × log edges) for events of bounded size.
+pub fn cluster(
+    collection: &EventCollection,
+    links: &KnownLinks,
+    edges: &[EventEdge],
+    bounds: JoinBounds,
+) -> Vec<Vec<u32>> {
+    let mut parts = EventParts::new(collection, links, bounds);
+    for pair in sorted(&links.same).into_iter().chain(sorted(&links.matches)) {
+        parts.join_known(pair);
+    }
+    parts.add_edges(edges);
+    parts.join_by_edges();
+    parts.into_events()
+}
+
+fn sorted(pairs: &[RecordPair]) -> Vec<RecordPair> {
+    let mut pairs: Vec<RecordPair> = pairs.iter().map(|[a, b]| [*a.min(b), *a.max(b)]).collect();
+    pairs.sort_unstable();
+    pairs.dedup();
+    pairs
+}
+
+/// The sum of the log-odds between two parts.
+#[derive(Clone, Copy, Debug, Default)]
+struct LinkSum {
+    log_odds: f64,
+    pairs: u32,
+}
+
+/// A possible join of two parts. The order is that of the joins: the best first, ties by the parts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct PossibleJoin {
+    mean: f64,
+    parts: RecordPair,
+    sizes: [usize; 2],
+}
+
+impl Eq for PossibleJoin {}
+
+impl Ord for PossibleJoin {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        let by_mean = self.mean.total_cmp(&other.mean);
+        by_mean.then_with(|| other.parts.cmp(&self.parts)).then_with(|| other.sizes.cmp(&self.sizes))
+    }
+}
+
+impl PartialOrd for PossibleJoin {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// The parts of events while they grow. A part is identified by its smallest member.
+struct EventParts<'a> {
+    collection: &'a EventCollection,
+    bounds: JoinBounds,
+    members: HashMap<u32, Vec<u32>>,
+    part_of: Vec<u32>,
+    /// The links from each part to others.
+    links: HashMap<u32, BTreeMap<u32, LinkSum>>,
+    /// The records that a decision separates from each record.
+    separated: HashMap<u32, HashSet<u32>>,
+}
+
+impl<'a> EventParts<'a> {
+    fn new(collection: &'a EventCollection, links: &KnownLinks, bounds: JoinBounds) -> Self {
+        let mut separated: HashMap<u32, HashSet<u32>> = HashMap::new();
+        let joined: HashSet<RecordPair> = sorted(&links.same).into_iter().collect();
+        for [a, b] in sorted(&links.not_same).into_iter().filter(|pair| !joined.contains(pair)) {
+            separated.entry(a).or_default().insert(b);
+            separated.entry(b).or_default().insert(a);
+        }
+        let part_of = (0..collection.records().len() as u32).collect();
+        Self { collection, bounds, members: HashMap::new(), part_of, links: HashMap::new(), separated }
+    }
+
+    fn members(&self, part: u32) -> Vec<u32> {
+        self.members.get(&part).cloned().unwrap_or_else(|| vec![part])
+    }
+
+    fn size(&self, part: u32) -> usize {
+        self.members.get(&part).map_or(1, Vec::len)
+    }
+
+    /// True if a decision separates a member of one part from a member of the other.
+    fn are_separated(&self, a: u32, b: u32) -> bool {
+        if self.separated.is_empty() {
+            return false;
+        }
+        let others: HashSet<u32> = self.members(b).into_iter().collect();
+        let from = self.members(a).into_iter().filter_map(|member| self.separated.get(&member));
+        from.into_iter().any(|separated| !separated.is_disjoint(&others))
+    }
+
+    /// Joins the parts of a pair that is known to belong together, unless a decision separates them.
+    fn join_known(&mut self, [a, b]: RecordPair) {
+        let parts = [self.part_of[a as usize], self.part_of[b as usize]];
+        if parts[0] != parts[1] && !self.are_separated(parts[0], parts[1]) {
+            self.join(parts[0], parts[1]);
+        }
+    }
+
+    /// Joins two parts. Returns the part that results.
+    fn join(&mut self, a: u32, b: u32) -> u32 {
+        let kept = a.min(b);
+        let gone = a.max(b);
+        let mut members = self.members(kept);
+        let others = self.members(gone);
+        others.iter().for_each(|member| self.part_of[*member as usize] = kept);
+        members.extend(others);
+        members.sort_unstable();
+        self.members.remove(&gone);
+        self.members.insert(kept, members);
+        for (part, link) in self.links.remove(&gone).unwrap_or_default() {
+            if let Some(back) = self.links.get_mut(&part) {
+                back.remove(&gone);
+            }
+            if part != kept {
+                self.add_link(kept, part, link);
+            }
+        }
+        kept
+    }
+
+    fn add_link(&mut self, a: u32, b: u32, link: LinkSum) {
+        for (from, to) in [(a, b), (b, a)] {
+            let sum = self.links.entry(from).or_default().entry(to).or_default();
+            sum.log_odds += link.log_odds;
+            sum.pairs += link.pairs;
+        }
+    }
+
+    /// Adds the links of the edges. Edges below the log-odds of an unmeasured pair count as unmeasured.
+    fn add_edges(&mut self, edges: &[EventEdge]) {
+        let mut edges: Vec<&EventEdge> = edges.iter().filter(|edge| edge.log_odds > self.bounds.unmeasured).collect();
+        edges.sort_unstable_by_key(|edge| [edge.pair[0].min(edge.pair[1]), edge.pair[0].max(edge.pair[1])]);
+        for edge in edges {
+            let parts = edge.pair.map(|record| self.part_of[record as usize]);
+            if parts[0] != parts[1] {
+                let link = LinkSum { log_odds: edge.log_odds.min(MAX_LOG_ODDS), pairs: 1 };
+                self.add_link(parts[0], parts[1], link);
+            }
+        }
+    }
+
+    fn possible_join(&self, a: u32, b: u32) -> Option<PossibleJoin> {
+        let link = self.links.get(&a)?.get(&b)?;
+        let sizes = [self.size(a.min(b)), self.size(a.max(b))];
+        let pairs = (sizes[0] * sizes[1]) as f64;
+        let unmeasured = pairs - f64::from(link.pairs);
+        let mean = (link.log_odds + unmeasured * self.bounds.unmeasured) / pairs;
+        (mean >= self.bounds.join).then_some(PossibleJoin { mean, parts: [a.min(b), a.max(b)], sizes })
+    }
+
+    fn join_by_edges(&mut self) {
+        let mut queue = BinaryHeap::new();
+        for (part, others) in &self.links {
+            let later = others.range(part + 1..).filter_map(|(other, _)| self.possible_join(*part, *other));
+            queue.extend(later);
+        }
+        while let Some(PossibleJoin { parts: [a, b], sizes, .. }) = queue.pop() {
+            let is_current =
+                self.part_of[a as usize] == a && self.part_of[b as usize] == b && [self.size(a), self.size(b)] == sizes;
+            if !is_current || self.are_separated(a, b) || self.consensus_differs(a, b) {
+                continue;
+            }
+            let part = self.join(a, b);
+            let others: Vec<u32> =
+                self.links.get(&part).map(|links| links.keys().copied().collect()).unwrap_or_default();
+            queue.extend(others.into_iter().filter_map(|other| self.possible_join(part, other)));
+        }
+    }
+
+    /// True if most members of each part name a value of one kind, and the two values differ.
+    fn consensus_differs(&self, a: u32, b: u32) -> bool {
+        CONSENSUS_KINDS.iter().any(|kind| {
+            let values = [self.consensus(a, *kind), self.consensus(b, *kind)];
+            values.iter().all(|values| !values.is_empty()) && values[0].iter().all(|value| !values[1].contains(value))
+        })
+    }
+
+    /// Returns the values of a kind that more than half of the members of a part name.
+    fn consensus(&self, part: u32, kind: ObjectKind) -> Vec<&str> {
+        let members = self.members(part);
+        let mut holders: BTreeMap<&str, usize> = BTreeMap::new();
+        for member in &members {
+            let values: HashSet<&str> = self.collection.record(*member).values(kind).collect();
+            values.into_iter().for_each(|value| *holders.entry(value).or_default() += 1);
+        }
+        holders.into_iter().filter(|(_, count)| 2 * count > members.len()).map(|(value, _)| value).collect()
+    }
+
+    fn into_events(self) -> Vec<Vec<u32>> {
+        let mut events: Vec<Vec<u32>> = self.members.into_values().filter(|members| members.len() > 1).collect();
+        events.sort_unstable();
+        events
+    }
+}

@@ -1,0 +1,133 @@
+//! The event model: the probability that two records report one event, and the bounds of the clustering.
+
+use std::sync::{Arc, LazyLock};
+
+use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
+
+use super::pair::{EVENT_FEATURE_COUNT, EventFeature, EventFeatures};
+use crate::evidence::{
+    CoefficientTable, Coefficients, FitOptions, LabelledFeatures, ModelError, fit_signed, shortened,
+};
+
+/// The shipped coefficients with their provenance.
+const SHIPPED: &str = include_str!("../../models/events-1.toml");
+
+/// The bounds of the clustering, in log-odds. They are fitted, too.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JoinBounds {
+    /// Minimum mean log-odds of the pairs between two parts of an event.
+    pub join: f64,
+    /// The log-odds of a pair that is no candidate.
+    pub unmeasured: f64,
+}
+
+/// Fits the coefficients of an event model to labelled pairs, see [`fit_signed`].
+pub fn fit_event_pairs(
+    pairs: &[LabelledFeatures<EventFeatures>],
+    options: FitOptions<EVENT_FEATURE_COUNT>,
+) -> Coefficients<EVENT_FEATURE_COUNT> {
+    fit_signed(pairs, &EventFeature::RULES, options)
+}
+
+/// A fitted model of events.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventModel {
+    coefficients: Coefficients<EVENT_FEATURE_COUNT>,
+    bounds: JoinBounds,
+    digest: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EventModelFile {
+    /// The origin of the coefficients, for people.
+    #[serde(rename = "provenance", default)]
+    _provenance: toml::Table,
+    bounds: JoinBounds,
+    pair: CoefficientTable,
+}
+
+impl EventModel {
+    /// Returns the model that is part of the service.
+    pub fn shipped() -> Arc<Self> {
+        static SHIPPED_MODEL: LazyLock<Arc<EventModel>> = LazyLock::new(|| {
+            // A test reads the file. A model that cannot be read would join nothing.
+            let nothing = Coefficients { intercept: f64::NEG_INFINITY, ..Coefficients::default() };
+            let bounds = JoinBounds { join: 0.0, unmeasured: 0.0 };
+            Arc::new(EventModel::parse(SHIPPED).unwrap_or_else(|_| EventModel::new(nothing, bounds)))
+        });
+        Arc::clone(&SHIPPED_MODEL)
+    }
+
+    /// Creates a model.
+    pub fn new(coefficients: Coefficients<EVENT_FEATURE_COUNT>, bounds: JoinBounds) -> Self {
+        let mut hasher = Sha256::new();
+        coefficients.digest_into(&mut hasher, &EventFeature::RULES);
+        hasher.update(bounds.join.to_le_bytes());
+        hasher.update(bounds.unmeasured.to_le_bytes());
+        Self { coefficients, bounds, digest: shortened(hasher) }
+    }
+
+    /// Reads a model from TOML.
+    ///
+    /// # Errors
+    /// [`ModelError`] if the text is not a valid model.
+    pub fn parse(text: &str) -> Result<Self, ModelError> {
+        let file: EventModelFile =
+            toml::from_str(text).map_err(|error| ModelError::Malformed(error.message().to_owned()))?;
+        if !file.bounds.join.is_finite() || !file.bounds.unmeasured.is_finite() {
+            return Err(ModelError::OtherFeatures("a bound is no number".into()));
+        }
+        Ok(Self::new(file.pair.read(&EventFeature::RULES)?, file.bounds))
+    }
+
+    /// Returns the tables `bounds` and `pair` of a file, without the provenance.
+    pub fn to_toml(&self) -> String {
+        let JoinBounds { join, unmeasured } = self.bounds;
+        format!("[bounds]\njoin = {join:?}\nunmeasured = {unmeasured:?}\n\n")
+            + &self.coefficients.table_toml("pair", &EventFeature::RULES)
+    }
+
+    /// Returns the digest of the model: models with equal digests give equal answers. 12 hexadecimal digits.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// Returns the bounds of the clustering.
+    pub fn bounds(&self) -> JoinBounds {
+        self.bounds
+    }
+
+    /// Returns the log-odds that two records report one event. O(features).
+    pub fn log_odds(&self, features: &EventFeatures) -> f64 {
+        self.coefficients.log_odds(features)
+    }
+
+    /// Returns the probability that two records report one event, 0 to 1. O(features).
+    pub fn probability(&self, features: &EventFeatures) -> f64 {
+        self.coefficients.probability(features)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shipped_model_can_be_read_and_is_written_as_it_was() {
+        let model = EventModel::parse(SHIPPED).unwrap();
+        assert_eq!(EventModel::parse(&model.to_toml()).unwrap(), model);
+        assert!(model.bounds().unmeasured < model.bounds().join);
+    }
+
+    #[test]
+    fn a_model_with_a_wrong_sign_or_without_bounds_is_refused() {
+        let model = EventModel::new(Coefficients::default(), JoinBounds { join: 1.0, unmeasured: -4.0 }).to_toml();
+        let wrong = model.replacen("days_apart = 0.0", "days_apart = 1.0", 1);
+        assert_eq!(EventModel::parse(&wrong).unwrap_err(), ModelError::WrongSign("days_apart"));
+        let missing = model.replacen("join = 1.0\n", "", 1);
+        assert!(matches!(EventModel::parse(&missing), Err(ModelError::Malformed(_))));
+    }
+}

@@ -1,0 +1,110 @@
+//! Records in the form in which events are found.
+
+use std::collections::BTreeSet;
+
+use super::problems::{ProblemStrength, problem_kinds};
+use crate::schemes::hash::{city64, city64_bytes};
+use crate::schemes::profile::Profile;
+use crate::similarity::Named;
+use crate::text::Document;
+use crate::text::objects::NamedObject;
+use crate::text::shingles::{counts, digit_form};
+use crate::verdict::ObjectKind;
+
+/// Maximum number of characters of a text that are read. A record names its object and its problem near the beginning.
+const MAX_CHARS: usize = 2_000;
+/// Minimum length of a word, in characters. A single character is part of too many words.
+const MIN_WORD_CHARS: u32 = 2;
+
+/// A record in the form in which events are found. It takes about two bytes for each byte of the text.
+#[derive(Clone, Debug)]
+pub struct EventRecord {
+    /// The id. Events do not depend on the order of records because records are ordered by their ids.
+    pub id: Box<str>,
+    /// The time when the matter was submitted, in seconds since 1970.
+    pub time: Option<i64>,
+    /// Hash of the petitioner; `None` for an anonymous record.
+    pub petitioner: Option<u64>,
+    /// The category that the office chose.
+    pub category: Option<Box<str>>,
+    /// The normalised title.
+    pub title: Box<str>,
+    /// The names in the text.
+    pub(super) named: Named,
+    /// Codes of the pairs of neighbouring characters: each once, ascending.
+    pub(super) pairs: Vec<u32>,
+    /// Codes of the runs of three characters: each once, ascending.
+    pub(super) triples: Vec<u32>,
+    /// Codes of the pairs of the title: each once, ascending.
+    pub(super) title_pairs: Vec<u32>,
+    /// Hashes of the words: each once, ascending.
+    pub(super) words: Vec<u32>,
+    /// The kinds of problems that the text reports.
+    pub(super) problems: Vec<ProblemStrength>,
+    /// Number of letters and digits.
+    pub(super) length: u32,
+}
+
+impl EventRecord {
+    /// Reads a document with the profile of its collection. `category` is the category that the office chose. O(length).
+    pub fn of(id: &str, profile: &Profile, document: &Document, category: Option<&str>) -> Self {
+        let text: String = document.joined().chars().take(MAX_CHARS).collect();
+        let title = profile.title(document);
+        let (reading, objects) = profile.cut_naming(document);
+        let words = reading.words().iter().filter(|word| word.chars >= MIN_WORD_CHARS).map(|word| word.hash as u32);
+        Self {
+            id: id.into(),
+            time: document.time.map(jiff::Timestamp::as_second),
+            petitioner: document.identity.as_deref().map(|identity| city64_bytes(identity.as_bytes())),
+            category: category.map(Into::into),
+            pairs: run_codes(&text, 2),
+            triples: run_codes(&text, 3),
+            title_pairs: run_codes(&title, 2),
+            words: words.collect::<BTreeSet<u32>>().into_iter().collect(),
+            problems: problem_kinds(&title, &text),
+            length: text.chars().filter(|&c| counts(c)).count() as u32,
+            title: title.into(),
+            named: Named::new(&text, objects),
+        }
+    }
+
+    /// Returns the objects that the record names.
+    pub fn objects(&self) -> &[NamedObject] {
+        self.named.objects()
+    }
+
+    /// Returns the values of a kind of object that the record names.
+    pub(super) fn values(&self, kind: ObjectKind) -> impl Iterator<Item = &str> {
+        self.objects().iter().filter(move |object| object.kind == kind).map(|object| object.name.as_str())
+    }
+
+    /// Returns the weight-free form of a name in which the record may contain it: the codes of its pairs of characters.
+    pub(super) fn codes_of(name: &str) -> Vec<u32> {
+        run_codes(name, 2)
+    }
+}
+
+/// Returns the codes of the sequences of `width` letters or digits of a text that no other character interrupts: each
+/// once, ascending. Sequences of two characters of the Basic Multilingual Plane have distinct codes. O(length × log length).
+fn run_codes(text: &str, width: usize) -> Vec<u32> {
+    let mut codes = BTreeSet::new();
+    let mut run: Vec<char> = Vec::new();
+    for c in text.chars() {
+        if !counts(c) {
+            run.clear();
+            continue;
+        }
+        run.push(digit_form(c));
+        if run.len() >= width {
+            codes.insert(run_code(&run[run.len() - width..]));
+        }
+    }
+    codes.into_iter().collect()
+}
+
+fn run_code(chars: &[char]) -> u32 {
+    match *chars {
+        [a, b] if u32::from(a) <= 0xffff && u32::from(b) <= 0xffff => u32::from(a) << 16 | u32::from(b),
+        _ => city64(&chars.iter().collect::<String>()) as u32,
+    }
+}

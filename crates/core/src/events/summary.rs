@@ -1,0 +1,288 @@
+//! Summaries: the name, the counts, the frequency and the facts of an event.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::collection::{EventCollection, is_place};
+use super::pair::contains_name;
+use super::problems::words_of_kind;
+use super::references::Citation;
+use crate::verdict::ObjectKind;
+
+const DAY_S: i64 = 86_400;
+/// Maximum number of places of an event that are listed.
+const MAX_PLACES: usize = 8;
+
+/// The rule that makes an event frequent (多频).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrequencyRule {
+    /// Minimum number of reports.
+    pub reports: usize,
+    /// Number of consecutive days in which they lie.
+    pub days: u32,
+    /// Difference between local time and UTC, in seconds. It determines where a day begins.
+    pub utc_offset_s: i32,
+}
+
+impl Default for FrequencyRule {
+    fn default() -> Self {
+        Self { reports: 3, days: 3, utc_offset_s: 8 * 3600 }
+    }
+}
+
+/// The state of an event under a frequency rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FrequencyState {
+    /// There are enough reports within some window.
+    Frequent,
+    /// No window has enough reports.
+    NotReached,
+    /// Too few reports have a time, so that nothing can be said.
+    NoDates,
+}
+
+/// The window of consecutive days with the most reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrequencyWindow {
+    /// Time of the first report in the window, in seconds since 1970.
+    pub first: i64,
+    /// Time of the last report in the window.
+    pub last: i64,
+    /// Number of reports in the window.
+    pub reports: usize,
+}
+
+/// Whether members agree on a fact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FactState {
+    /// All members that name a value of the kind have a common value.
+    Known,
+    /// Members name different values.
+    Contradicted,
+}
+
+/// A value that members of an event name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SummaryFact {
+    /// The kind of the value.
+    pub kind: ObjectKind,
+    /// The value.
+    pub value: String,
+    /// Whether the members agree.
+    pub state: FactState,
+    /// The positions of the members that name the value, ascending.
+    pub members: Vec<u32>,
+}
+
+/// The description of an event.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventSummary {
+    /// The members, ascending.
+    pub members: Vec<u32>,
+    /// The place and the problem that most members name; empty if they agree on neither.
+    pub name: String,
+    /// Number of reports: members that cite no other member.
+    pub reports: usize,
+    /// Number of different petitioners that are known.
+    pub petitioners: usize,
+    /// Number of members without a petitioner.
+    pub anonymous: usize,
+    /// Time of the first report, in seconds since 1970.
+    pub first: Option<i64>,
+    /// Time of the last report.
+    pub last: Option<i64>,
+    /// Whether the event is frequent.
+    pub frequency: FrequencyState,
+    /// The window with the most reports, if a report has a time.
+    pub window: Option<FrequencyWindow>,
+    /// The names of places and organisations that at least two members name, by number of members.
+    pub places: Vec<String>,
+    /// The most usual category, if a member has one.
+    pub category: Option<String>,
+    /// The values that members name.
+    pub facts: Vec<SummaryFact>,
+    /// The kinds of places (district, place) of which no member names one.
+    pub unknown: Vec<ObjectKind>,
+}
+
+/// The kinds whose values are compared between members.
+const COMPARED_KINDS: [ObjectKind; 9] = [
+    ObjectKind::District,
+    ObjectKind::Road,
+    ObjectKind::HouseNumber,
+    ObjectKind::Building,
+    ObjectKind::Unit,
+    ObjectKind::Room,
+    ObjectKind::Phase,
+    ObjectKind::Line,
+    ObjectKind::Plate,
+];
+
+/// Describes an event. `citations` are those of the whole collection, in their order. O(members² × names).
+pub fn summarise(
+    collection: &EventCollection,
+    members: &[u32],
+    citations: &[Citation],
+    rule: FrequencyRule,
+) -> EventSummary {
+    let records = || members.iter().map(|member| collection.record(*member));
+    let reports = reports(members, citations);
+    let mut times: Vec<i64> = reports.iter().filter_map(|member| collection.record(*member).time).collect();
+    times.sort_unstable();
+    let window = busiest_window(&times, rule);
+    let petitioners: BTreeSet<u64> = records().filter_map(|record| record.petitioner).collect();
+    let places = places(collection, members);
+    EventSummary {
+        name: name(collection, members, &places),
+        reports: reports.len(),
+        petitioners: petitioners.len(),
+        anonymous: records().filter(|record| record.petitioner.is_none()).count(),
+        first: times.first().copied(),
+        last: times.last().copied(),
+        frequency: frequency(reports.len(), times.len(), window, rule),
+        window,
+        places: places.into_iter().map(|place| place.name).take(MAX_PLACES).collect(),
+        category: most_usual(records().filter_map(|record| record.category.as_deref())),
+        facts: facts(collection, members),
+        unknown: unknown(collection, members),
+        members: members.to_vec(),
+    }
+}
+
+/// Returns the members that cite no other member.
+fn reports(members: &[u32], citations: &[Citation]) -> Vec<u32> {
+    let mut reports = members.to_vec();
+    reports.retain(|member| {
+        let from = citations.partition_point(|citation| citation.record < *member);
+        let mut own = citations[from..].iter().take_while(|citation| citation.record == *member);
+        !own.any(|citation| members.binary_search(&citation.cited).is_ok())
+    });
+    // Records that cite each other are one report.
+    if reports.is_empty() { members.iter().copied().take(1).collect() } else { reports }
+}
+
+/// Returns the window of consecutive days with the most reports, the earliest of equal ones. `times` ascend.
+fn busiest_window(times: &[i64], rule: FrequencyRule) -> Option<FrequencyWindow> {
+    let day = |time: i64| (time + i64::from(rule.utc_offset_s)).div_euclid(DAY_S);
+    let mut best: Option<FrequencyWindow> = None;
+    let mut start = 0;
+    for (end, last) in times.iter().enumerate() {
+        while day(*last) - day(times[start]) >= i64::from(rule.days) {
+            start += 1;
+        }
+        let reports = end + 1 - start;
+        if best.is_none_or(|best| reports > best.reports) {
+            best = Some(FrequencyWindow { first: times[start], last: *last, reports });
+        }
+    }
+    best
+}
+
+fn frequency(reports: usize, dated: usize, window: Option<FrequencyWindow>, rule: FrequencyRule) -> FrequencyState {
+    match window {
+        Some(window) if window.reports >= rule.reports => FrequencyState::Frequent,
+        // With times for all reports the answer could be another one.
+        _ if dated < rule.reports && reports >= rule.reports => FrequencyState::NoDates,
+        None => FrequencyState::NoDates,
+        Some(_) => FrequencyState::NotReached,
+    }
+}
+
+/// A place that several members name.
+struct SharedPlace {
+    name: String,
+    holders: usize,
+    rarity: f32,
+}
+
+/// Returns the names that at least two members contain, the best first: by the number of members, then by rarity, then by
+/// length.
+fn places(collection: &EventCollection, members: &[u32]) -> Vec<SharedPlace> {
+    let mut rarities: BTreeMap<&str, f32> = BTreeMap::new();
+    let mut holders: BTreeMap<&str, usize> = BTreeMap::new();
+    for member in members {
+        let record = collection.record(*member);
+        for weight in &collection.weighed(*member).names {
+            let object = &record.objects()[usize::from(weight.object)];
+            rarities.entry(&object.name).or_insert(weight.rarity);
+            holders.entry(&object.name).or_insert_with(|| {
+                members.iter().filter(|other| contains_name(collection.record(**other), object)).count()
+            });
+        }
+    }
+    let mut places: Vec<SharedPlace> = holders
+        .into_iter()
+        .filter(|(_, holders)| *holders > 1)
+        .map(|(name, holders)| SharedPlace { name: name.to_owned(), holders, rarity: rarities[name] })
+        .collect();
+    places.sort_by(|a, b| {
+        let by_holders = b.holders.cmp(&a.holders);
+        by_holders.then_with(|| b.rarity.total_cmp(&a.rarity)).then_with(|| a.name.cmp(&b.name))
+    });
+    places
+}
+
+/// Returns the name of an event: the place that most members name, and the usual word of their problem.
+fn name(collection: &EventCollection, members: &[u32], places: &[SharedPlace]) -> String {
+    let place = places.first().filter(|place| 2 * place.holders > members.len()).map(|place| place.name.as_str());
+    let mut strengths: BTreeMap<u8, f32> = BTreeMap::new();
+    for problem in members.iter().flat_map(|member| &collection.weighed(*member).problems) {
+        *strengths.entry(problem.kind).or_default() += problem.weight;
+    }
+    let strongest = strengths.into_iter().max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)));
+    let problem = strongest.and_then(|(kind, _)| usual_word(collection, members, words_of_kind(kind)));
+    place.into_iter().chain(problem).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the word that most members contain; `None` if no member contains one.
+fn usual_word(collection: &EventCollection, members: &[u32], words: &[&'static str]) -> Option<&'static str> {
+    let counted = words.iter().map(|word| {
+        let holders = members.iter().filter(|member| collection.record(**member).named.holds(word));
+        (holders.count(), *word)
+    });
+    let named = counted.filter(|(holders, _)| *holders > 0);
+    named.rev().max_by_key(|(holders, _)| *holders).map(|(_, word)| word)
+}
+
+fn most_usual<'t>(values: impl Iterator<Item = &'t str>) -> Option<String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    values.for_each(|value| *counts.entry(value).or_default() += 1);
+    counts.into_iter().rev().max_by_key(|(_, count)| *count).map(|(value, _)| value.to_owned())
+}
+
+/// Returns the values of the compared kinds with the members that name them.
+fn facts(collection: &EventCollection, members: &[u32]) -> Vec<SummaryFact> {
+    let mut facts = Vec::new();
+    for kind in COMPARED_KINDS {
+        let mut values: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+        let mut naming = 0;
+        for member in members {
+            let own: BTreeSet<&str> = collection.record(*member).values(kind).collect();
+            naming += usize::from(!own.is_empty());
+            own.into_iter().for_each(|value| values.entry(value).or_default().push(*member));
+        }
+        let is_agreed = values.values().any(|holders| holders.len() == naming);
+        for (value, holders) in values {
+            let state = match is_agreed {
+                // Other values beside the common one are details.
+                true if holders.len() < naming => continue,
+                true => FactState::Known,
+                false => FactState::Contradicted,
+            };
+            facts.push(SummaryFact { kind, value: value.to_owned(), state, members: holders });
+        }
+    }
+    facts
+}
+
+/// Returns the kinds that would identify the place and that no member names.
+fn unknown(collection: &EventCollection, members: &[u32]) -> Vec<ObjectKind> {
+    let objects = || members.iter().flat_map(|member| collection.record(*member).objects());
+    let mut unknown = Vec::new();
+    if !objects().any(|object| object.kind == ObjectKind::District) {
+        unknown.push(ObjectKind::District);
+    }
+    if !objects().any(|object| is_place(object.kind)) {
+        unknown.push(ObjectKind::Place);
+    }
+    unknown
+}

@@ -1,0 +1,240 @@
+//! Fits the event model to measured sets, and measures it on sources to which it was not fitted.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt::Write as _;
+
+use rayon::prelude::*;
+use serde::Serialize;
+
+use super::{MeasuredEventPair, MeasuredEventSet, NOT_EVENT};
+use crate::eval::evidence::fitting::BCubed;
+use crate::eval::metrics::Pair;
+use doppel_core::events::{
+    EVENT_FEATURE_COUNT, EventEdge, EventModel, JoinBounds, KnownLinks, cluster, fit_event_pairs,
+};
+use doppel_core::evidence::{Coefficients, FitOptions, LabelledFeatures};
+
+/// Strength of the pull towards zero: enough to bound the coefficient of a feature that separates the pairs.
+const STRENGTH: f64 = 1e-6;
+/// Weight of a pair with another name or number, in labelled pairs. With weight 1, such pairs outnumber the events.
+const MADE_WEIGHT: f64 = 0.25;
+/// The log-odds of a pair that is no candidate. The first 26 candidates hold 90 % of the links, so that one in a
+/// thousand of the other pairs at most is a link.
+const UNMEASURED: f64 = -4.0;
+/// The bounds of a join that are tried, in log-odds.
+const JOIN_STEPS: [f64; 14] = [-1.5, -1.25, -1.0, -0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0];
+/// Minimum B-cubed precision of the chosen bound. People who look at an event should find nine of ten records right.
+const MIN_PRECISION: f64 = 0.9;
+
+/// The figures of a model on a set.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct EventFigures {
+    /// Name of the set, or of the source that was left out.
+    pub name: String,
+    /// B-cubed over records, if every record was read. Pairs whose reader was not sure count neither way.
+    pub b_cubed: Option<BCubed>,
+    /// Links inside the known groups of duplicates: number of joined ones, and of all.
+    pub group_links: (usize, usize),
+    /// Labelled pairs by label: number of joined ones, and of all.
+    pub joined: BTreeMap<String, (usize, usize)>,
+    /// Labelled pairs by label whose own probability is at least one half, and of all.
+    pub likely: BTreeMap<String, (usize, usize)>,
+    /// Pairs with another name or number whose own probability is at least one half, and of all.
+    pub made: (usize, usize),
+}
+
+/// A left-out source with the model that was fitted to the other sources.
+#[derive(Clone, Debug)]
+pub struct EventFold {
+    /// Name of the set of the source.
+    pub set: String,
+    /// The left-out source.
+    pub source: String,
+    /// The coefficients.
+    pub coefficients: Coefficients<EVENT_FEATURE_COUNT>,
+}
+
+/// Fits the coefficients to all pairs that `is_used` accepts.
+pub fn fit_pairs(
+    sets: &[MeasuredEventSet],
+    is_used: impl Fn(&MeasuredEventSet, &MeasuredEventPair) -> bool,
+) -> Coefficients<EVENT_FEATURE_COUNT> {
+    let mut labelled = Vec::new();
+    for set in sets {
+        for pair in set.pairs.iter().filter(|pair| is_used(set, pair)) {
+            let weight = if pair.is_made { MADE_WEIGHT } else { 1.0 };
+            let Some(same) = pair.same else { continue };
+            labelled.push(LabelledFeatures { features: pair.features, same, weight });
+        }
+    }
+    let options = FitOptions { prior: Coefficients::default(), strength: STRENGTH };
+    fit_event_pairs(&labelled, options)
+}
+
+/// Fits a model for each source of each set, to the pairs without a record of that source.
+pub fn leave_one_source_out(sets: &[MeasuredEventSet]) -> Vec<EventFold> {
+    let sources = sets.iter().flat_map(|set| set.sources.iter().map(|source| (&set.events.name, source)));
+    let left_out: BTreeSet<(&String, &String)> = sources.collect();
+    let folds = left_out.into_par_iter().map(|(name, source)| {
+        let coefficients = fit_pairs(sets, |set, pair| set.events.name != *name || !has_source(set, pair.pair, source));
+        EventFold { set: name.clone(), source: source.clone(), coefficients }
+    });
+    folds.collect()
+}
+
+fn has_source(set: &MeasuredEventSet, Pair(a, b): Pair, source: &str) -> bool {
+    [a, b].iter().any(|record| set.sources[*record as usize] == source)
+}
+
+/// Returns the log-odds of all pairs of a set, each by the model that was fitted without the source of its first record.
+pub fn left_out_log_odds(set: &MeasuredEventSet, folds: &[EventFold]) -> Vec<f64> {
+    let own: HashMap<&str, &EventFold> =
+        folds.iter().filter(|fold| fold.set == set.events.name).map(|fold| (fold.source.as_str(), fold)).collect();
+    let log_odds = set.pairs.iter().map(|pair| {
+        let source = set.sources[pair.pair.0 as usize].as_str();
+        own.get(source).map_or(f64::NEG_INFINITY, |fold| fold.coefficients.log_odds(&pair.features))
+    });
+    log_odds.collect()
+}
+
+/// Measures the events of a set, whose pairs have these log-odds.
+pub fn evaluate_events(set: &MeasuredEventSet, log_odds: &[f64], bounds: JoinBounds) -> EventFigures {
+    let position = |record: u32| set.positions[record as usize];
+    let edges: Vec<EventEdge> = set
+        .pairs
+        .iter()
+        .zip(log_odds)
+        .filter(|(pair, _)| !pair.is_made)
+        .filter_map(|(pair, log_odds)| {
+            Some(EventEdge { pair: [position(pair.pair.0)?, position(pair.pair.1)?], log_odds: *log_odds })
+        })
+        .collect();
+    let links = KnownLinks { matches: set.matches.clone(), ..KnownLinks::default() };
+    let events = cluster(&set.collection, &links, &edges, bounds);
+    let mut event_of: HashMap<u32, usize> = HashMap::new();
+    for (number, members) in events.iter().enumerate() {
+        event_of.extend(members.iter().map(|member| (*member, number)));
+    }
+    let event = |record: u32| position(record).and_then(|at| event_of.get(&at).copied());
+    let is_joined = |Pair(a, b): Pair| event(a).is_some() && event(a) == event(b);
+    let mut figures = EventFigures { name: set.events.name.clone(), ..EventFigures::default() };
+    for pair in &set.events.set.truth {
+        count(&mut figures.group_links, is_joined(*pair));
+    }
+    for (pair, log_odds) in set.pairs.iter().zip(log_odds) {
+        if pair.is_made {
+            count(&mut figures.made, *log_odds >= 0.0);
+        }
+        let Some(label) = &pair.label else { continue };
+        count(figures.joined.entry(label.clone()).or_default(), is_joined(pair.pair));
+        count(figures.likely.entry(label.clone()).or_default(), *log_odds >= 0.0);
+    }
+    if let Some(truth) = &set.events.events {
+        let found: Vec<Vec<u32>> = by_event(set, event).into_values().collect();
+        figures.b_cubed = Some(event_b_cubed(set, truth, &found));
+    }
+    figures
+}
+
+fn count(counts: &mut (usize, usize), is_counted: bool) {
+    counts.0 += usize::from(is_counted);
+    counts.1 += 1;
+}
+
+/// Returns the records of the set by found event.
+fn by_event(set: &MeasuredEventSet, event: impl Fn(u32) -> Option<usize>) -> BTreeMap<usize, Vec<u32>> {
+    let mut found: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
+    for record in 0..set.positions.len() as u32 {
+        if let Some(event) = event(record) {
+            found.entry(event).or_default().push(record);
+        }
+    }
+    found
+}
+
+/// Returns B-cubed over the records of true events (recall) and of found events (precision). Records whose pair with the
+/// record has the label `unsure` count neither way.
+fn event_b_cubed(set: &MeasuredEventSet, truth: &[Vec<u32>], found: &[Vec<u32>]) -> BCubed {
+    let true_of = members_by_record(truth);
+    let found_of = members_by_record(found);
+    let shared = |record: &u32, own: &BTreeSet<u32>, other: &BTreeMap<u32, BTreeSet<u32>>| {
+        other.get(record).map_or(1, |others| own.intersection(others).count()) as f64
+    };
+    let recall = true_of.iter().map(|(record, own)| shared(record, own, &found_of) / own.len() as f64);
+    let is_unsure =
+        |a: u32, b: u32| a != b && set.events.labels.get(&Pair::new(a, b)).is_some_and(|label| label.same.is_none());
+    let precision = found_of.iter().map(|(record, own)| {
+        let unsure = own.iter().filter(|other| is_unsure(*record, **other)).count();
+        shared(record, own, &true_of) / (own.len() - unsure) as f64
+    });
+    BCubed { recall: mean(recall), precision: mean(precision) }
+}
+
+/// Returns for each record the members of its event.
+fn members_by_record(events: &[Vec<u32>]) -> BTreeMap<u32, BTreeSet<u32>> {
+    let mut by_record = BTreeMap::new();
+    for members in events {
+        let all: BTreeSet<u32> = members.iter().copied().collect();
+        by_record.extend(members.iter().map(|member| (*member, all.clone())));
+    }
+    by_record
+}
+
+fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
+    match values.len() {
+        0 => 1.0,
+        count => values.sum::<f64>() / count as f64,
+    }
+}
+
+/// Returns the smallest bound of [`JOIN_STEPS`] from which on the B-cubed precision of every set with events is at least
+/// [`MIN_PRECISION`], with each source left out.
+pub fn choose_bounds(sets: &[MeasuredEventSet], folds: &[EventFold]) -> JoinBounds {
+    let bounds = |join| JoinBounds { join, unmeasured: UNMEASURED };
+    let is_precise = |join: f64| {
+        let complete = sets.iter().filter(|set| set.events.events.is_some());
+        let figures = complete.map(|set| evaluate_events(set, &left_out_log_odds(set, folds), bounds(join)));
+        figures.filter_map(|figures| figures.b_cubed).all(|b_cubed| b_cubed.precision >= MIN_PRECISION)
+    };
+    let too_small = JOIN_STEPS.iter().rposition(|join| !is_precise(*join));
+    let chosen = too_small.map_or(0, |at| (at + 1).min(JOIN_STEPS.len() - 1));
+    bounds(JOIN_STEPS[chosen])
+}
+
+/// Returns the figures of each set, each source by the model that was fitted without it.
+pub fn left_out_figures(sets: &[MeasuredEventSet], folds: &[EventFold], bounds: JoinBounds) -> Vec<EventFigures> {
+    sets.iter().map(|set| evaluate_events(set, &left_out_log_odds(set, folds), bounds)).collect()
+}
+
+/// Returns the figures of each set by one model.
+pub fn model_figures(sets: &[MeasuredEventSet], model: &EventModel) -> Vec<EventFigures> {
+    let figures = sets.iter().map(|set| {
+        let log_odds: Vec<f64> = set.pairs.iter().map(|pair| model.log_odds(&pair.features)).collect();
+        evaluate_events(set, &log_odds, model.bounds())
+    });
+    figures.collect()
+}
+
+/// Returns a table of figures for people, one set in each line.
+pub fn event_table(figures: &[EventFigures]) -> String {
+    let mut text = String::new();
+    for set in figures {
+        let _ = write!(text, "{:16}", set.name);
+        if let Some(BCubed { recall, precision }) = set.b_cubed {
+            let _ = write!(text, " B-cubed {recall:.3}/{precision:.3},");
+        }
+        let (kept, links) = set.group_links;
+        let _ = write!(text, " group links kept {kept}/{links}");
+        let (joined, all) = set.joined.get(NOT_EVENT).copied().unwrap_or_default();
+        if all > 0 {
+            let _ = write!(text, ", not pairs joined {joined}/{all}");
+        }
+        let (accepted, made) = set.made;
+        let _ = writeln!(text, ", other name or number likely {accepted}/{made}");
+        for (label, (joined, all)) in &set.joined {
+            let likely = set.likely.get(label).map_or(0, |likely| likely.0);
+            let _ = writeln!(text, "    {label:12} joined {joined}/{all}, likely {likely}/{all}");
+        }
+    }
+    text
+}

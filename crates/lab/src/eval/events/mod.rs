@@ -1,0 +1,310 @@
+//! Labelled sets for events: which records report one real-world problem.
+//!
+//! A set may have `events.jsonl` (every record was read; each line has the `members` of an event), `not_events.jsonl` and
+//! `unsure_events.jsonl` (pairs), `related.jsonl` (judged records of a question), and the groups and labelled pairs of
+//! other sets. A pair with several labels keeps the most particular one.
+
+pub mod fitting;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use anyhow::Context as _;
+use rayon::prelude::*;
+use serde::Deserialize;
+
+use super::dataset::{Dataset, each_line, open};
+use super::evidence::perturb::{Harmful, ObjectPool, Random};
+use super::metrics::Pair;
+use doppel_core::collection::Settings;
+use doppel_core::events::{
+    CandidateLists, EventCollection, EventFeatures, EventRecord, PairMeasurer, RecordPair, citations,
+};
+use doppel_core::record::{RecordId, Row, Value};
+use doppel_core::schemes::frequencies::sample;
+use doppel_core::schemes::profile::Profile;
+use doppel_core::schemes::statistics::Statistics;
+use doppel_engine::replay::{EarlierRecord, Replay};
+use doppel_store::Seq;
+
+/// Number of records of a set of which copies with another name or number are made.
+const CHANGED_RECORDS: usize = 400;
+/// Bytes of memory for the sketches of a set.
+const SKETCH_BYTES: usize = 64 << 20;
+/// The label of two records of one event.
+pub const EVENT: &str = "event";
+/// The label of a pair that was read and is not one event.
+pub const NOT_EVENT: &str = "not";
+
+/// The meaning of a label.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventLabel {
+    /// The label.
+    pub name: String,
+    /// True for one event, false for two; `None` if the reader was not sure.
+    pub same: Option<bool>,
+}
+
+/// A set that is labelled for events.
+#[derive(Clone, Debug, Default)]
+pub struct EventSet {
+    /// The name of the set.
+    pub name: String,
+    /// The records.
+    pub set: Dataset,
+    /// The labels of pairs.
+    pub labels: BTreeMap<Pair, EventLabel>,
+    /// The members of each event, if every record of the set was read.
+    pub events: Option<Vec<Vec<u32>>>,
+}
+
+#[derive(Deserialize)]
+struct EventLine {
+    members: Vec<RecordId>,
+}
+
+#[derive(Deserialize)]
+struct PairLine {
+    a: RecordId,
+    b: RecordId,
+}
+
+#[derive(Deserialize)]
+struct JudgementLine {
+    query: RecordId,
+    id: RecordId,
+    rel: u8,
+}
+
+impl EventSet {
+    /// Reads the set in a folder.
+    ///
+    /// # Errors
+    /// The errors of [`Dataset::read_folder`], and lines that cannot be read or name unknown records.
+    pub fn read_folder(name: &str, folder: &Path) -> anyhow::Result<Self> {
+        let mut read = Self { name: name.to_owned(), set: Dataset::read_folder(folder)?, ..Self::default() };
+        for labelled in read.set.labelled.clone() {
+            let same = match labelled.label.as_str() {
+                "same" | "same_event" | "same_issue" => Some(true),
+                "template" | "different" => Some(false),
+                _ => None,
+            };
+            read.labels.insert(labelled.pair, EventLabel { name: labelled.label, same });
+        }
+        read.read_lines(folder, "related.jsonl", |set, line| {
+            let JudgementLine { query, id, rel } = parsed(line)?;
+            let same = match rel {
+                0 => Some(false),
+                2 => Some(true),
+                _ => None,
+            };
+            set.label(&query, &id, &format!("rel {rel}"), same)
+        })?;
+        for pair in read.set.truth.clone() {
+            read.labels.insert(pair, EventLabel { name: "same".into(), same: Some(true) });
+        }
+        for (file, name, same) in
+            [("not_events.jsonl", NOT_EVENT, Some(false)), ("unsure_events.jsonl", "unsure", None)]
+        {
+            read.read_lines(folder, file, |set, line| {
+                let PairLine { a, b } = parsed(line)?;
+                set.label(&a, &b, name, same)
+            })?;
+        }
+        if folder.join("events.jsonl").exists() {
+            read.events = Some(Vec::new());
+        }
+        read.read_lines(folder, "events.jsonl", |set, line| {
+            let EventLine { members } = parsed(line)?;
+            for (number, a) in members.iter().enumerate() {
+                members[..number].iter().try_for_each(|b| set.label(a, b, EVENT, Some(true)))?;
+            }
+            let positions = members.iter().map(|id| set.position(id)).collect::<Result<Vec<_>, _>>()?;
+            set.events.get_or_insert_default().push(positions);
+            Ok(())
+        })?;
+        Ok(read)
+    }
+
+    fn read_lines(
+        &mut self,
+        folder: &Path,
+        name: &str,
+        mut line: impl FnMut(&mut Self, &[u8]) -> Result<(), String>,
+    ) -> anyhow::Result<()> {
+        let file = folder.join(name);
+        if file.exists() {
+            each_line(&file.display().to_string(), open(&file)?, |bytes| line(self, bytes))?;
+        }
+        Ok(())
+    }
+
+    fn position(&self, id: &RecordId) -> Result<u32, String> {
+        self.set.positions.get(id).copied().ok_or_else(|| format!("the record {id} is not among the records"))
+    }
+
+    fn label(&mut self, a: &RecordId, b: &RecordId, name: &str, same: Option<bool>) -> Result<(), String> {
+        let pair = Pair::new(self.position(a)?, self.position(b)?);
+        if pair.0 != pair.1 {
+            self.labels.insert(pair, EventLabel { name: name.to_owned(), same });
+        }
+        Ok(())
+    }
+
+    /// Returns the source of each record: its member `source`, or else the name of the set.
+    fn sources(&self) -> Vec<String> {
+        let source = |row: &Row| match row.value("source") {
+            Some(Value::Text(source)) => Some(source.clone()),
+            _ => None,
+        };
+        self.set.records.iter().map(|(_, row)| source(row).unwrap_or_else(|| self.name.clone())).collect()
+    }
+}
+
+fn parsed<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, String> {
+    serde_json::from_slice(line).map_err(|error| error.to_string())
+}
+
+/// A pair with its features and its label. Positions are those of the set.
+#[derive(Clone, Debug)]
+pub struct MeasuredEventPair {
+    /// The records.
+    pub pair: Pair,
+    /// The features.
+    pub features: EventFeatures,
+    /// The label, if people gave one.
+    pub label: Option<String>,
+    /// True for one event, false for two; `None` if it is not known.
+    pub same: Option<bool>,
+    /// True for a record and a copy of it that names another object.
+    pub is_made: bool,
+}
+
+/// A set with everything that the fit and the figures need.
+#[derive(Debug)]
+pub struct MeasuredEventSet {
+    /// The set.
+    pub events: EventSet,
+    /// The source of each record.
+    pub sources: Vec<String>,
+    /// The measured pairs: all candidates, all labelled pairs, and made pairs.
+    pub pairs: Vec<MeasuredEventPair>,
+    /// The records in the form in which events are found, without the made ones.
+    pub collection: EventCollection,
+    /// The position in the collection of each record of the set.
+    pub positions: Vec<Option<u32>>,
+    /// Duplicates by the rules of the service, and citations, as positions in the collection.
+    pub matches: Vec<RecordPair>,
+}
+
+/// Measures the candidates and the labelled pairs of a set. O(records × candidates).
+pub fn measure_events(events: EventSet) -> MeasuredEventSet {
+    let profile = Profile::compile(&Settings::default(), None);
+    let collection = EventCollection::new(read_records(&profile, &events.set));
+    let candidates = CandidateLists::of(&collection);
+    let measurer = PairMeasurer::new(&collection, &candidates);
+    let positions: Vec<Option<u32>> =
+        events.set.records.iter().map(|(id, _)| collection.position(id.as_str())).collect();
+    let in_set: HashMap<u32, u32> =
+        (0..).zip(&positions).filter_map(|(set, position)| Some(((*position)?, set))).collect();
+    let proposed = candidates.pairs().into_iter().map(|[a, b]| Pair::new(in_set[&a], in_set[&b]));
+    let mut wanted: Vec<Pair> = proposed.chain(events.labels.keys().copied()).collect();
+    wanted.sort_unstable();
+    wanted.dedup();
+    let is_read = events.events.is_some();
+    let measured = |pair: &Pair| {
+        let features = measurer.features(positions[pair.0 as usize]?, positions[pair.1 as usize]?);
+        let label = events.labels.get(pair);
+        let same = match label {
+            Some(label) => label.same,
+            // Every record of the set was read, so that other pairs are not one event.
+            None => is_read.then_some(false),
+        };
+        let label = label.map(|label| label.name.clone());
+        Some(MeasuredEventPair { pair: *pair, features, label, same, is_made: false })
+    };
+    let mut pairs: Vec<MeasuredEventPair> = wanted.par_iter().filter_map(measured).collect();
+    pairs.extend(made_pairs(&profile, &events.set));
+    let mut matches = duplicates(&events.set, &collection);
+    matches.extend(citations(&collection, &[]).iter().map(doppel_core::events::Citation::pair));
+    MeasuredEventSet { sources: events.sources(), pairs, positions, matches, collection, events }
+}
+
+fn read_records(profile: &Profile, set: &Dataset) -> Vec<EventRecord> {
+    let read = set.records.par_iter().filter_map(|(id, row)| {
+        let document = profile.read(row).ok().filter(|document| !document.is_empty())?;
+        Some(EventRecord::of(id.as_str(), profile, &document, None))
+    });
+    read.collect()
+}
+
+/// Returns pairs of a record and a copy that names another object. The copies are in a collection with all records.
+fn made_pairs(profile: &Profile, set: &Dataset) -> Vec<MeasuredEventPair> {
+    let objects = |row: &Row| profile.read(row).map(|document| profile.objects(&document.joined())).unwrap_or_default();
+    let all: Vec<_> = set.records.par_iter().map(|(_, row)| objects(row)).collect();
+    let pool = ObjectPool::of(all.iter().flatten());
+    let mut changed = set.clone();
+    let mut made: Vec<(u32, RecordId)> = Vec::new();
+    for at in (0..set.records.len()).step_by((set.records.len() / CHANGED_RECORDS).max(1)) {
+        for (number, kind) in Harmful::ALL.into_iter().enumerate() {
+            let mut random = Random::new(at as u64);
+            let Some(copy) = kind.change(&set.records[at].1, &all[at], &pool, &mut random) else { continue };
+            let Ok(id) = RecordId::new(&format!("changed-{number}-{at}")) else { continue };
+            if changed.add_as(id.clone(), copy).is_ok() {
+                made.push((at as u32, id));
+            }
+        }
+    }
+    let collection = EventCollection::new(read_records(profile, &changed));
+    let candidates = CandidateLists::of(&collection);
+    let measurer = PairMeasurer::new(&collection, &candidates);
+    let measured = made.par_iter().filter_map(|(at, id)| {
+        let a = collection.position(set.records[*at as usize].0.as_str())?;
+        let features = measurer.features(a, collection.position(id.as_str())?);
+        Some(MeasuredEventPair { pair: Pair(*at, *at), features, label: None, same: Some(false), is_made: true })
+    });
+    measured.collect()
+}
+
+/// Returns the duplicates of a set by the rules of the service, as positions in the collection.
+fn duplicates(set: &Dataset, collection: &EventCollection) -> Vec<RecordPair> {
+    let settings = Settings::default();
+    let rows: Vec<&Row> = set.records.iter().map(|(_, row)| row).collect();
+    let found = Replay::new(settings.clone(), None, SKETCH_BYTES).and_then(|plain| {
+        let sampled: Vec<_> = sample(rows.len()).map(|at| rows[at].json().clone()).collect();
+        let text = plain.count_text(&sampled, rows.len() as u64);
+        let statistics = text.map(|text| std::sync::Arc::new(Statistics::default().with_text(&text)));
+        Replay::new(settings, statistics, SKETCH_BYTES)
+    });
+    let Ok(replay) = found else { return Vec::new() };
+    let mut kept: Vec<EarlierRecord> = Vec::new();
+    let mut placed = Vec::new();
+    for (id, row) in &set.records {
+        let Ok(subject) = replay.sign(row) else { continue };
+        let signed = subject.signed();
+        let digest = signed.digest;
+        let signatures = if replay.needs_signatures() { signed.signatures.clone() } else { Vec::new() };
+        kept.push(EarlierRecord { id: id.clone(), row: row.json().clone(), digest, signatures });
+        placed.extend(replay.place(Seq(kept.len() as u64), subject).ok().map(|record| (kept.len() - 1, record)));
+    }
+    let judged = placed.into_par_iter().map(|(at, record)| {
+        let earlier = |seq: Seq| Ok::<_, std::convert::Infallible>(kept[seq.0 as usize - 1].clone());
+        let matches = replay.judge(record, earlier).map(|found| found.matches).unwrap_or_default();
+        let position = |id: &RecordId| collection.position(id.as_str());
+        let own = position(&kept[at].id);
+        matches.iter().filter_map(|found| Some([own?, position(&found.id)?])).collect::<Vec<_>>()
+    });
+    judged.flatten_iter().collect()
+}
+
+/// Reads and measures the sets in some folders.
+///
+/// # Errors
+/// The errors of [`EventSet::read_folder`].
+pub fn measure_folders<'a>(folders: impl Iterator<Item = (String, &'a Path)>) -> anyhow::Result<Vec<MeasuredEventSet>> {
+    let measured = folders.map(|(name, folder)| {
+        let set = EventSet::read_folder(&name, folder);
+        Ok(measure_events(set.with_context(|| format!("cannot read the set {}", folder.display()))?))
+    });
+    measured.collect()
+}
