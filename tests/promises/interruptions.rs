@@ -297,6 +297,10 @@ fn until<T>(what: &str, mut look: impl FnMut() -> Result<T, String>) -> T {
     }
 }
 
+fn is_ended(task: &Value) -> bool {
+    matches!(task["status"].as_str(), Some("succeeded" | "failed" | "canceled"))
+}
+
 /// Everything that the service shows of the collection.
 struct ShownState {
     records: BTreeMap<String, Value>,
@@ -309,8 +313,7 @@ impl ShownState {
         until("tasks", || {
             let tasks = server.send("GET", "/v1/tasks?limit=100", &Value::Null).json();
             let tasks = tasks["items"].as_array().expect("a list").clone();
-            let is_done = |task: &Value| matches!(task["status"].as_str(), Some("succeeded" | "failed" | "canceled"));
-            match tasks.iter().find(|task| !is_done(task)) {
+            match tasks.iter().find(|task| !is_ended(task)) {
                 None => Ok(()),
                 Some(task) => Err(task.to_string()),
             }
@@ -367,12 +370,12 @@ impl ShownState {
     /// Returns the groups that follow from the records and decisions: copies are linked unless a person decided otherwise.
     fn expected_groups(&self) -> BTreeSet<Vec<String>> {
         let ids: Vec<&String> = self.records.keys().collect();
-        let judgement = |one: &String, other: &String| self.judgements.get(&(one.clone(), other.clone()));
         let mut group_of: Vec<usize> = (0..ids.len()).collect();
         for (b, other) in ids.iter().enumerate() {
             for (a, one) in ids[..b].iter().enumerate() {
                 let are_copies = self.records[*one]["content"] == self.records[*other]["content"];
-                let is_linked = judgement(one, other).map_or(are_copies, |judgement| judgement == "same");
+                let judgement = self.judgements.get(&((*one).clone(), (*other).clone()));
+                let is_linked = judgement.map_or(are_copies, |judgement| judgement == "same");
                 let (kept, merged) = (group_of[a], group_of[b]);
                 if is_linked && kept != merged {
                     group_of.iter_mut().filter(|group| **group == merged).for_each(|group| *group = kept);
@@ -411,9 +414,12 @@ impl ShownState {
     fn compare_search(&self, server: &TestServer) {
         for family in (0..FAMILIES).step_by(10) {
             let passage: String = text_of(family).chars().take(6).collect();
-            let has = |row: &Value| row["content"].as_str().is_some_and(|content| content.starts_with(&passage));
-            let expected: BTreeSet<String> =
-                self.records.iter().filter(|(_, row)| has(row)).map(|(id, _)| id.clone()).collect();
+            let expected: BTreeSet<String> = self
+                .records
+                .iter()
+                .filter(|(_, row)| row["content"].as_str().is_some_and(|content| content.starts_with(&passage)))
+                .map(|(id, _)| id.clone())
+                .collect();
             let quoted = percent_encoding::utf8_percent_encode(&passage, percent_encoding::NON_ALPHANUMERIC);
             let path = format!("{COLLECTION}/search?q=%22{quoted}%22&limit=100");
             until("search", || {
