@@ -403,8 +403,9 @@ impl ShownState {
             }
             match found.symmetric_difference(&expected).next() {
                 None => Ok(()),
-                Some(group) => {
-                    Err(format!("{group:?} is only {}", if found.contains(group) { "shown" } else { "expected" }))
+                Some(_) => {
+                    let shown = found.difference(&expected).collect::<Vec<_>>();
+                    Err(format!("shown {shown:?}, expected {:?}", expected.difference(&found).collect::<Vec<_>>()))
                 }
             }
         });

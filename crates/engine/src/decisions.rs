@@ -264,6 +264,11 @@ impl Engine {
         let Opinion { judgement, by, note } = opinion;
         let ruling = Ruling { judgement, by, note, at: (self.options.now)(), original };
         one_request(async {
+            // The pair follows the scores already before the withdrawal, because the service may end between the two steps, and a decision
+            // counts more than a recorded pair. The records may change in between, so that the pair is recorded again afterwards.
+            if judgement == Judgement::Withdrawn && self.decision(collection, one, other).await.is_ok() {
+                self.pair_by_score(collection, one, other).await?;
+            }
             let view = match self.store.decide(collection, pair, ruling, seen).await {
                 Ok(Ruled::Added(decision) | Ruled::Repeated(decision)) => DecisionView::from(decision),
                 Ok(Ruled::Refused(Some(decision))) => return Ok(DecisionOutcome::Meanwhile(decision.into())),
