@@ -87,10 +87,14 @@ impl CallLog {
 
     /// Notes a decision, or with `None` the withdrawal of one.
     fn note_judgement(&mut self, pair: IdPair, judgement: Option<&str>, answered: bool) {
+        // An erasure that is running removes decisions about its records, too.
+        let records = [&pair.0, &pair.1].into_iter().filter_map(|id| self.records.get(id));
+        let may_be_erased = records.into_iter().any(|record| record.unanswered.contains(&None));
         let expected = self.judgements.entry(pair).or_default();
         let judgement = judgement.map(str::to_owned);
         if answered {
-            *expected = Expected { acknowledged: judgement, unanswered: Vec::new() };
+            let unanswered = if may_be_erased { vec![None] } else { Vec::new() };
+            *expected = Expected { acknowledged: judgement, unanswered };
         } else {
             expected.unanswered.push(judgement);
         }

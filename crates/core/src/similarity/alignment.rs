@@ -48,7 +48,10 @@ enum Token {
     Number(u64),
     /// A number of a date, a time or a measure.
     Quantity(u64),
+    /// A run of Latin letters among other tokens: a code, as in B座.
     Latin(u64),
+    /// A run of Latin letters beside another one: a word of a text in a Latin script.
+    Word(u64),
 }
 
 /// True for a character that follows the number of a date, a time, an amount or a measure.
@@ -111,8 +114,20 @@ impl TokenText {
                 c => Token::Character(c),
             });
         }
+        let codes: Vec<bool> = (0..tokens.len()).map(|at| is_code(&tokens, at)).collect();
+        for (token, is_code) in tokens.iter_mut().zip(codes) {
+            if let (Token::Latin(hash), false) = (*token, is_code) {
+                *token = Token::Word(hash);
+            }
+        }
         Self { tokens }
     }
+}
+
+/// True if no run of Latin letters stands before or after the token.
+fn is_code(tokens: &[Token], at: usize) -> bool {
+    let is_latin = |at: usize| matches!(tokens.get(at), Some(Token::Latin(_)));
+    !is_latin(at + 1) && !at.checked_sub(1).is_some_and(is_latin)
 }
 
 /// Aligns two texts (Myers 1986). `only_names` are the names that only the first and only the second text contains.
@@ -181,7 +196,7 @@ fn changed_places(a: &[Token], b: &[Token]) -> Vec<ChangedPlace> {
 fn is_part(tokens: &[Token], names: &[String]) -> bool {
     let character = |token: &Token| match token {
         Token::Character(c) => Some(*c),
-        Token::Number(_) | Token::Quantity(_) | Token::Latin(_) => None,
+        Token::Number(_) | Token::Quantity(_) | Token::Latin(_) | Token::Word(_) => None,
     };
     let text: Vec<char> = tokens.iter().filter_map(character).collect();
     let names: Vec<Vec<char>> = names.iter().map(|name| characters_of_name(name)).collect();
@@ -232,6 +247,7 @@ mod tests {
         check("幸福里23号楼电梯坏了没人修", "幸福里32号楼电梯坏了没人修", 1, 1.0);
         check("幸福里十二号楼电梯坏了", "幸福里12号楼电梯坏了", 0, 0.0);
         check("建议b1路改道很不方便", "建议c1路改道很不方便", 1, 1.0);
+        check("one person fell last week", "one person tripped last week", 0, 0.0);
         check("坐5路车到渡口等了很久", "坐8路车到渡口等了半天", 1, 1.0 / 3.0);
         check("反映雁坪路路灯不亮", "反映雁坪路路灯不亮,请尽快派3人修理", 0, 0.0);
     }
