@@ -228,6 +228,17 @@ fn usage(text: impl Into<String>) -> anyhow::Error {
     Usage(text.into()).into()
 }
 
+/// Returns the result of a command, and prints the error if the arguments were wrong.
+fn with_usage_shown(command: &str, ended: anyhow::Result<ExitCode>) -> anyhow::Result<ExitCode> {
+    match ended {
+        Err(error) if error.is::<Usage>() => {
+            complain_of_usage(&error, command);
+            Ok(ExitCode::from(USAGE))
+        }
+        ended => ended,
+    }
+}
+
 #[expect(clippy::print_stderr, reason = "the command line's own voice")]
 fn complain_of_usage(error: &anyhow::Error, command: &str) {
     let command = format!("{command} --help");

@@ -8,7 +8,7 @@ use anyhow::Context;
 
 use super::import::tables::pair;
 use crate::cli::import::database::DatabaseArgs;
-use crate::cli::{complain_of_usage, usage};
+use crate::cli::{usage, with_usage_shown};
 use crate::config::{self, Config, Flags};
 use crate::follow::check::{self, Finding, OptionNames, Weight};
 use crate::texts;
@@ -61,13 +61,7 @@ struct CheckArgs {
 /// There is no such source, or it cannot be read.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Command::Check(args) = args.command;
-    match look(&args) {
-        Err(error) if error.is::<super::Usage>() => {
-            complain_of_usage(&error, "source check");
-            Ok(ExitCode::from(super::USAGE))
-        }
-        looked => looked,
-    }
+    with_usage_shown("source check", look(&args))
 }
 
 fn look(args: &CheckArgs) -> anyhow::Result<ExitCode> {

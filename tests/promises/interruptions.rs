@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// The ids of two records, the lower one first.
 type IdPair = (String, String);
 
-/// What the log knows of a record (`T`: its row) or of a pair (`T`: the judgement).
+/// The logged state of a record (`T` is its row) or of a pair (`T` is the judgement).
 #[derive(Clone, Debug)]
 struct Expected<T> {
     /// The state after the last acknowledged call; `None` if there is no such record or judgement.

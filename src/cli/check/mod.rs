@@ -27,7 +27,7 @@ use crate::cli::import::target::{How, Target, To};
 use crate::cli::output::{Output, Outputs};
 use crate::cli::spool::{Spool, form_of};
 use crate::cli::table::SummaryFormat;
-use crate::cli::{PARTLY, USAGE, Usage, complain_of_usage, key, usage};
+use crate::cli::{PARTLY, key, usage, with_usage_shown};
 use crate::config::{self, Config};
 use crate::console::words::{Language, Words};
 use crate::findings::output::Form;
@@ -133,13 +133,7 @@ pub struct Args {
 /// A file cannot be read or written, or the service or directory cannot be used.
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments by value")]
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    match check(&args) {
-        Err(error) if error.is::<Usage>() => {
-            complain_of_usage(&error, "check");
-            Ok(ExitCode::from(USAGE))
-        }
-        ended => ended,
-    }
+    with_usage_shown("check", check(&args))
 }
 
 /// The validated arguments of a check.

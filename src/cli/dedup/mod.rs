@@ -24,7 +24,7 @@ use crate::cli::import::report::Rejects;
 use crate::cli::output::{Output, Outputs};
 use crate::cli::spool::{Table, form_of};
 use crate::cli::table::SummaryFormat;
-use crate::cli::{PARTLY, USAGE, Usage, complain_of_usage, usage};
+use crate::cli::{PARTLY, usage, with_usage_shown};
 use crate::config;
 use crate::console::words::Language;
 use crate::findings::output::Form;
@@ -189,13 +189,7 @@ fn bytes(text: &str) -> Result<usize, String> {
 /// A file cannot be read or written, or the settings are invalid.
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments by value")]
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    match dedup(&args) {
-        Err(error) if error.is::<Usage>() => {
-            complain_of_usage(&error, "dedup");
-            Ok(ExitCode::from(USAGE))
-        }
-        ended => ended,
-    }
+    with_usage_shown("dedup", dedup(&args))
 }
 
 fn dedup(args: &Args) -> anyhow::Result<ExitCode> {

@@ -24,7 +24,7 @@ use super::import::report::{Refused, Rejects};
 use super::output::Outputs;
 use super::progress::Progress;
 use super::table::SummaryFormat;
-use super::{PARTLY, USAGE, Usage, complain_of_usage, usage};
+use super::{PARTLY, usage, with_usage_shown};
 use crate::config;
 use crate::console::words::Language;
 use crate::findings::output::MOST_ROWS;
@@ -116,13 +116,7 @@ struct EventTotals {
 /// A file cannot be read or written, or the settings are invalid.
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments by value")]
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    match events(&args) {
-        Err(error) if error.is::<Usage>() => {
-            complain_of_usage(&error, "events");
-            Ok(ExitCode::from(USAGE))
-        }
-        ended => ended,
-    }
+    with_usage_shown("events", events(&args))
 }
 
 fn events(args: &Args) -> anyhow::Result<ExitCode> {
@@ -206,7 +200,7 @@ impl OrderStock {
         while let Some(batch) = batches.blocking_recv().transpose()? {
             stock.columns.extend(batch.new_columns.iter().filter(|name| *name != "id").cloned());
             let read = |checked: Checked| {
-                let role = |name: &str| settings.fields.iter().find(|field| field.name == name).map(|field| field.role);
+                let role = |name: &str| settings.field(name).map(|field| field.role);
                 let category = Handling::of(role, &checked.row).and_then(|handling| handling.category);
                 let record = EventRecord::of(checked.id.as_str(), &profile, &checked.document, category.as_deref());
                 (StockRecord { id: checked.id, row: checked.row.json().clone() }, record)

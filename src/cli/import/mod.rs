@@ -30,7 +30,7 @@ use crate::cli::client::Trust;
 use crate::cli::output::Outputs;
 use crate::cli::table::SummaryFormat;
 use crate::cli::transfer::{Restore, restore};
-use crate::cli::{PARTLY, USAGE, Usage, complain_of_usage, key, usage};
+use crate::cli::{PARTLY, key, usage, with_usage_shown};
 use crate::config::{self, Config};
 use crate::http::coding::Coding;
 use crate::shutdown::{Phase, Shutdown, Signals};
@@ -210,13 +210,7 @@ fn delimiter(text: &str) -> Result<u8, String> {
 /// A file cannot be read, or the service or directory cannot be used. Records that were imported before stay.
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments by value")]
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    match import(&args) {
-        Err(error) if error.is::<Usage>() => {
-            complain_of_usage(&error, "import");
-            Ok(ExitCode::from(USAGE))
-        }
-        ended => ended,
-    }
+    with_usage_shown("import", import(&args))
 }
 
 fn import(args: &Args) -> anyhow::Result<ExitCode> {

@@ -78,7 +78,7 @@ features! {
     NoCommonName "no_common_name" Against;
     /// Rarity of the names that only one text contains, the smaller sum of the two sides, at most 2.
     NamesDiffer "names_differ" Against;
-    /// The same sum if the texts have no name in common.
+    /// The value of `NamesDiffer` if the texts have no name in common, otherwise 0.
     OnlyOtherNames "only_other_names" Against;
     /// Rarity of the names that only one text contains, the larger sum of the two sides, at most 3.
     OtherNames "other_names" Against;

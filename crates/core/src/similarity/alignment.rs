@@ -143,6 +143,7 @@ pub fn align_tokens(a: &TokenText, b: &TokenText, only_names: &[Vec<String>; 2])
 
 fn align_ordered(a: &[Token], b: &[Token], only_names: [&[String]; 2]) -> Alignment {
     let mut found = Alignment::default();
+    let only_names = only_names.map(|names| names.iter().map(|name| characters_of_name(name)).collect::<Vec<_>>());
     let (mut numbers, mut names, mut changed) = (0, 0, 0);
     for place in changed_places(a, b) {
         let (a, b) = (&a[place.a], &b[place.b]);
@@ -155,7 +156,7 @@ fn align_ordered(a: &[Token], b: &[Token], only_names: [&[String]; 2]) -> Alignm
             numbers += place.changed;
         }
         let (fewer, more) = (characters(a).min(characters(b)), characters(a).max(characters(b)));
-        if fewer > 0 && more >= MIN_REPLACED && (is_part(a, only_names[0]) || is_part(b, only_names[1])) {
+        if fewer > 0 && more >= MIN_REPLACED && (is_part(a, &only_names[0]) || is_part(b, &only_names[1])) {
             names += place.changed;
         }
     }
@@ -193,13 +194,12 @@ fn changed_places(a: &[Token], b: &[Token]) -> Vec<ChangedPlace> {
 /// True if the characters of some tokens are a part of one of the names, or parts of several names, each of at least
 /// [`MIN_REPLACED`] characters: a road and an estate beside each other are replaced together. Numbers are left out in
 /// both, because a token has their value only. O(characters² × length of the names).
-fn is_part(tokens: &[Token], names: &[String]) -> bool {
+fn is_part(tokens: &[Token], names: &[Vec<char>]) -> bool {
     let character = |token: &Token| match token {
         Token::Character(c) => Some(*c),
         Token::Number(_) | Token::Quantity(_) | Token::Latin(_) | Token::Word(_) => None,
     };
     let text: Vec<char> = tokens.iter().filter_map(character).collect();
-    let names: Vec<Vec<char>> = names.iter().map(|name| characters_of_name(name)).collect();
     let is_in_name = |part: &[char]| names.iter().any(|name| name.windows(part.len()).any(|window| window == part));
     let mut rest = &text[..];
     loop {
