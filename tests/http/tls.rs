@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use rcgen::date_time_ymd;
 use serde_json::json;
 use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
 
 use crate::support::certificates::{Office, der, says, shown, until};
 use crate::support::{TestServer, read_to_end, run};
@@ -21,21 +22,23 @@ struct Load {
     stop: Arc<AtomicBool>,
     sent: Arc<AtomicU64>,
     failed: Arc<Mutex<Vec<String>>>,
+    callers: Vec<JoinHandle<()>>,
 }
 
 impl Load {
     fn start(office: &Office, server: &TestServer) -> Self {
-        let load = Self {
+        let mut load = Self {
             runtime: Runtime::new().expect("a runtime"),
             stop: Arc::default(),
             sent: Arc::default(),
             failed: Arc::default(),
+            callers: Vec::new(),
         };
         for caller in 0..4_u64 {
             let client = office.client(None, caller % 2 == 0);
             let (stop, sent, failed) = (load.stop.clone(), load.sent.clone(), load.failed.clone());
             let records = format!("{}/v1/collections/letters/records", server.url());
-            load.runtime.spawn(async move {
+            let caller = load.runtime.spawn(async move {
                 while !stop.load(Ordering::Relaxed) {
                     let number = sent.fetch_add(1, Ordering::Relaxed);
                     let request = client.put(format!("{records}/{number}")).header("content-type", "application/json");
@@ -46,6 +49,7 @@ impl Load {
                     }
                 }
             });
+            load.callers.push(caller);
         }
         load
     }
@@ -56,10 +60,13 @@ impl Load {
         until("the load goes on", || self.sent.load(Ordering::Relaxed) > before + 40);
     }
 
-    /// Ends the load and returns the requests that failed.
+    /// Ends the load and returns the requests that failed. Waits for the last answer of each caller: a runtime that is
+    /// dropped cuts the connections of requests that still run.
     fn end(self) -> Vec<String> {
         self.stop.store(true, Ordering::Relaxed);
-        self.runtime.shutdown_timeout(std::time::Duration::from_secs(60));
+        for caller in self.callers {
+            self.runtime.block_on(caller).expect("the caller ended");
+        }
         std::mem::take(&mut *self.failed.lock().expect("fine"))
     }
 }
