@@ -35,7 +35,7 @@ const PAGE_BYTES: usize = 8 << 20;
 const FIRST_PAGE: usize = 16;
 /// Time between two commits of a collection while there is more to read. A commit takes some tens of milliseconds.
 const COMMIT_INTERVAL: Duration = Duration::from_millis(900);
-/// Time without changes after which the writer is released.
+/// Time without changes after which the writer is released, and without use after which the files of a small index are closed.
 const WRITER_IDLE: Duration = Duration::from_secs(5);
 /// Number of changes that an index may be behind before it slows down during a bulk import. A short series of records is therefore found at
 /// once. With a much larger number an index would keep pace with every import and never leave the cores to it.
@@ -229,7 +229,9 @@ impl IndexFollower {
             () = tokio::time::sleep(WRITER_IDLE) => {
                 // This waits until the writer is released, because a later release would drop changes written in between. It does not begin
                 // while segments are merged, because it would wait for the merge.
-                if followed.index.memory_bytes() > 0 && !followed.index.is_merging() {
+                if followed.index.memory_bytes() == 0 {
+                    followed.index.close_small_files();
+                } else if !followed.index.is_merging() {
                     self.release_writer(followed).await;
                 }
                 return Ok(());

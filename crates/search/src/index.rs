@@ -6,7 +6,8 @@
 //! ([`IndexProgress`]), from which the next process continues.
 //!
 //! Writing needs a writer with [`WRITER_BYTES`] of memory, which exists only while there is something to write
-//! ([`Index::release_writer`]). Reading maps the files into memory. A record takes about a kilobyte on disk, as much as its text.
+//! ([`Index::release_writer`]). Reading maps the files into memory. The files of a small index are closed while nobody asks
+//! ([`Index::close_small_files`]). A record takes about a kilobyte on disk, as much as its text.
 
 use std::fs;
 use std::io;
@@ -37,6 +38,9 @@ const FORMAT: u32 = 7;
 /// Memory of a writer in bytes. With the smallest value that tantivy accepts (15 MB) a segment holds only some hundred letters, and merging
 /// segments costs more than making them.
 pub const WRITER_BYTES: usize = 64_000_000;
+/// Number of records up to which the files of an index are closed while nobody uses them. There may be thousands of such collections, and each takes
+/// some sixty kilobytes while its files are open. Opening the files takes about a millisecond.
+const FEW_RECORDS: u64 = 10_000;
 /// The share of removed documents in a segment above which the segment is written again without them.
 const MAX_REMOVED_SHARE: f32 = 0.1;
 
@@ -190,13 +194,46 @@ pub struct Index {
     highest: AtomicU64,
 }
 
-/// The open files of an index.
+/// The files of an index.
 struct IndexFiles {
-    index: tantivy::Index,
-    reader: IndexReader,
+    /// `None` while they are closed.
+    open: Option<OpenFiles>,
+    /// True if they were used after the last call of [`Index::close_small_files`].
+    were_used: bool,
     progress: IndexProgress,
     /// The highest seq that was put before the index was opened.
     highest: Seq,
+}
+
+/// The open files of an index.
+#[derive(Clone)]
+struct OpenFiles {
+    index: tantivy::Index,
+    reader: IndexReader,
+}
+
+impl IndexFiles {
+    fn new(open: OpenFiles, progress: IndexProgress, highest: Seq) -> Self {
+        Self { open: Some(open), were_used: true, progress, highest }
+    }
+
+    /// Returns the open files, and opens them in `folder` if they are closed. Their checksums were compared when the index was opened first.
+    fn opened(&mut self, folder: &Path) -> tantivy::Result<&OpenFiles> {
+        self.were_used = true;
+        let open = match self.open.take() {
+            Some(open) => open,
+            None => OpenFiles::new(tantivy::Index::open(UnsyncedDirectory::open(folder)?)?)?,
+        };
+        Ok(self.open.insert(open))
+    }
+}
+
+impl OpenFiles {
+    fn new(index: tantivy::Index) -> tantivy::Result<Self> {
+        tokens::register(index.tokenizers());
+        let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
+        Ok(Self { index, reader })
+    }
 }
 
 /// The result of [`Index::open`].
@@ -323,7 +360,7 @@ impl Index {
             prepared.commit().map(drop)
         })?;
         // `reload` runs without the lock, because searches need the lock.
-        let reader = self.files.lock().reader.clone();
+        let reader = self.open_files()?.reader;
         reader.reload()?;
         self.files.lock().progress = progress;
         Ok(())
@@ -339,19 +376,35 @@ impl Index {
 
     /// True if segments are being merged or will be merged. Tantivy begins a merge after a commit.
     pub fn is_merging(&self) -> bool {
-        let index = self.files.lock().index.clone();
         // If the segments cannot be read now, the next write reports the error.
-        let segments = index.searchable_segment_metas();
+        let segments = self.open_files().and_then(|open| Ok(open.index.searchable_segment_metas()?));
         segments.is_ok_and(|segments| !merge_policy().compute_merge_candidates(&segments).is_empty())
     }
 
-    /// Number of records in the index.
-    pub fn len(&self) -> u64 {
-        self.searcher().num_docs()
+    /// Closes the files of an index with at most [`FEW_RECORDS`] records that was not used since the last call. The next use opens them. An index with
+    /// a writer stays open.
+    pub fn close_small_files(&self) {
+        // Nobody can get a writer while its lock is held.
+        let Some(writer) = self.writer.try_lock().filter(|writer| writer.is_none()) else { return };
+        let mut files = self.files.lock();
+        let is_unused = !std::mem::take(&mut files.were_used);
+        if files.open.as_ref().is_some_and(|open| is_unused && open.reader.searcher().num_docs() <= FEW_RECORDS) {
+            files.open = None;
+        }
+        drop(writer);
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+    /// True if the files are open.
+    pub fn is_open(&self) -> bool {
+        self.files.lock().open.is_some()
+    }
+
+    /// Returns the number of records in the index.
+    ///
+    /// # Errors
+    /// [`IndexError`] if the files cannot be read.
+    pub fn len(&self) -> Result<u64> {
+        Ok(self.searcher()?.num_docs())
     }
 
     /// Size of the files in bytes.
@@ -367,8 +420,13 @@ impl Index {
         if is_writing { WRITER_BYTES as u64 } else { 0 }
     }
 
-    pub(crate) fn searcher(&self) -> Searcher {
-        self.files.lock().reader.searcher()
+    pub(crate) fn searcher(&self) -> Result<Searcher> {
+        Ok(self.open_files()?.reader.searcher())
+    }
+
+    /// Returns the files, and opens them if they are closed.
+    fn open_files(&self) -> Result<OpenFiles> {
+        Ok(self.files.lock().opened(&self.folder)?.clone())
     }
 
     /// Returns the record id of a document.
@@ -382,7 +440,7 @@ impl Index {
     fn write(&self, work: impl FnOnce(&mut IndexWriter) -> tantivy::Result<()>) -> Result<()> {
         let mut writer = self.writer.lock();
         if writer.is_none() {
-            let opened: IndexWriter = self.files.lock().index.writer_with_num_threads(1, WRITER_BYTES)?;
+            let opened: IndexWriter = self.open_files()?.index.writer_with_num_threads(1, WRITER_BYTES)?;
             opened.set_merge_policy(Box::new(merge_policy()));
             *writer = Some(opened);
         }
@@ -481,9 +539,7 @@ fn open_existing(folder: &Path, source: &IndexSource) -> std::result::Result<Ind
     if let Some(file) = index.validate_checksum()?.into_iter().next() {
         return Err(IndexError::Damaged(file.display().to_string()).into());
     }
-    tokens::register(index.tokenizers());
-    let reader = open_reader(&index)?;
-    Ok(IndexFiles { index, reader, progress: stamp.progress, highest: stamp.highest })
+    Ok(IndexFiles::new(OpenFiles::new(index)?, stamp.progress, stamp.highest))
 }
 
 /// Replaces the content of the folder with an empty index. Does not create the parent folder, so that nothing appears in the place of a data
@@ -495,11 +551,5 @@ fn create(folder: &Path) -> Result<IndexFiles> {
     }
     fs::create_dir(folder)?;
     let index = tantivy::Index::create(UnsyncedDirectory::open(folder)?, schema().0, IndexSettings::default())?;
-    tokens::register(index.tokenizers());
-    let reader = open_reader(&index)?;
-    Ok(IndexFiles { index, reader, progress: IndexProgress::Reached(Seq(0)), highest: Seq(0) })
-}
-
-fn open_reader(index: &tantivy::Index) -> tantivy::Result<IndexReader> {
-    index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()
+    Ok(IndexFiles::new(OpenFiles::new(index)?, IndexProgress::Reached(Seq(0)), Seq(0)))
 }

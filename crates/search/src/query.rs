@@ -202,7 +202,7 @@ impl Index {
         if question.parts.is_empty() && !question.ignored.is_empty() {
             return Ok(SearchHits { ignored: question.ignored, ..SearchHits::default() });
         }
-        let searcher = self.searcher();
+        let searcher = self.searcher()?;
         let query = self.main_query(settings, wanted, &question)?;
         let excluded = question.parts.iter().filter(|part| part.is_excluded);
         let excluded = excluded.map(|part| self.part_query(part)).collect::<Result<Vec<_>>>()?;

@@ -130,7 +130,7 @@ impl Index {
         limit: usize,
         weights: &Weights,
     ) -> Result<Vec<RelatedRecord>> {
-        let searcher = self.searcher();
+        let searcher = self.searcher()?;
         let words = best_terms(&searcher, self.fields.words, &asked.words, weights)?;
         let mut candidates = find_candidates(&searcher, &words.found[..count_candidate_terms(&words.found)])?;
         for word in &words.found {

@@ -9,7 +9,7 @@
 //! a map from fingerprint to list contains all their slots, ascending. A thousand copies of a form letter therefore cost a lookup one
 //! comparison, and 4 bytes of memory each.
 //!
-//! Locks: 64 neighbouring buckets (a stripe) share a lock, which is allocated at the first write. The writer locks one stripe at a time.
+//! Locks: 16 neighbouring buckets (a stripe) share a lock, which is allocated at the first write. The writer locks one stripe at a time.
 //! A reader looks up the twins of a slot before it releases the stripe. The writer removes a list or its first member only after all four
 //! buckets contain the new first member. A reader therefore always finds the twins of the slot that it saw. Locks are taken in the order
 //! stripe, twins.
@@ -30,7 +30,7 @@ use super::table::insert_sorted;
 use crate::verdict::Fingerprint;
 
 const BLOCKS: u8 = 4;
-const STRIPE_SIZE: usize = 64;
+const STRIPE_SIZE: usize = 16;
 const STRIPE_COUNT: usize = (1 << 16) / STRIPE_SIZE;
 const TWIN_SHARDS: usize = 16;
 /// Number of buckets that a search reads together.

@@ -231,7 +231,7 @@ fn searches_find_exactly_the_committed_records() {
                 now = committed.clone();
             }
         }
-        assert_eq!((index.reached(), index.len()), (Seq(reached), committed.len() as u64));
+        assert_eq!((index.reached(), index.len().unwrap()), (Seq(reached), committed.len() as u64));
         for word in 0..5 {
             let expected = committed.iter().filter(|(_, own)| **own == word).map(|(name, _)| name.clone());
             assert_eq!(sorted(&index, &format!("\"词语{word}\"")), expected.collect::<Vec<_>>(), "step {step}");
@@ -247,7 +247,7 @@ fn a_record_that_is_added_twice_is_found_once_also_after_reopening() {
         add(&index, name, seq);
     }
     commit(&index, 2);
-    assert_eq!(index.len(), 2);
+    assert_eq!(index.len().unwrap(), 2);
     // The uncommitted record is forgotten and then added again.
     add(&index, "c", 3);
     index.reopen().expect("it opens");
@@ -259,7 +259,31 @@ fn a_record_that_is_added_twice_is_found_once_also_after_reopening() {
     [("b", 2), ("c", 3), ("e", 5)].into_iter().for_each(|(name, seq)| add(&index, name, seq));
     index.put(&entry(&index, "a", 6)).expect("a write");
     commit(&index, 6);
-    assert_eq!((index.len(), is_new), (5, false));
+    assert_eq!((index.len().unwrap(), is_new), (5, false));
+}
+
+#[test]
+fn closed_files_are_opened_again_by_searches_and_writes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (index, _) = open(folder.path());
+    add(&index, "a", 1);
+    index.close_small_files();
+    index.close_small_files();
+    assert!(index.is_open(), "an index with a writer stays open");
+    commit(&index, 1);
+    index.release_writer();
+    index.close_small_files();
+    assert!(index.is_open(), "it was used after the last call");
+    index.close_small_files();
+    assert!(!index.is_open());
+    assert_eq!(index.reached(), Seq(1));
+    assert_eq!(sorted(&index, "路灯"), ["a"]);
+    index.close_small_files();
+    index.close_small_files();
+    assert!(!index.is_open());
+    add(&index, "b", 2);
+    commit(&index, 2);
+    assert_eq!(sorted(&index, "路灯"), ["a", "b"]);
 }
 
 fn entry(index: &Index, name: &str, seq: u64) -> IndexEntry {
