@@ -14,7 +14,7 @@ use crate::http::observe::{CallerSlot, arrival, work_on};
 use crate::http::origin::check_body;
 use crate::http::problem::Problem;
 use crate::http::state::App;
-use doppel_core::collection::CollectionName;
+use doppel_core::collection::{CollectionName, MAX_LEXICON_CHARS};
 use doppel_core::record::{RecordId, Row, Value};
 use doppel_core::violation::Violation;
 use doppel_engine::idempotency::IdempotencyKey;
@@ -35,6 +35,10 @@ pub struct InPair(pub CollectionName, pub RecordId, pub RecordId);
 /// The collection and the generation in the path.
 #[derive(Clone, Debug)]
 pub struct InGeneration(pub CollectionName, pub GenerationId);
+
+/// The collection and the name of a form in the path.
+#[derive(Clone, Debug)]
+pub struct InForm(pub CollectionName, pub String);
 
 /// The task in the path.
 #[derive(Clone, Debug)]
@@ -108,6 +112,19 @@ impl FromRequestParts<App> for InGeneration {
             Problem::invalid(vec![Violation::new("/path/generation", "invalid_generation", detail)])
         });
         Ok(Self(collection(&path)?, generation?))
+    }
+}
+
+impl FromRequestParts<App> for InForm {
+    type Rejection = Problem;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let path = path(parts, app).await?;
+        let name = part(&path, "form");
+        if name.trim().is_empty() || name.chars().count() > MAX_LEXICON_CHARS || name.contains('\0') {
+            let detail = format!("a name has 1 to {MAX_LEXICON_CHARS} characters");
+            return Err(Problem::invalid(vec![Violation::new("/path/form", "invalid_word", detail)]));
+        }
+        Ok(Self(collection(&path)?, name.to_owned()))
     }
 }
 

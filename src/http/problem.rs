@@ -311,6 +311,7 @@ impl From<doppel_engine::Error> for Problem {
             doppel_engine::Error::OutdatedGeneration(..) => {
                 Self::new(StatusCode::CONFLICT, "outdated_generation", detail)
             }
+            doppel_engine::Error::UnknownForm(_) => Self::new(StatusCode::NOT_FOUND, "unknown_form", detail),
             doppel_engine::Error::UnknownDecision(_) => Self::new(StatusCode::NOT_FOUND, "unknown_decision", detail),
             doppel_engine::Error::RejectedPair(..) => Self::new(StatusCode::CONFLICT, "rejected_pair", detail),
             doppel_engine::Error::TooManyLinks(_) => Self::new(StatusCode::CONFLICT, "too_many_links", detail),

@@ -8,8 +8,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::http::routes::{
-    admin, arrivals, bulk, changes, collections, decisions, explain, generations, groups, keys, lookup, operations,
-    records, rows, search, snapshots, sources, statistics, tasks,
+    admin, arrivals, bulk, changes, collections, decisions, explain, forms, generations, groups, keys, learning,
+    lookup, operations, records, rows, search, snapshots, sources, statistics, tasks,
 };
 use crate::http::state::App;
 use crate::http::{extract, observe, openapi, problem::Problem};
@@ -39,6 +39,12 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(groups::choose_original, groups::clear_original))
         .routes(routes!(decisions::list))
         .routes(routes!(decisions::put, decisions::get, decisions::delete))
+        .routes(routes!(learning::learn))
+        .routes(routes!(learning::use_model))
+        .routes(routes!(forms::of_group))
+        .routes(routes!(forms::propose))
+        .routes(routes!(forms::teach))
+        .routes(routes!(forms::forget))
         .routes(routes!(generations::list))
         .routes(routes!(generations::delete))
         .routes(routes!(generations::activate))

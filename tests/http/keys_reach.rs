@@ -24,7 +24,7 @@ enum Decision {
 
 use Decision::{ByBody, ByPath, ByTask, Open, Refused, Shortened};
 
-const DECISIONS: [(&str, &str, Decision); 60] = [
+const DECISIONS: [(&str, &str, Decision); 66] = [
     ("get", "/", Open),
     ("get", "/livez", Open),
     ("get", "/readyz", Open),
@@ -49,6 +49,12 @@ const DECISIONS: [(&str, &str, Decision); 60] = [
     ("post", "/v1/admin/purge", ByBody),
     ("post", "/v1/admin/erase", ByBody),
     ("post", "/v1/admin/host-aliases", ByBody),
+    ("post", "/v1/admin/forms", ByBody),
+    ("post", "/v1/admin/evidence", ByBody),
+    ("put", "/v1/collections/{collection}/model", ByPath),
+    ("put", "/v1/collections/{collection}/forms/{form}", ByPath),
+    ("delete", "/v1/collections/{collection}/forms/{form}", ByPath),
+    ("get", "/v1/collections/{collection}/groups/{id}/form", ByPath),
     ("put", "/v1/collections/{collection}", ByPath),
     ("get", "/v1/collections/{collection}", ByPath),
     ("delete", "/v1/collections/{collection}", ByPath),

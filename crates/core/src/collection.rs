@@ -16,6 +16,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::columns::{self, ColumnKind};
+use crate::evidence::{EvidenceModel, LearnedModel};
+use crate::similarity::MIN_FORM_CHARS;
+use crate::text::shingles;
 use crate::violation::Violation;
 
 pub use channels::*;
@@ -33,6 +36,13 @@ pub const MAX_LEXICON_CHARS: usize = 64;
 
 /// Maximum number of placeholders: values of identity fields that name no person.
 pub const MAX_PLACEHOLDERS: usize = 1000;
+
+/// Maximum number of forms of a collection.
+pub const MAX_FORMS: usize = 64;
+/// Maximum number of passages of a form.
+pub const MAX_FORM_PASSAGES: usize = 64;
+/// Maximum length of a passage of a form, in letters, digits and Han characters.
+pub const MAX_PASSAGE_CHARS: usize = 2_000;
 
 /// The name of a collection: `[a-z0-9][a-z0-9_-]{0,63}`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -277,6 +287,13 @@ pub struct Verify {
     /// True if the objects that the texts name (places, roads, companies, plates, numbers) count: equal objects speak
     /// for a match, different objects speak against it.
     pub objects: bool,
+    /// The forms of the collection. Records on a form are compared by what fills it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(required = false))]
+    pub forms: Vec<Form>,
+    /// The evidence model that was fitted to the decisions of the office; the model of doppel if not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<LearnedModel>,
     #[serde(rename = "jaccard", skip_serializing)]
     #[cfg_attr(feature = "openapi", schema(ignore))]
     #[doc(hidden)]
@@ -289,6 +306,17 @@ pub struct Verify {
     #[cfg_attr(feature = "openapi", schema(ignore))]
     #[doc(hidden)]
     pub former_evidence: FormerThreshold,
+}
+
+/// Text that many records share because somebody fills it in. It says nothing about the matter of a record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Form {
+    /// The name, which distinguishes the form from the others of the collection.
+    pub name: String,
+    /// The passages that are the same in all records on the form.
+    pub passages: Vec<String>,
 }
 
 /// A threshold that [`Verify::duplicate`] replaced. Stored settings may contain one. Its value is read and ignored.
@@ -314,6 +342,8 @@ impl Default for Verify {
             unsure: 0.2,
             rarity: true,
             objects: true,
+            forms: Vec::new(),
+            model: None,
             former_jaccard: FormerThreshold,
             former_containment: FormerThreshold,
             former_evidence: FormerThreshold,
@@ -498,7 +528,11 @@ impl Settings {
         validate_fields(fields, &mut found);
         validate_text(text, &mut found);
         validate_channels(channels, fields, &mut found);
-        if let Some(Verify { shingle, duplicate, unsure, rarity: _, objects: _, .. }) = verify {
+        if let Some(Verify { shingle, duplicate, unsure, rarity: _, objects: _, forms, model, .. }) = verify {
+            validate_forms(forms, &mut found);
+            if let Some(Err(error)) = model.as_ref().map(EvidenceModel::of_learned) {
+                found.push(Violation::new("/verify/model", "invalid_model", error.to_string()));
+            }
             within("/verify/shingle", u32::from(*shingle), 1, 16, &mut found);
             share("/verify/duplicate", *duplicate, &mut found);
             share("/verify/unsure", *unsure, &mut found);
@@ -662,6 +696,34 @@ fn validate_placeholders(placeholders: &[String], found: &mut Vec<Violation>) {
         if text.trim().is_empty() || text.chars().count() > MAX_LEXICON_CHARS || text.contains('\0') {
             let detail = format!("a value has 1 to {MAX_LEXICON_CHARS} characters");
             found.push(Violation::new(format!("/placeholders/{index}"), "invalid_word", detail));
+        }
+    }
+}
+
+fn validate_forms(forms: &[Form], found: &mut Vec<Violation>) {
+    if forms.len() > MAX_FORMS {
+        found.push(Violation::new("/verify/forms", "too_many_forms", format!("at most {MAX_FORMS} forms")));
+    }
+    for (index, Form { name, passages }) in forms.iter().enumerate() {
+        let at = format!("/verify/forms/{index}");
+        if name.trim().is_empty() || name.chars().count() > MAX_LEXICON_CHARS || name.contains('\0') {
+            let detail = format!("a name has 1 to {MAX_LEXICON_CHARS} characters");
+            found.push(Violation::new(format!("{at}/name"), "invalid_word", detail));
+        }
+        if forms[..index].iter().any(|earlier| earlier.name == *name) {
+            found.push(Violation::new(format!("{at}/name"), "repeated", "another form has this name"));
+        }
+        if passages.is_empty() || passages.len() > MAX_FORM_PASSAGES {
+            let detail = format!("a form has 1 to {MAX_FORM_PASSAGES} passages");
+            found.push(Violation::new(format!("{at}/passages"), "out_of_range", detail));
+        }
+        for (number, passage) in passages.iter().enumerate() {
+            let counted = passage.chars().filter(|&char| shingles::counts(char)).count();
+            if !(MIN_FORM_CHARS..=MAX_PASSAGE_CHARS).contains(&counted) || passage.contains('\0') {
+                let detail =
+                    format!("a passage has {MIN_FORM_CHARS} to {MAX_PASSAGE_CHARS} letters, digits or Han characters");
+                found.push(Violation::new(format!("{at}/passages/{number}"), "out_of_range", detail));
+            }
         }
     }
 }

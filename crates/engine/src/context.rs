@@ -16,7 +16,9 @@ use crate::judge::contrasted;
 use crate::read_records::ReadRecords;
 use crate::stages::{CollectionLabels, StageHistograms};
 use crate::{Error, Result, off_thread};
-use doppel_core::collection::{Channel, CollectionName, Keep, Preset, SegmenterKind, Settings, TextSettings, Verify};
+use doppel_core::collection::{
+    Channel, CollectionName, Form, Keep, Preset, SegmenterKind, Settings, TextSettings, Verify,
+};
 use doppel_core::columns;
 use doppel_core::index::{Ball, Lookup};
 use doppel_core::record::{RecordId, Row};
@@ -409,10 +411,10 @@ fn same_sketches(one: &Settings, other: &Settings) -> bool {
         && ours.synonyms == theirs.synonyms
 }
 
-/// Returns the settings of verification that a sketch depends on: width of shingles, weighting by rarity, use of names.
-fn verification_of_sketches(settings: &Settings) -> Option<(u8, bool, bool)> {
+/// Returns the settings of verification that a sketch depends on: width of shingles, weighting by rarity, use of names, forms.
+fn verification_of_sketches(settings: &Settings) -> Option<(u8, bool, bool, &[Form])> {
     let verify = settings.verify.as_ref();
-    verify.map(|verify| (verify.shingle, verify.rarity, verify.objects))
+    verify.map(|verify| (verify.shingle, verify.rarity, verify.objects, &*verify.forms))
 }
 
 /// True if a profile with these settings has its own copy of the dictionary.

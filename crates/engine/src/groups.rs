@@ -364,6 +364,20 @@ impl Engine {
         .await
     }
 
+    /// Returns the seqs of the members of the group of a record, ascending.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`]; [`Error::Ungrouped`] if the record is in no group.
+    pub(super) async fn group_members(&self, collection: &CollectionName, id: &RecordId) -> Result<Vec<Seq>> {
+        let id = id.clone();
+        let name = collection.clone();
+        self.with_groups(collection, move |groups| {
+            let group = groups.group_of(&id).ok_or(Error::Ungrouped(name))?;
+            Ok(group.members.into_iter().map(Seq).collect())
+        })
+        .await
+    }
+
     /// Returns the seqs of the members of all groups.
     pub(super) async fn near_groups(&self, collection: &CollectionName) -> Result<Vec<Vec<Seq>>> {
         self.with_groups(collection, |groups| {

@@ -19,6 +19,7 @@ pub mod erase;
 #[cfg(test)]
 mod evidence_tests;
 mod explain;
+pub mod forms;
 mod frequencies;
 pub mod generations;
 pub mod groups;
@@ -30,6 +31,7 @@ mod judge;
 #[cfg(test)]
 mod keep_tests;
 pub mod keys;
+pub mod learning;
 mod lookup;
 mod matcher;
 mod original;
@@ -186,6 +188,11 @@ pub enum Error {
     /// Nobody decided about the pair.
     #[error("collection {0} has no decision about these two records")]
     UnknownDecision(CollectionName),
+    /// The settings have no form with this name.
+    #[error(
+        "collection {0} has no form with this name; GET /v1/collections/{0} lists its forms (settings.verify.forms)"
+    )]
+    UnknownForm(CollectionName),
     /// The task does not exist.
     #[error("there is no such task; GET /v1/tasks lists all tasks")]
     UnknownTask,

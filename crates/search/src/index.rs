@@ -403,7 +403,7 @@ impl Index {
     ///
     /// # Errors
     /// [`IndexError`] if the files cannot be read.
-    pub fn len(&self) -> Result<u64> {
+    pub fn count(&self) -> Result<u64> {
         Ok(self.searcher()?.num_docs())
     }
 

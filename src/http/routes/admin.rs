@@ -208,7 +208,7 @@ pub async fn host_aliases(
 }
 
 /// Reads the name of the collection. The key of the caller must be valid for it.
-fn collection(input: &mut Input, reach: &Reach) -> Result<CollectionName, Problem> {
+pub(super) fn collection(input: &mut Input, reach: &Reach) -> Result<CollectionName, Problem> {
     let refused = |code, detail: String| Problem::invalid(vec![Violation::new("/collection", code, detail)]);
     let name = input.text("collection");
     let name = name.ok_or_else(|| refused("missing_key", "name the collection".into()))?;
@@ -219,6 +219,10 @@ fn collection(input: &mut Input, reach: &Reach) -> Result<CollectionName, Proble
 /// Starts a task. The answer is 202 with the task.
 pub(super) async fn begin(app: &App, collection: CollectionName, work: Work) -> Result<Response, Problem> {
     let engine = app.engine.clone();
-    let task = app.detached(async move { engine.begin_task(&collection, work).await }).await?;
-    Ok(accepted(&format!("/v1/tasks/{}", segment(&task.id)), task))
+    Ok(started(app.detached(async move { engine.begin_task(&collection, work).await }).await?))
+}
+
+/// Returns the answer 202 with a task.
+pub(super) fn started(task: Task) -> Response {
+    accepted(&format!("/v1/tasks/{}", segment(&task.id)), task)
 }

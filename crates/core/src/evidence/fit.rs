@@ -20,8 +20,10 @@ pub struct FitOptions<const N: usize = FEATURE_COUNT> {
     /// The coefficients towards which the fit is pulled: zero for a first fit, the shipped ones when the decisions of
     /// an office are learnt.
     pub prior: Coefficients<N>,
-    /// Strength of the pull towards `prior`, as a share of the mean loss of a pair at a distance of one.
+    /// Strength of the pull of each weight towards `prior`, as a share of the mean loss of a pair at a distance of one.
     pub strength: f64,
+    /// Strength of the pull of the intercept: 0 for a first fit, whose pairs say how frequent matches are.
+    pub intercept_strength: f64,
 }
 
 /// Maximum number of steps. The loss is convex; 300 labelled pairs need about 60 steps.
@@ -47,7 +49,7 @@ pub fn fit_signed<const N: usize, F: FeatureVector<N>>(
     if total <= 0.0 {
         return options.prior;
     }
-    let step = 1.0 / (0.25 * largest_square(pairs, total) + 2.0 * options.strength);
+    let step = 1.0 / (0.25 * largest_square(pairs, total) + 2.0 * options.strength.max(options.intercept_strength));
     let mut current = options.prior;
     let (mut ahead, mut momentum) = (current, 1.0_f64);
     for _ in 0..MAX_STEPS {
@@ -88,6 +90,7 @@ fn gradient<const N: usize, F: FeatureVector<N>>(
             *sum += error * value;
         }
     }
+    sum.intercept += 2.0 * options.intercept_strength * (at.intercept - options.prior.intercept);
     let pull = 2.0 * options.strength;
     for (index, sum) in sum.weights.iter_mut().enumerate() {
         *sum += pull * (at.weights[index] - options.prior.weights[index]);
@@ -167,7 +170,7 @@ mod tests {
     #[test]
     fn no_step_from_the_fit_that_keeps_the_signs_lowers_the_loss() {
         let pairs = pairs(200);
-        let options = FitOptions { prior: Coefficients::default(), strength: 1e-3 };
+        let options = FitOptions { prior: Coefficients::default(), strength: 1e-3, intercept_strength: 0.0 };
         let fitted = fit(&pairs, options);
         let least = loss(&pairs, &fitted, &options);
         for index in 0..=FEATURE_COUNT {
@@ -193,7 +196,7 @@ mod tests {
     #[test]
     fn few_decisions_leave_the_prior_nearly_as_it_is_and_none_leaves_it_unchanged() {
         let prior = Coefficients { intercept: -1.0, weights: [0.0; FEATURE_COUNT] };
-        let options = FitOptions { prior, strength: 1e3 };
+        let options = FitOptions { prior, strength: 1e3, intercept_strength: 1e3 };
         assert_eq!(fit(&[], options), prior);
         let fitted = fit(&pairs(20), options);
         assert!(fitted.weights.iter().all(|weight| weight.abs() < 1e-2), "{fitted:?}");

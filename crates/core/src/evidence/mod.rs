@@ -15,5 +15,5 @@ mod model;
 pub(crate) use features::features;
 pub use features::{FEATURE_COUNT, Feature, FeatureRule, FeatureVector, MAX_VALUE, NEAR_JACCARD, PairFeatures, Sign};
 pub use fit::{FitOptions, LabelledFeatures, fit, fit_signed};
-pub(crate) use model::{CoefficientTable, shortened};
-pub use model::{Coefficients, Contribution, EvidenceModel, ModelError};
+pub(crate) use model::shortened;
+pub use model::{CoefficientTable, Coefficients, Contribution, EvidenceModel, LearnedModel, ModelError};

@@ -1,9 +1,10 @@
 //! The coefficients of the evidence model, and the probabilities and contributions that follow from them.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::{Arc, LazyLock};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::features::{FEATURE_COUNT, Feature, FeatureRule, FeatureVector, PairFeatures, Sign};
@@ -104,11 +105,26 @@ struct ModelFile {
     uncounted: CoefficientTable,
 }
 
-#[derive(Deserialize)]
+/// Coefficients as they are written in files and settings, in log-odds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
-pub(crate) struct CoefficientTable {
+pub struct CoefficientTable {
+    /// Log-odds of a pair whose features are all 0.
     intercept: f64,
-    weights: std::collections::BTreeMap<String, f64>,
+    /// Log-odds that one unit of each feature adds, by the name of the feature.
+    weights: BTreeMap<String, f64>,
+}
+
+/// A model that was fitted to the decisions of an office.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct LearnedModel {
+    /// The coefficients for collections with counted document frequencies.
+    counted: CoefficientTable,
+    /// The coefficients before the first count.
+    uncounted: CoefficientTable,
 }
 
 impl EvidenceModel {
@@ -126,6 +142,20 @@ impl EvidenceModel {
     pub fn new(counted: Coefficients, uncounted: Coefficients) -> Self {
         let digest = digest([&counted, &uncounted]);
         Self { counted, uncounted, digest }
+    }
+
+    /// Returns the model that settings contain.
+    ///
+    /// # Errors
+    /// [`ModelError`] if a feature is missing or unknown, or a coefficient is not finite or has the wrong sign.
+    pub fn of_learned(learned: &LearnedModel) -> Result<Self, ModelError> {
+        Ok(Self::new(learned.counted.read(&Feature::RULES)?, learned.uncounted.read(&Feature::RULES)?))
+    }
+
+    /// Returns the model as settings contain it.
+    pub fn to_learned(&self) -> LearnedModel {
+        let [counted, uncounted] = [&self.counted, &self.uncounted].map(CoefficientTable::of);
+        LearnedModel { counted, uncounted }
     }
 
     /// Reads a model from TOML.
@@ -168,6 +198,14 @@ impl EvidenceModel {
 }
 
 impl CoefficientTable {
+    fn of(coefficients: &Coefficients) -> Self {
+        let named = Feature::RULES.iter().zip(coefficients.weights);
+        Self {
+            intercept: coefficients.intercept,
+            weights: named.map(|(rule, weight)| (rule.name.to_owned(), weight)).collect(),
+        }
+    }
+
     /// Returns the coefficients of the features `rules`.
     ///
     /// # Errors
@@ -221,6 +259,8 @@ mod tests {
         let again = EvidenceModel::parse(&model.to_toml()).unwrap();
         assert_eq!(model, again);
         assert_eq!(model.digest().len(), DIGEST_DIGITS);
+        let learned = serde_json::to_string(&model.to_learned()).unwrap();
+        assert_eq!(EvidenceModel::of_learned(&serde_json::from_str(&learned).unwrap()).unwrap(), model);
     }
 
     #[test]

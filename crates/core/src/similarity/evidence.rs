@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::alignment::{Alignment, TokenText, align_tokens};
 use super::contrast::Contrast;
+use super::forms::FormText;
 use super::shingles::{Resemblance, ShingleSet};
 use crate::collection::Verify;
 use crate::evidence::{Contribution, EvidenceModel, PairFeatures};
@@ -80,13 +81,17 @@ pub struct Verifier {
     verify: Verify,
     frequencies: Arc<Frequencies>,
     model: Arc<EvidenceModel>,
+    forms: Arc<FormText>,
 }
 
 impl Verifier {
-    /// Creates a verifier with the shipped model. If the settings say so, the verifier ignores the document
-    /// frequencies.
+    /// Creates a verifier with the model of the settings, or else the shipped one. If the settings say so, the verifier
+    /// ignores the document frequencies.
     pub fn new(verify: Verify, frequencies: Arc<Frequencies>) -> Self {
-        Self { verify, frequencies, model: EvidenceModel::shipped() }
+        let forms = Arc::new(FormText::new(&verify.forms, verify.shingle));
+        let learned = verify.model.as_ref().and_then(|model| EvidenceModel::of_learned(model).ok());
+        let model = learned.map_or_else(EvidenceModel::shipped, Arc::new);
+        Self { verify, frequencies, model, forms }
     }
 
     /// Returns the verifier with another model.
@@ -116,7 +121,7 @@ impl Verifier {
     }
 
     /// True if the weights of text depend on frequencies that were counted in the collection.
-    fn is_counted(&self) -> bool {
+    pub fn is_counted(&self) -> bool {
         self.verify.rarity && self.frequencies.are_counted()
     }
 
@@ -126,9 +131,9 @@ impl Verifier {
         if self.verify.rarity { self.frequencies.weight(code) } else { 1.0 }
     }
 
-    /// Returns the shingles of a text. O(L log L).
+    /// Returns the shingles of a text, without the text of forms. O(L log L).
     pub fn shingles(&self, text: &str) -> ShingleSet {
-        ShingleSet::of(text, self.verify.shingle)
+        ShingleSet::of(&self.forms.strip(text), self.verify.shingle)
     }
 
     /// Weighs a set. O(n).
@@ -139,15 +144,16 @@ impl Verifier {
     }
 
     /// Returns how common a passage is: the mean weight of its shingles, and the share of the records that contain the
-    /// rarest of them. The share is `None` if it is below one in a thousand. O(length).
+    /// rarest of them. The text of forms has no weight. The share is `None` if it is below one in a thousand. O(length).
     pub fn commonness(&self, passage: &str) -> (f64, Option<f64>) {
+        let count = ShingleSet::of(passage, self.verify.shingle).len();
         let set = self.shingles(passage);
         let rarest = set.codes().iter().map(|&code| self.frequencies.share(code)).min_by(|a, b| {
             let share = |share: &Option<f64>| share.unwrap_or(0.0);
             share(a).total_cmp(&share(b))
         });
-        let sum: f64 = set.codes().iter().map(|&code| f64::from(self.weight(code))).sum();
-        (sum / set.len().max(1) as f64, rarest.flatten())
+        let sum = set.codes().iter().fold(0.0, |sum, &code| sum + f64::from(self.weight(code)));
+        (sum / count.max(1) as f64, rarest.flatten())
     }
 
     /// Compares two texts. O(n + m), or O(m log n) if m is far below n.
@@ -210,8 +216,13 @@ impl Verifier {
             return unaligned;
         }
         let (a, b) = texts();
-        let alignment = align_tokens(&TokenText::of(&a), &TokenText::of(&b), &contrast.only_names);
+        let alignment = align_tokens(&self.tokens(&a), &self.tokens(&b), &contrast.only_names);
         self.evidence(overlap, contrast, &alignment)
+    }
+
+    /// Returns the tokens of a text, without the text of forms.
+    fn tokens(&self, text: &str) -> TokenText {
+        TokenText::of(&self.forms.strip(text))
     }
 
     /// Weighs the evidence. O(features).

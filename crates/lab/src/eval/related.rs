@@ -267,7 +267,7 @@ pub fn evaluate(
         quality: measuring.quality(&measuring.all(), weights)?,
         queries: judgements.queries.len(),
         same: judgements.same(),
-        records: measuring.index.len()? as usize,
+        records: measuring.index.count()? as usize,
         words,
         pairs,
         fitted: if fit && judgements.matters.is_empty() { Some(measuring.cross_validate(weights)?) } else { None },

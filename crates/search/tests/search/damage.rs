@@ -92,7 +92,7 @@ fn an_index_of_another_collection_or_with_other_settings_is_replaced() {
         copy_folder(folder.path(), again.path());
         let opened = Index::open(again.path(), source, &settings()).expect("an index");
         assert!(opened.created_because.expect("a reason").contains("other settings"));
-        assert!(opened.index.len().unwrap() == 0);
+        assert!(opened.index.count().unwrap() == 0);
     }
 }
 
@@ -110,7 +110,7 @@ fn an_index_that_the_system_refuses_to_read_stays_unchanged() {
     fs::remove_file(&meta).expect("a link");
     fs::rename(&aside, &meta).expect("a move");
     let (index, is_new) = open(folder.path());
-    assert!(!is_new && index.len().unwrap() == 199);
+    assert!(!is_new && index.count().unwrap() == 199);
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn no_folder_is_created_in_the_place_of_a_data_directory_that_was_moved_away() {
     assert!(!data.exists());
     fs::rename(&aside, &data).expect("a move back");
     assert_eq!(index.reopen().expect("it is there again"), None);
-    assert_eq!(index.len().unwrap(), 199);
+    assert_eq!(index.count().unwrap(), 199);
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn reopening_keeps_an_undamaged_index_and_replaces_a_damaged_one() {
     let (index, _) = open(folder.path());
     put(&index, "uncommitted", 999, &letter("路灯"));
     assert_eq!(index.reopen().expect("a look"), None);
-    assert!(index.len().unwrap() == 199 && index.reached() == Seq(201));
+    assert!(index.count().unwrap() == 199 && index.reached() == Seq(201));
     let filling = IndexProgress::Filling { after: Seq(7), last: Seq(300) };
     index.commit(filling).expect("a commit");
     assert_eq!(index.reached(), Seq(0), "an index that is being filled has reached no change");
@@ -148,7 +148,7 @@ fn reopening_keeps_an_undamaged_index_and_replaces_a_damaged_one() {
         }
     }
     assert!(index.reopen().expect("a look").expect("a reason").contains("damaged"));
-    assert!(index.len().unwrap() == 0 && index.progress() == IndexProgress::Reached(Seq(0)));
+    assert!(index.count().unwrap() == 0 && index.progress() == IndexProgress::Reached(Seq(0)));
 }
 
 #[test]
@@ -156,12 +156,12 @@ fn a_reset_index_is_empty() {
     let folder = tempfile::tempdir().expect("a folder");
     fill_index(folder.path());
     let (index, _) = open(folder.path());
-    assert!(index.len().unwrap() == 199 && index.disk_bytes() > 1000);
+    assert!(index.count().unwrap() == 199 && index.disk_bytes() > 1000);
     index.reset().expect("a reset");
-    assert!(index.len().unwrap() == 0 && index.reached() == Seq(0));
+    assert!(index.count().unwrap() == 0 && index.reached() == Seq(0));
     put(&index, "a", 1, &letter("路灯不亮"));
     commit(&index, 5);
     drop(index);
     let (index, is_new) = open(folder.path());
-    assert!(!is_new && index.len().unwrap() == 1 && index.reached() == Seq(5));
+    assert!(!is_new && index.count().unwrap() == 1 && index.reached() == Seq(5));
 }

@@ -231,7 +231,7 @@ fn searches_find_exactly_the_committed_records() {
                 now = committed.clone();
             }
         }
-        assert_eq!((index.reached(), index.len().unwrap()), (Seq(reached), committed.len() as u64));
+        assert_eq!((index.reached(), index.count().unwrap()), (Seq(reached), committed.len() as u64));
         for word in 0..5 {
             let expected = committed.iter().filter(|(_, own)| **own == word).map(|(name, _)| name.clone());
             assert_eq!(sorted(&index, &format!("\"词语{word}\"")), expected.collect::<Vec<_>>(), "step {step}");
@@ -247,7 +247,7 @@ fn a_record_that_is_added_twice_is_found_once_also_after_reopening() {
         add(&index, name, seq);
     }
     commit(&index, 2);
-    assert_eq!(index.len().unwrap(), 2);
+    assert_eq!(index.count().unwrap(), 2);
     // The uncommitted record is forgotten and then added again.
     add(&index, "c", 3);
     index.reopen().expect("it opens");
@@ -259,7 +259,7 @@ fn a_record_that_is_added_twice_is_found_once_also_after_reopening() {
     [("b", 2), ("c", 3), ("e", 5)].into_iter().for_each(|(name, seq)| add(&index, name, seq));
     index.put(&entry(&index, "a", 6)).expect("a write");
     commit(&index, 6);
-    assert_eq!((index.len().unwrap(), is_new), (5, false));
+    assert_eq!((index.count().unwrap(), is_new), (5, false));
 }
 
 #[test]

@@ -67,7 +67,7 @@ pub fn fit_pairs(
             labelled.push(LabelledFeatures { features: pair.features, same, weight });
         }
     }
-    let options = FitOptions { prior: Coefficients::default(), strength: STRENGTH };
+    let options = FitOptions { prior: Coefficients::default(), strength: STRENGTH, intercept_strength: 0.0 };
     fit_event_pairs(&labelled, options)
 }
 

@@ -59,7 +59,7 @@ fn fit_coefficients<'a>(
             Some(LabelledFeatures { features: features(pair)?, same: pair.same, weight })
         }));
     }
-    fit(&labelled, FitOptions { prior: Coefficients::default(), strength: STRENGTH })
+    fit(&labelled, FitOptions { prior: Coefficients::default(), strength: STRENGTH, intercept_strength: 0.0 })
 }
 
 /// A part of the pairs of a set, whose members have the same weight.

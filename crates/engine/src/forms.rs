@@ -1,0 +1,241 @@
+//! Forms: the text that the records of a group share, for a person who says that the group is a form, and groups that look like one.
+//!
+//! A form is a part of the settings (`verify.forms`), so that it is exported, kept in snapshots and compared before it takes effect: a
+//! reindex with the form builds a generation that can be compared with the live one, activated, and left again.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::context::Context;
+use crate::tasks::{Reindex, Task, Work};
+use crate::{Engine, Error, Result, off_thread};
+use doppel_core::collection::{CollectionName, Form, MAX_FORM_PASSAGES, MAX_PASSAGE_CHARS, Settings};
+use doppel_core::record::{RecordId, Row};
+use doppel_core::similarity::{FormText, MIN_FORM_CHARS};
+use doppel_core::text::shingles;
+use doppel_core::violation::Violation;
+use doppel_store::{Seq, StoredRecord};
+
+/// Largest number of members of a group that are read, the earliest ones: more members hardly change the text that they share.
+const MEMBERS_READ: usize = 200;
+/// Smallest group that is proposed as a form.
+const MIN_MEMBERS: usize = 10;
+/// Largest number of groups that are read for proposals, the largest ones. They take some seconds.
+const GROUPS_READ: usize = 100;
+/// Share of the members that contain a shingle of the form: the others may have typing errors.
+const COMMON_SHARE: f64 = 0.9;
+/// Smallest share of the members' text that a proposed form has.
+const MIN_SHARE: f64 = 0.6;
+/// Smallest share of different fillings among the members of a proposed form. The members of other groups are copies.
+const MIN_DIFFERENT: f64 = 0.5;
+/// Number of members whose filling is shown.
+const EXAMPLES: usize = 5;
+/// Largest length of a shown filling in characters.
+const EXAMPLE_CHARS: usize = 100;
+
+/// The text that the records of a group share.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct GroupForm {
+    /// Id of the first record of the group.
+    pub group: RecordId,
+    /// Number of records of the group.
+    pub size: usize,
+    /// Number of records that were read, the earliest ones.
+    #[schema(maximum = 200)]
+    pub read: usize,
+    /// The passages that nine tenths of these records share, in the order of the first record.
+    #[schema(max_items = 64)]
+    pub passages: Vec<String>,
+    /// Mean share of these passages in the text of the records, 0 to 1.
+    #[schema(minimum = 0, maximum = 1)]
+    pub share: f64,
+    /// Number of different fillings.
+    pub fillings: usize,
+    /// The fillings of some records.
+    #[schema(max_items = 5)]
+    pub examples: Vec<FormFilling>,
+}
+
+/// The text of a record outside the passages of a form.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct FormFilling {
+    /// Id of the record.
+    pub id: RecordId,
+    /// The text, at most 100 characters.
+    pub text: String,
+}
+
+/// The groups of a collection that look like forms.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct ProposedForms {
+    /// Number of groups that were read: the largest groups of ten or more records.
+    pub groups: usize,
+    /// The groups whose records differ only in what fills a form, the largest first. Letters that many people signed look the same: a person
+    /// decides.
+    #[schema(max_items = 100)]
+    pub proposals: Vec<GroupForm>,
+    /// True if there are more groups of ten or more records.
+    pub truncated: bool,
+}
+
+impl GroupForm {
+    /// True if the records seem to be different fillings of one form.
+    fn is_proposed(&self) -> bool {
+        self.size >= MIN_MEMBERS && self.share >= MIN_SHARE && self.fillings as f64 >= MIN_DIFFERENT * self.read as f64
+    }
+}
+
+impl Engine {
+    /// Returns the text that the records of a group share. O(text of [`MEMBERS_READ`] records).
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`], [`Error::UnknownRecord`]; [`Error::Ungrouped`] if the record is in no group; [`Error::Invalid`] if the
+    /// collection does not verify.
+    pub async fn group_form(&self, collection: &CollectionName, id: &RecordId) -> Result<GroupForm> {
+        self.stored(collection, id).await?;
+        let members = self.group_members(collection, id).await?;
+        self.form_of(collection, &members).await?.ok_or_else(|| Error::Ungrouped(collection.clone()))
+    }
+
+    /// Returns the groups that look like forms. Reads the [`GROUPS_READ`] largest groups.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`]; [`Error::Invalid`] if the collection does not verify.
+    pub async fn proposed_forms(&self, collection: &CollectionName) -> Result<ProposedForms> {
+        let mut groups = self.near_groups(collection).await?;
+        groups.retain(|members| members.len() >= MIN_MEMBERS);
+        groups.sort_by_key(|members| (std::cmp::Reverse(members.len()), members[0]));
+        let truncated = groups.len() > GROUPS_READ;
+        groups.truncate(GROUPS_READ);
+        let mut proposals = Vec::new();
+        for members in &groups {
+            let form = self.form_of(collection, members).await?;
+            proposals.extend(form.filter(GroupForm::is_proposed));
+        }
+        Ok(ProposedForms { groups: groups.len(), proposals, truncated })
+    }
+
+    /// Begins a reindex with a form, in the place of an earlier form with this name.
+    ///
+    /// # Errors
+    /// The errors of [`Engine::begin_task`].
+    pub async fn teach_form(&self, collection: &CollectionName, form: Form, activate: bool) -> Result<Task> {
+        let mut settings = self.context(collection).await?.state.settings.clone();
+        let forms = forms_of(&mut settings)?;
+        match forms.iter_mut().find(|known| known.name == form.name) {
+            Some(known) => *known = form,
+            None => forms.push(form),
+        }
+        self.begin_task(collection, reindex(settings, activate)).await
+    }
+
+    /// Begins a reindex without a form.
+    ///
+    /// # Errors
+    /// [`Error::UnknownForm`]; the errors of [`Engine::begin_task`].
+    pub async fn forget_form(&self, collection: &CollectionName, name: &str, activate: bool) -> Result<Task> {
+        let mut settings = self.context(collection).await?.state.settings.clone();
+        let forms = forms_of(&mut settings)?;
+        let count = forms.len();
+        forms.retain(|form| form.name != name);
+        if forms.len() == count {
+            return Err(Error::UnknownForm(collection.clone()));
+        }
+        self.begin_task(collection, reindex(settings, activate)).await
+    }
+
+    /// Returns the text that some records share; `None` if none of them exists any more.
+    async fn form_of(&self, collection: &CollectionName, members: &[Seq]) -> Result<Option<GroupForm>> {
+        let context = self.context(collection).await?;
+        let read = &members[..members.len().min(MEMBERS_READ)];
+        let records = self.store.records_at(collection, read).await?;
+        let size = members.len();
+        off_thread(move || shared_form(&context, &records, size)).await
+    }
+}
+
+/// Returns the forms of settings.
+fn forms_of(settings: &mut Settings) -> Result<&mut Vec<Form>> {
+    settings.verify.as_mut().map(|verify| &mut verify.forms).ok_or_else(without_verification)
+}
+
+pub(super) fn without_verification() -> Error {
+    let detail = "the collection does not verify (\"verify\": null), so that text is not compared";
+    Error::Invalid(vec![Violation::new("", "no_verification", detail)])
+}
+
+/// Returns the reindex with these settings.
+pub(super) fn reindex(mut settings: Settings, activate: bool) -> Work {
+    // A reindex leaves the retention as it is.
+    settings.retention = None;
+    Work::Reindex(Reindex {
+        settings: Some(Box::new(settings)),
+        activate,
+        keep_previous: true,
+        records_per_second: None,
+    })
+}
+
+fn shared_form(context: &Context, records: &[StoredRecord], size: usize) -> Result<Option<GroupForm>> {
+    let width = context.verifier.as_ref().ok_or_else(without_verification)?.settings().shingle;
+    let texts: Vec<(&RecordId, String)> = records.iter().filter_map(|record| text_of(context, record)).collect();
+    let Some((first, first_text)) = texts.first() else { return Ok(None) };
+    let common = FormText::of_codes(common_codes(&texts, width), width);
+    let passages = cut_passages(&common, first_text);
+    let form = FormText::new(&[Form { name: String::new(), passages: passages.clone() }], width);
+    let mut examples = Vec::new();
+    let mut fillings = BTreeSet::new();
+    let mut share = 0.0;
+    for (id, text) in &texts {
+        let filling = form.strip(text);
+        let filling = filling.split_whitespace().collect::<Vec<_>>().join(" ");
+        share += 1.0 - counted(&filling) as f64 / counted(text).max(1) as f64;
+        if fillings.insert(filling.clone()) && examples.len() < EXAMPLES {
+            let text = filling.chars().take(EXAMPLE_CHARS).collect();
+            examples.push(FormFilling { id: (*id).clone(), text });
+        }
+    }
+    Ok(Some(GroupForm {
+        group: (*first).clone(),
+        size,
+        read: texts.len(),
+        passages,
+        share: share / texts.len() as f64,
+        fillings: fillings.len(),
+        examples,
+    }))
+}
+
+/// Returns the normalised text of a record; `None` if it cannot be read.
+fn text_of<'a>(context: &Context, record: &'a StoredRecord) -> Option<(&'a RecordId, String)> {
+    let row = Row::parse(record.content.row()?.as_bytes()).ok()?;
+    Some((&record.id, context.read(&row).ok()?.joined()))
+}
+
+/// Returns the shingles that [`COMMON_SHARE`] of the texts contain.
+fn common_codes(texts: &[(&RecordId, String)], width: u8) -> HashSet<u64> {
+    let mut holders: HashMap<u64, usize> = HashMap::new();
+    for (_, text) in texts {
+        let own: HashSet<u64> = shingles::codes(text, width).into_iter().collect();
+        own.into_iter().for_each(|code| *holders.entry(code).or_default() += 1);
+    }
+    let least = (COMMON_SHARE * texts.len() as f64).ceil() as usize;
+    holders.into_iter().filter(|(_, count)| *count >= least).map(|(code, _)| code).collect()
+}
+
+/// Returns the passages of a text that are on the form, as settings may contain them.
+fn cut_passages(form: &FormText, text: &str) -> Vec<String> {
+    let passages = form.passages(text).into_iter().flat_map(|range| {
+        let chars: Vec<char> = text[range].chars().collect();
+        let pieces: Vec<String> = chars.chunks(MAX_PASSAGE_CHARS).map(|piece| piece.iter().collect()).collect();
+        pieces
+    });
+    passages.filter(|passage| counted(passage) >= MIN_FORM_CHARS).take(MAX_FORM_PASSAGES).collect()
+}
+
+/// Returns the number of characters of a text that count in shingles.
+fn counted(text: &str) -> usize {
+    text.chars().filter(|&char| shingles::counts(char)).count()
+}

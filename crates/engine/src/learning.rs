@@ -1,0 +1,329 @@
+//! Learning from decisions: fits the evidence model to what people of the office decided, with the present model as prior, and measures
+//! both on decisions that were left out.
+//!
+//! Nothing changes by a fit. A person who accepts the model has it written to the settings (`verify.model`) by a reindex, which can be
+//! compared with the live generation before it is activated, and is undone by activating the former one.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::context::Context;
+use crate::judge::contrasted;
+use crate::read_records::ReadRecord;
+use crate::tasks::{Task, Work};
+use crate::{Engine, Error, Result, forms, off_thread};
+use doppel_core::collection::CollectionName;
+use doppel_core::evidence::{
+    Coefficients, EvidenceModel, Feature, FitOptions, LabelledFeatures, LearnedModel, PairFeatures, Sign, fit,
+};
+use doppel_core::record::RecordId;
+use doppel_store::decisions::Decision;
+
+/// Smallest number of decisions of each judgement: fewer say nothing about the decisions that are left out.
+const MIN_DECISIONS: usize = 5;
+/// Largest number of decisions that are read, in the order of their records. They take some seconds.
+const MAX_DECISIONS: usize = 2_000;
+/// Number of decisions that are read at once.
+const PIECE: usize = 500;
+/// Number of parts of the decisions, of which each is left out once.
+const FOLDS: usize = 5;
+/// The strengths of the pull towards the prior that are tried, in decisions: the pull counts as much as this number of decisions. The
+/// strength is chosen on the decisions from which the model is fitted, without those that are left out.
+const PULLS: [f64; 4] = [1.0, 10.0, 100.0, 1_000.0];
+/// Largest number of examples in an answer.
+const EXAMPLES: usize = 20;
+/// Least probability in a log loss, so that one decision cannot outweigh all others.
+const LEAST_PROBABILITY: f64 = 1e-4;
+
+/// A model that was fitted to decisions, and its figures beside those of the present model.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct LearnedEvidence {
+    /// Number of decisions that two records are the same matter.
+    pub same: usize,
+    /// Number of decisions that they are not.
+    pub not_same: usize,
+    /// True if there are more decisions than the 2,000 that were read.
+    pub truncated: bool,
+    /// The figures of the present model.
+    pub present: EvidenceFigures,
+    /// The figures of models that were fitted to the other decisions: each decision was left out once.
+    pub learned: EvidenceFigures,
+    /// Decisions about which the two differ, the surest first.
+    #[schema(max_items = 20)]
+    pub changed: Vec<ChangedDecision>,
+    /// The model that was fitted to all decisions.
+    pub model: LearnedModel,
+}
+
+/// How well a model agrees with decisions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, ToSchema)]
+pub struct EvidenceFigures {
+    /// Number of pairs that people declared the same matter and the model does not accept.
+    pub missed: usize,
+    /// Number of pairs that people declared not the same matter and the model accepts.
+    pub wrong: usize,
+    /// Mean log loss of the probabilities, in nats. 0 is perfect.
+    pub log_loss: f64,
+}
+
+/// A decision about which two models differ.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct ChangedDecision {
+    /// The record whose id sorts first.
+    pub a: RecordId,
+    /// The other.
+    pub b: RecordId,
+    /// True if people declared them the same matter.
+    pub same: bool,
+    /// The probability by the present model.
+    pub present: f64,
+    /// The probability by a model that was fitted without this decision.
+    pub learned: f64,
+}
+
+/// A decision with the features of its pair.
+struct DecidedPair {
+    decision: Decision,
+    labelled: LabelledFeatures,
+}
+
+impl Engine {
+    /// Fits the evidence model to the decisions of a collection. Changes nothing. O(decisions × features × steps).
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`]; [`Error::Invalid`] if the collection does not verify; [`Error::Conflict`] if there are too few
+    /// decisions.
+    pub async fn learn_evidence(&self, collection: &CollectionName) -> Result<LearnedEvidence> {
+        let context = self.context(collection).await?;
+        if context.verifier.is_none() {
+            return Err(forms::without_verification());
+        }
+        let (decisions, truncated) = self.held_decisions(collection).await?;
+        let mut pairs = Vec::new();
+        for decision in decisions {
+            let one = self.store.record(collection, decision.pair.a()).await?;
+            let other = self.store.record(collection, decision.pair.b()).await?;
+            let both = one.zip(other).and_then(|(one, other)| context.keep(&one).zip(context.keep(&other)));
+            if let Some((one, other)) = both {
+                pairs.push((decision, one, other));
+            }
+        }
+        off_thread(move || {
+            let measured =
+                pairs.into_iter().filter_map(|(decision, one, other)| measured(&context, decision, &one, &other));
+            learned(&context, measured.collect(), truncated)
+        })
+        .await
+    }
+
+    /// Begins a reindex with another evidence model; `None` for the model of doppel.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the collection does not verify; the errors of [`Engine::begin_task`].
+    pub async fn use_model(
+        &self,
+        collection: &CollectionName,
+        model: Option<LearnedModel>,
+        activate: bool,
+    ) -> Result<Task> {
+        let mut settings = self.context(collection).await?.state.settings.clone();
+        settings.verify.as_mut().ok_or_else(forms::without_verification)?.model = model;
+        let work: Work = forms::reindex(settings, activate);
+        self.begin_task(collection, work).await
+    }
+
+    /// Returns the first [`MAX_DECISIONS`] decisions that are not withdrawn, and true if there are more.
+    async fn held_decisions(&self, collection: &CollectionName) -> Result<(Vec<Decision>, bool)> {
+        let mut held: Vec<Decision> = Vec::new();
+        let mut after = None;
+        loop {
+            let read = self.store.decisions(collection, after.as_ref(), PIECE).await?;
+            let Some(last) = read.last() else { return Ok((held, false)) };
+            after = Some(last.pair.clone());
+            held.extend(read.into_iter().filter(|decision| decision.same().is_some()));
+            if held.len() > MAX_DECISIONS {
+                held.truncate(MAX_DECISIONS);
+                return Ok((held, true));
+            }
+        }
+    }
+}
+
+/// Measures the features of the pair of a decision; `None` if its records are copies, about which the model does not decide.
+fn measured(context: &Context, decision: Decision, one: &ReadRecord, other: &ReadRecord) -> Option<DecidedPair> {
+    let verifier = context.verifier.as_ref()?;
+    let same = decision.same()?;
+    if context.are_copies(&one.document, &other.document) {
+        return None;
+    }
+    let weighed = verifier.weigh(one.shingles(|text| verifier.shingles(text)).clone());
+    let overlap = verifier.overlap(&weighed, other.shingles(|text| verifier.shingles(text)));
+    let contrast = contrasted(verifier, one.named(|text| context.named(text)), other.named(|text| context.named(text)));
+    let texts = || (one.document.joined(), other.document.joined());
+    let features: PairFeatures = verifier.weigh_up(&overlap, &contrast, true, texts).features;
+    Some(DecidedPair { decision, labelled: LabelledFeatures { features, same, weight: 1.0 } })
+}
+
+fn learned(context: &Context, pairs: Vec<DecidedPair>, truncated: bool) -> Result<LearnedEvidence> {
+    let same = pairs.iter().filter(|pair| pair.labelled.same).count();
+    let not_same = pairs.len() - same;
+    if same.min(not_same) < MIN_DECISIONS {
+        let detail = format!(
+            "there are {same} decisions that two records are the same matter, and {not_same} that they are not; {MIN_DECISIONS} of each \
+             are needed"
+        );
+        return Err(Error::Conflict(detail));
+    }
+    let verifier = context.verifier.as_ref().ok_or_else(forms::without_verification)?;
+    let is_counted = verifier.is_counted();
+    let prior = *verifier.model().coefficients(is_counted);
+    let threshold = verifier.settings().duplicate;
+    let labelled: Vec<LabelledFeatures> = pairs.iter().map(|pair| pair.labelled).collect();
+    let present: Vec<f64> = labelled.iter().map(|pair| prior.probability(&pair.features)).collect();
+    let left_out = left_out_probabilities(&labelled, &prior, fit_with_chosen_pull);
+    let fitted = fit_with_chosen_pull(&labelled, &prior);
+    Ok(LearnedEvidence {
+        same,
+        not_same,
+        truncated,
+        present: figures(&labelled, &present, threshold),
+        learned: figures(&labelled, &left_out, threshold),
+        changed: changed(&pairs, &present, &left_out, threshold),
+        model: moved(verifier.model(), &prior, &fitted, is_counted).to_learned(),
+    })
+}
+
+/// Fits a model with the pull that fits best to left-out parts of `pairs`. O(pulls × folds × steps × pairs × features).
+fn fit_with_chosen_pull(pairs: &[LabelledFeatures], prior: &Coefficients) -> Coefficients {
+    let losses = PULLS.map(|pull| {
+        let probabilities = left_out_probabilities(pairs, prior, |pairs, prior| fit_pulled(pairs, prior, pull));
+        log_loss(pairs, &probabilities)
+    });
+    let best = (0..PULLS.len()).min_by(|a, b| losses[*a].total_cmp(&losses[*b])).unwrap_or_default();
+    fit_pulled(pairs, prior, PULLS[best])
+}
+
+fn fit_pulled(pairs: &[LabelledFeatures], prior: &Coefficients, pull: f64) -> Coefficients {
+    let strength = pull / pairs.len().max(1) as f64;
+    fit(pairs, FitOptions { prior: *prior, strength, intercept_strength: strength })
+}
+
+/// Returns the probability of each pair by a model that was fitted without the part of the pairs to which it belongs.
+fn left_out_probabilities(
+    pairs: &[LabelledFeatures],
+    prior: &Coefficients,
+    fit_to: impl Fn(&[LabelledFeatures], &Coefficients) -> Coefficients,
+) -> Vec<f64> {
+    let mut probabilities = vec![0.0; pairs.len()];
+    for fold in 0..FOLDS {
+        let others = pairs.iter().enumerate().filter(|(at, _)| at % FOLDS != fold).map(|(_, pair)| *pair);
+        let fitted = fit_to(&others.collect::<Vec<_>>(), prior);
+        for at in (fold..pairs.len()).step_by(FOLDS) {
+            probabilities[at] = fitted.probability(&pairs[at].features);
+        }
+    }
+    probabilities
+}
+
+fn log_loss(pairs: &[LabelledFeatures], probabilities: &[f64]) -> f64 {
+    let losses = pairs.iter().zip(probabilities).map(|(pair, probability)| {
+        let right = if pair.same { *probability } else { 1.0 - probability };
+        -right.max(LEAST_PROBABILITY).ln()
+    });
+    losses.sum::<f64>() / pairs.len().max(1) as f64
+}
+
+fn figures(pairs: &[LabelledFeatures], probabilities: &[f64], threshold: f64) -> EvidenceFigures {
+    let mut figures = EvidenceFigures { log_loss: log_loss(pairs, probabilities), ..EvidenceFigures::default() };
+    for (pair, probability) in pairs.iter().zip(probabilities) {
+        let accepted = *probability >= threshold;
+        figures.missed += usize::from(pair.same && !accepted);
+        figures.wrong += usize::from(!pair.same && accepted);
+    }
+    figures
+}
+
+fn changed(pairs: &[DecidedPair], present: &[f64], learned: &[f64], threshold: f64) -> Vec<ChangedDecision> {
+    let both = pairs.iter().zip(present.iter().zip(learned));
+    let mut changed: Vec<ChangedDecision> = both
+        .filter(|(_, (present, learned))| (**present >= threshold) != (**learned >= threshold))
+        .map(|(pair, (present, learned))| ChangedDecision {
+            a: pair.decision.pair.a().clone(),
+            b: pair.decision.pair.b().clone(),
+            same: pair.labelled.same,
+            present: *present,
+            learned: *learned,
+        })
+        .collect();
+    changed.sort_by(|one, other| (other.learned - other.present).abs().total_cmp(&(one.learned - one.present).abs()));
+    changed.truncate(EXAMPLES);
+    changed
+}
+
+/// Returns the model with the fitted coefficients. The decisions were measured with one of its two tables; the other one moves by as much.
+fn moved(model: &EvidenceModel, prior: &Coefficients, fitted: &Coefficients, is_counted: bool) -> Arc<EvidenceModel> {
+    let mut other = *model.coefficients(!is_counted);
+    other.intercept += fitted.intercept - prior.intercept;
+    for (at, rule) in Feature::RULES.iter().enumerate() {
+        let weight = other.weights[at] + fitted.weights[at] - prior.weights[at];
+        other.weights[at] = match rule.sign {
+            Sign::For => weight.max(0.0),
+            Sign::Against => weight.min(0.0),
+        };
+    }
+    Arc::new(if is_counted { EvidenceModel::new(*fitted, other) } else { EvidenceModel::new(other, *fitted) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the features of a pair with this far Jaccard similarity.
+    fn pair(jaccard: f64, same: bool) -> LabelledFeatures {
+        let mut values = [0.0; doppel_core::evidence::FEATURE_COUNT];
+        values[Feature::FarJaccard as usize] = jaccard;
+        LabelledFeatures { features: PairFeatures::from_values(values), same, weight: 1.0 }
+    }
+
+    fn prior() -> Coefficients {
+        let mut prior = Coefficients { intercept: -3.0, ..Coefficients::default() };
+        prior.weights[Feature::FarJaccard as usize] = 6.0;
+        prior
+    }
+
+    #[test]
+    fn decisions_move_the_model_as_far_as_left_out_decisions_say() {
+        // The office takes pairs from .3 on for the same matter, the prior from .5 on.
+        let pairs: Vec<_> = (0..200).map(|at| pair(f64::from(at % 100) / 100.0, at % 100 >= 30)).collect();
+        let probabilities = left_out_probabilities(&pairs, &prior(), fit_with_chosen_pull);
+        let before: Vec<f64> = pairs.iter().map(|pair| prior().probability(&pair.features)).collect();
+        let learned = figures(&pairs, &probabilities, 0.5);
+        let present = figures(&pairs, &before, 0.5);
+        assert!(learned.log_loss < 0.6 * present.log_loss, "{learned:?} {present:?}");
+        assert_eq!((present.missed, present.wrong), (40, 0));
+        assert!(learned.missed + learned.wrong <= 6, "{learned:?}");
+    }
+
+    #[test]
+    fn decisions_by_chance_leave_the_model_as_it_is() {
+        let pairs: Vec<_> = (0..60).map(|at| pair(f64::from(at * 7 % 60) / 60.0, at * 7 % 60 >= 30)).collect();
+        let fitted = fit_with_chosen_pull(&pairs[..12], &prior());
+        let moved =
+            (fitted.probability(&pair(0.2, false).features) - prior().probability(&pair(0.2, false).features)).abs();
+        assert!(moved < 0.2, "{moved}");
+    }
+
+    #[test]
+    fn the_other_table_moves_by_as_much_and_keeps_its_signs() {
+        let model = EvidenceModel::new(prior(), Coefficients { intercept: -4.0, ..Coefficients::default() });
+        let mut fitted = prior();
+        fitted.intercept = -2.0;
+        fitted.weights[Feature::FarJaccard as usize] = 1.0;
+        let moved = moved(&model, &prior(), &fitted, true);
+        assert_eq!(moved.coefficients(true), &fitted);
+        assert_eq!(moved.coefficients(false).intercept, -3.0);
+        assert_eq!(moved.coefficients(false).weights[Feature::FarJaccard as usize], 0.0);
+    }
+}

@@ -1,0 +1,71 @@
+//! Learning from decisions: a fitted model is measured on decisions that were left out, used when a person says so, and undone in one step.
+
+use serde_json::{Value, json};
+
+use crate::forms::{done, invitation, person};
+use crate::support::Desk;
+
+/// Number of pairs of each judgement.
+const PAIRS: usize = 8;
+
+fn complaint(number: usize, again: bool) -> Value {
+    let place = ["东门", "西门", "南门", "北门", "车库入口", "活动中心", "幼儿园旁", "菜市场边"][number];
+    let end = if again {
+        "已经反映过一次，至今没有人来，请尽快处理。"
+    } else {
+        "请有关部门安排维修。"
+    };
+    json!({ "content": format!("小区{place}的路灯坏了两个多星期，晚上什么也看不见，老人孩子出门都害怕。{end}") })
+}
+
+#[test]
+fn decisions_teach_the_model_and_one_step_undoes_it() {
+    let desk = Desk::new("learning");
+    let learn = || desk.server.send("POST", "/v1/admin/evidence", &json!({ "collection": "learning" }));
+    for number in 0..2 * PAIRS {
+        desk.register(&format!("i{number:02}"), &invitation(&person(number)));
+    }
+    for number in 0..PAIRS {
+        desk.register(&format!("c{number}"), &complaint(number, false));
+        desk.register(&format!("d{number}"), &complaint(number, true));
+    }
+    let decide = |a: &str, b: &str, judgement: &str| {
+        desk.ask("PUT", &format!("/decisions/{a}/{b}"), &json!({ "judgement": judgement }));
+    };
+    for number in 0..PAIRS {
+        decide(&format!("i{:02}", 2 * number), &format!("i{:02}", 2 * number + 1), "not_same");
+    }
+    let refused = learn();
+    assert_eq!((refused.status, &refused.json()["code"]), (409, &json!("conflict")), "{}", refused.text);
+    for number in 0..PAIRS {
+        decide(&format!("c{number}"), &format!("d{number}"), "same");
+    }
+
+    let learned = learn().json();
+    assert_eq!((&learned["same"], &learned["not_same"]), (&json!(PAIRS), &json!(PAIRS)), "{learned}");
+    let loss = |of: &str| learned[of]["log_loss"].as_f64().expect("a number");
+    assert!(loss("learned") < loss("present"), "{learned}");
+    assert!(learned["present"]["wrong"].as_u64() >= Some(5), "invitations look the same: {learned}");
+    assert!(learned["learned"]["wrong"].as_u64() < learned["present"]["wrong"].as_u64(), "{learned}");
+    assert!(!learned["changed"].as_array().expect("a list").is_empty(), "{learned}");
+
+    // The model is used by a generation of its own. A pair about which nobody decided is judged by it.
+    let explain = || desk.ask("POST", "/explain", &json!({ "a": { "id": "i00" }, "b": { "id": "i03" } }));
+    let before = explain();
+    done(&desk, "PUT", "/model", &json!({ "model": learned["model"] }));
+    assert_eq!(explain()["model"], before["model"], "nothing changes before it is activated");
+    done(&desk, "POST", "/generations/2/activate", &Value::Null);
+    let after = explain();
+    assert_ne!(after["model"], before["model"]);
+    assert!(after["probability"].as_f64() < before["probability"].as_f64(), "{before} {after}");
+    let settings = desk.ask("GET", "", &Value::Null)["settings"]["verify"].clone();
+    assert_eq!(settings["model"], learned["model"]);
+
+    done(&desk, "POST", "/generations/1/activate", &Value::Null);
+    assert_eq!(explain()["model"], before["model"]);
+    done(&desk, "PUT", "/model", &json!({ "model": null, "activate": true }));
+    assert_eq!(explain()["model"], before["model"]);
+    let strange = json!({ "model": { "counted": { "intercept": 0.0, "weights": {} } } });
+    let strange = desk.send("PUT", "/model", &strange);
+    assert_eq!((strange.status, &strange.json()["errors"][0]["pointer"]), (422, &json!("/model")));
+}
