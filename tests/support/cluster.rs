@@ -227,13 +227,15 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().expect("no panic before")
 }
 
-/// Returns the shard of a document whose hashed key is `value`: FNV-1a over its encoding.
+/// Returns the shard of a document whose hashed key is `value`: FNV-1a over its encoding, with mixed bits, so that the last byte of a
+/// text also decides.
 fn hash(value: &Bson) -> usize {
     let bytes = doc! { "k": value.clone() }.to_vec().expect("a key can be encoded");
     let hashed = bytes
         .iter()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
-    (hashed >> 32) as usize % SHARDS
+    let mixed = (hashed ^ (hashed >> 29)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (mixed >> 40) as usize % SHARDS
 }
 
 fn is_ok(reply: &Document) -> bool {

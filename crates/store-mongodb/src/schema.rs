@@ -19,10 +19,10 @@ const FILES: [(&str, &str); 6] = [
     ("0006_commit_orders_on_all_shards", include_str!("../../../migrations/0006_commit_orders_on_all_shards.json")),
 ];
 
-/// The collections, and the indexes with their collections, that MongoDB compresses with zstd: those that take the most space. The
-/// texts of records need a quarter less space than with snappy, the usual compression of collections. Indexes are usually not
-/// compressed; hashes of posting keys with their seqs need about half of that space. MongoDB compresses a collection or an index only
-/// from its creation, so that those of databases of earlier versions stay as they are.
+/// The collections, and the indexes with their collections, that MongoDB compresses with zstd. They take the most space: the texts of
+/// records need a quarter less space than with snappy, the usual compression of collections, and the index of posting keys half of its
+/// space without compression. MongoDB compresses a collection or an index only from its creation, so that a database of an earlier
+/// version stays as it is.
 const COMPRESSED: [(&str, Option<&str>); 2] = [("records", None), ("signatures", Some("keys"))];
 
 /// Returns the storage options of a new collection, or of a new index of the collection, if it is compressed with zstd.
