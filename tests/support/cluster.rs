@@ -227,13 +227,15 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().expect("no panic before")
 }
 
-/// Returns the shard of a document whose hashed key is `value`: FNV-1a over its encoding.
+/// Returns the shard of a document whose hashed key is `value`: FNV-1a over its encoding, with mixed bits, so that the last byte of a
+/// text also decides.
 fn hash(value: &Bson) -> usize {
     let bytes = doc! { "k": value.clone() }.to_vec().expect("a key can be encoded");
     let hashed = bytes
         .iter()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
-    (hashed >> 32) as usize % SHARDS
+    let mixed = (hashed ^ (hashed >> 29)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (mixed >> 40) as usize % SHARDS
 }
 
 fn is_ok(reply: &Document) -> bool {
@@ -251,6 +253,11 @@ fn number(value: Option<&Bson>) -> i64 {
         Some(Bson::Double(value)) => *value as i64,
         _ => 0,
     }
+}
+
+/// Returns the place of a value in an order of numbers or of texts.
+fn order(value: Option<&Bson>) -> (i64, String) {
+    (number(value), value.and_then(Bson::as_str).unwrap_or_default().to_owned())
 }
 
 fn error(code: i32, name: &str, message: &str) -> Document {
@@ -752,7 +759,7 @@ impl State {
             rows = vec![doc! { "_id": 1, "n": sum as i32 }];
         }
         for (field, direction) in sort.iter().collect::<Vec<_>>().into_iter().rev() {
-            rows.sort_by_key(|row| number(row.get(field)));
+            rows.sort_by_key(|row| order(row.get(field)));
             if number(Some(direction)) < 0 {
                 rows.reverse();
             }
@@ -818,6 +825,24 @@ impl State {
         Ok(merged)
     }
 
+    async fn find_and_modify(&self, connections: &mut Connections, command: Document) -> io::Result<Document> {
+        let database = command.get_str("$db").unwrap_or_default().to_owned();
+        let collection = command.get_str("findAndModify").unwrap_or_default().to_owned();
+        let sharded = self.placement(&database, &collection);
+        let filter = command.get_document("query").cloned().unwrap_or_default();
+        let shards = sharded.as_ref().map_or_else(|| BTreeSet::from([0]), |sharded| sharded.placement.shards(&filter));
+        self.note("findAndModify", &collection, sharded.is_some(), shards.len());
+        let Some(&shard) = shards.first().filter(|_| shards.len() == 1) else {
+            return Ok(error(61, "ShardKeyNotFound", "a change of one document must name its shard key"));
+        };
+        if let Some(sharded) = &sharded
+            && self.is_stale(&command, sharded)
+        {
+            return Ok(moved());
+        }
+        self.ask(connections, shard, self.prepared(shard, &command)).await
+    }
+
     async fn handle(&self, connections: &mut Connections, name: &str, mut command: Document) -> io::Result<Document> {
         command.remove("recoveryToken");
         let database = command.get_str("$db").unwrap_or_default().to_owned();
@@ -861,6 +886,7 @@ impl State {
                 )
             }
             "insert" | "update" | "delete" => self.write(connections, name, command).await,
+            "findAndModify" => self.find_and_modify(connections, command).await,
             "count" => {
                 let shards = if self.placement(&database, &collection).is_some() { SHARDS } else { 1 };
                 let all = (0..shards).map(|shard| (shard, self.prepared(shard, &command))).collect();

@@ -30,8 +30,8 @@ use doppel_core::violation::Violation;
 use doppel_engine::Engine;
 use doppel_store::{CollectionNumber, CollectionState, Seq, Store, StoreError};
 
-/// Time between two searches for new collections.
-const SCAN_INTERVAL: Duration = Duration::from_millis(500);
+/// Time between two searches for collections that another instance created. A question about such a collection starts a search at once.
+const SCAN_INTERVAL: Duration = Duration::from_secs(2);
 /// Longest time that a question waits for an index that is being opened. Creating an index takes some tens of milliseconds on an idle machine.
 const OPENING_TIMEOUT: Duration = Duration::from_secs(5);
 /// Largest number of questions that wait for an index. Each takes one of the service's places for requests.

@@ -1,7 +1,8 @@
 //! The change feed: the records by their seqs, and the changes that each transaction logs.
 //!
-//! Waiting for changes costs one small query every [`LOOK_EVERY`] for all waiters and collections of an instance together, and none
-//! while nobody waits. An instance learns of its own commits at once.
+//! Waiting for changes costs one small query every [`LOOK_EVERY`] for all waiters and collections of an instance together, every
+//! [`LOOK_EVERY_IDLE`] if no collection has changed for a while, and none while nobody waits. An instance learns of its own commits
+//! at once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,6 +26,11 @@ use doppel_store::{Result, Seq, StoreError, StoredRecord};
 
 /// Time between two queries for the commits of other instances, while a caller waits for them.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Time between two queries if no collection has changed for [`IDLE_AFTER`]. Most instances of an office are idle for most of the
+/// day, and each query costs the database as much as a short read of a user.
+const LOOK_EVERY_IDLE: Duration = Duration::from_secs(1);
+/// Time without a change after which an instance is idle.
+const IDLE_AFTER: Duration = Duration::from_secs(10);
 
 /// The last commits of all collections at the last query.
 #[derive(Clone, Debug, Default)]
@@ -222,8 +228,10 @@ impl SharedStore {
 
 /// Reads the last commits from the database while a caller waits for them, until the store is closed or dropped.
 pub(super) async fn watch_commits(shared: std::sync::Weak<SharedStore>) {
+    let mut changed_at = Instant::now();
     loop {
-        tokio::time::sleep(LOOK_EVERY).await;
+        let is_idle = changed_at.elapsed() > IDLE_AFTER;
+        tokio::time::sleep(if is_idle { LOOK_EVERY_IDLE } else { LOOK_EVERY }).await;
         let Some(shared) = shared.upgrade().filter(|shared| shared.check_open().is_ok()) else { return };
         if shared.last_commits.receiver_count() == 0 {
             continue;
@@ -231,6 +239,9 @@ pub(super) async fn watch_commits(shared: std::sync::Weak<SharedStore>) {
         // After an error, the waiters wait on, because reading changes would also fail.
         let looking = tokio::time::timeout(shared.options.deadline, shared.look_up_commits());
         if let Ok(Ok(found)) = looking.await {
+            if shared.last_commits.borrow().commits != found.commits {
+                changed_at = Instant::now();
+            }
             shared.last_commits.send_replace(found);
         }
     }

@@ -203,6 +203,9 @@ impl SchemaMigrator<'_> {
         }
         let mut create = doc! { "create": name };
         create.extend(rules.clone());
+        if let Some(options) = schema::storage_options(name, None) {
+            create.insert("storageEngine", options);
+        }
         self.run(create, &[NAMESPACE_EXISTS]).await?;
         if !rules.is_empty() {
             let mut modify = doc! { "collMod": name };
@@ -222,11 +225,20 @@ impl SchemaMigrator<'_> {
         }
         // If any name is allowed, the index may exist under another name.
         let accepted: &[i32] = if index.any_name { &[INDEX_OPTIONS_CONFLICT] } else { &[] };
-        self.run(doc! { "createIndexes": collection, "indexes": [wanted] }, accepted).await
+        if let Some(options) = schema::storage_options(collection, Some(&index.name)) {
+            let mut compressed = wanted.clone();
+            compressed.insert("storageEngine", options);
+            let create = doc! { "createIndexes": collection, "indexes": [compressed] };
+            // The index of an earlier version has other storage options. The command without these options compares it.
+            if self.run(create, &[INDEX_OPTIONS_CONFLICT]).await? {
+                return Ok(());
+            }
+        }
+        self.run(doc! { "createIndexes": collection, "indexes": [wanted] }, accepted).await.map(drop)
     }
 
     async fn drop_index(&self, collection: &str, index: &str) -> Result<()> {
-        self.run(doc! { "dropIndexes": collection, "index": index }, &[INDEX_NOT_FOUND]).await
+        self.run(doc! { "dropIndexes": collection, "index": index }, &[INDEX_NOT_FOUND]).await.map(drop)
     }
 
     async fn shard(&self, collection: &str, key: Document) -> Result<()> {
@@ -298,12 +310,13 @@ impl SchemaMigrator<'_> {
         Err(StoreError::Internal("a command was repeated without an end".into()))
     }
 
-    async fn run(&self, mut command: Document, accepted: &[i32]) -> Result<()> {
+    /// Runs a command. Returns false if the database answers with one of the `accepted` error codes.
+    async fn run(&self, mut command: Document, accepted: &[i32]) -> Result<bool> {
         command.insert("writeConcern", super::server::durable_document());
         let run = self.patiently(|| async {
             match self.database.run_command(command.clone()).await {
-                Err(error) if retry::code(&error).is_some_and(|code| accepted.contains(&code)) => Ok(()),
-                done => done.map(drop),
+                Err(error) if retry::code(&error).is_some_and(|code| accepted.contains(&code)) => Ok(false),
+                done => done.map(|_| true),
             }
         });
         run.await

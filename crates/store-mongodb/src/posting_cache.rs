@@ -85,8 +85,8 @@ impl Default for CacheBounds {
 /// An update of a cache that is applied when the cache is taken next.
 #[derive(Debug)]
 struct PendingUpdate {
-    update: CacheUpdate,
-    /// Size of the lists of the update in bytes.
+    updates: Vec<CacheUpdate>,
+    /// Size of the lists of the updates in bytes.
     bytes: usize,
     reading: ReadAheadTask,
 }
@@ -123,7 +123,7 @@ pub(super) struct ListsAsOf {
     pub(super) lists: ListsByKey,
 }
 
-/// The change of a cache by the commit of a batch.
+/// The change of a cache by the commit of a batch, or by one round of the batch.
 #[derive(Debug)]
 pub(super) struct CacheUpdate {
     pub(super) generation: GenerationId,
@@ -197,25 +197,35 @@ impl PostingCache {
         self.recent.lists.get(key).or_else(|| self.earlier.lists.get(key)).or_else(|| self.long.get(key))
     }
 
-    /// Schedules an update with lists that are being read. It is applied when the cache is taken next.
-    pub(super) fn update_later(&mut self, update: CacheUpdate, reading: ReadAheadTask) {
-        let bytes = update.answer.lists().map(|(_, list)| list_bytes(list)).sum();
-        self.pending = Some(Box::new(PendingUpdate { update, bytes, reading }));
+    /// Schedules updates with lists that are being read. They are applied when the cache is taken next.
+    pub(super) fn update_later(&mut self, updates: Vec<CacheUpdate>, reading: ReadAheadTask) {
+        let lists = updates.iter().flat_map(|update| update.answer.lists());
+        let bytes = lists.map(|(_, list)| list_bytes(list)).sum();
+        self.pending = Some(Box::new(PendingUpdate { updates, bytes, reading }));
     }
 
     /// Applies a scheduled update. Waits for the lists that are being read, at most [`MOST_WAIT`] and until the deadline.
     pub(super) async fn settled(mut self, deadline: CallDeadline) -> Self {
         if let Some(pending) = self.pending.take() {
-            let PendingUpdate { update, reading, .. } = *pending;
+            let PendingUpdate { updates, reading, .. } = *pending;
             let until = deadline.at().min(tokio::time::Instant::now() + MOST_WAIT);
             let read = tokio::time::timeout_at(until, reading).await;
-            self.update(update, read.ok().and_then(Result::ok).flatten());
+            self.update_all(updates, read.ok().and_then(Result::ok).flatten());
         }
         self
     }
 
+    /// Updates the cache after the commit of a batch, with the update of each of its rounds in their order. The lists `read` ahead are
+    /// used if they were read just before or just after the commit.
+    pub(super) fn update_all(&mut self, updates: Vec<CacheUpdate>, mut read: Option<ListsAsOf>) {
+        for update in updates {
+            let own = read.take_if(|read| read.as_of == update.before || read.as_of == update.commit);
+            self.update(update, own);
+        }
+    }
+
     /// Updates the cache after a commit. The lists `read` ahead are used if they were read just before or just after this commit.
-    pub(super) fn update(&mut self, update: CacheUpdate, read: Option<ListsAsOf>) {
+    fn update(&mut self, update: CacheUpdate, read: Option<ListsAsOf>) {
         let CacheUpdate { generation, before, commit, behind, answer, taken_from } = update;
         let mut read = read.filter(|read| read.generation == generation);
         match behind {

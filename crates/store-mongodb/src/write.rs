@@ -20,8 +20,20 @@ use doppel_store::{GenerationId, Seq};
 #[derive(Default)]
 pub(super) struct IndexWrites {
     pub(super) signatures: Vec<SignatureDocument>,
-    entries: BTreeMap<PageKey, Vec<(Fingerprint, RecordId)>>,
+    entries: BTreeMap<PageKey, PageEntries>,
 }
+
+/// The entries that a transaction adds to a page.
+#[derive(Default)]
+struct PageEntries {
+    /// True if the page does not exist yet.
+    is_new: bool,
+    entries: Vec<(Fingerprint, RecordId)>,
+}
+
+/// Number of pages from which on new pages are inserted with a separate command. For each update, the server looks for the page in vain
+/// and plans a query, which costs more than an insert. For fewer pages, another round trip costs more.
+const MANY_PAGES: usize = 64;
 
 impl IndexWrites {
     /// Adds a record to a generation, on the next pages after `highest`, and updates `highest`.
@@ -38,7 +50,11 @@ impl IndexWrites {
         let signature = SignatureDocument { pairs, ..SignatureDocument::of(id, generation, seq, signed, pages) };
         if let Some(fingerprint) = signed.fingerprint() {
             for page in signature.places() {
-                self.entries.entry(page).or_default().push((fingerprint, id.clone()));
+                let (_, bucket, number) = page;
+                let added = self.entries.entry(page).or_default();
+                // This is the first entry that is ever added to the page.
+                added.is_new |= highest.get(&bucket) == Some(&(number, 1));
+                added.entries.push((fingerprint, id.clone()));
             }
         }
         self.signatures.push(signature);
@@ -77,16 +93,28 @@ impl SharedStore {
         check_reply(&self.database.run_command(command).session(&mut *session).await?)
     }
 
-    /// Adds entries to pages, all entries of a page at once. One command.
+    /// Adds entries to pages, all entries of a page at once. One command, or two for many pages.
     pub(super) async fn push_entries(
         &self,
         session: &mut ClientSession,
         number: StoredNumber,
         layout: &IndexWrites,
     ) -> Result<(), TxnError> {
-        let entries = layout.entries.iter();
-        let statements = entries.map(|(page, entries)| documents::push_statement(number, *page, entries));
-        self.update(session, BLOCKS, statements.collect()).await
+        let inserts = layout.entries.len() >= MANY_PAGES;
+        let mut pages = Vec::new();
+        let mut statements = Vec::new();
+        for (page, PageEntries { is_new, entries }) in &layout.entries {
+            if inserts && *is_new {
+                let entries = entries.iter().map(|(fingerprint, id)| (*fingerprint, id.as_str().to_owned()));
+                pages.push(documents::page(number, *page, entries));
+            } else {
+                statements.push(documents::push_statement(number, *page, entries));
+            }
+        }
+        if !pages.is_empty() {
+            self.insert(session, BLOCKS, &pages).await?;
+        }
+        self.update(session, BLOCKS, statements).await
     }
 
     /// Stores the signatures of a record, one for each generation. Replaces earlier signatures if `replace` is true. One command.

@@ -10,7 +10,7 @@ mod batch;
 mod plan;
 mod preceding;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -171,22 +171,20 @@ impl CommitQueues {
         waiting.map(|waiting| Arc::clone(&waiting.member)).collect()
     }
 
-    /// Removes and returns the changes of the next transaction. It has at most one change of each record, and a change that depends
-    /// on other records is alone. Returns `None` if no change waits; the collection then has no committing task any more.
+    /// Removes and returns the changes of the next transaction. A change that depends on other records is alone. Returns `None` if no
+    /// change waits; the collection then has no committing task any more.
     fn next(&self, number: StoredNumber) -> Option<Vec<WaitingChange>> {
         let mut all = self.0.lock();
         let waiting = all.get_mut(&number)?;
         let mut batch = Vec::new();
         let mut bytes = 0;
         let mut keys = 0;
-        let mut ids = HashSet::new();
         while let Some(first) = waiting.front()
             && batch.len() < MAX_BATCH_MEMBERS
             && (batch.is_empty()
                 || (!first.member.rests_on_others()
                     && bytes + first.member.bytes() <= MAX_BATCH_BYTES
                     && keys + first.member.keys() <= MAX_BATCH_KEYS))
-            && ids.insert(first.member.id().clone())
         {
             bytes += first.member.bytes();
             keys += first.member.keys();

@@ -150,7 +150,8 @@ async fn a_fresh_cluster_keeps_the_promises_and_uses_both_shards() {
     }
     assert_sound(&whole).await;
     // Pages are also on both shards, because the ranges of each new generation are split early.
-    for collection in ["records", "signatures", "blocks"] {
+    // So are the orders of commits, because the documents of collections are spread.
+    for collection in ["records", "signatures", "blocks", "collections"] {
         let documents = cluster.documents(&name, collection).await;
         assert!(documents.iter().all(|count| *count > 0), "{collection}: {documents:?}");
     }
@@ -291,7 +292,7 @@ async fn a_replica_set_moves_to_a_cluster_during_writes_and_interrupted_migratio
     }
     // The balancer moves documents during writes.
     let writers = WriterTasks::start(&desk, WRITERS);
-    for collection in ["records", "signatures"] {
+    for collection in ["records", "signatures", "collections"] {
         cluster.router().spread(&name, collection).await;
     }
     let before = desk.all().await.len();

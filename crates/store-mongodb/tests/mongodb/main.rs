@@ -11,6 +11,7 @@ mod pair;
 
 mod cluster;
 mod failures;
+mod figures;
 mod generations;
 mod lookups;
 mod protocol;

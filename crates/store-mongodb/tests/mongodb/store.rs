@@ -377,6 +377,44 @@ async fn migrations_are_applied_once_and_an_edited_or_newer_one_is_refused() {
     pair.end().await;
 }
 
+/// Returns the storage options of the collection `records` and of the index of posting keys.
+async fn storage_options(database: &mongodb::Database) -> [Option<Document>; 2] {
+    let listed = database.run_command(doc! { "listCollections": 1, "filter": { "name": "records" } });
+    let listed = listed.await.expect("a listing");
+    let batch = listed.get_document("cursor").and_then(|cursor| cursor.get_array("firstBatch")).expect("a batch");
+    let options = batch[0].as_document().and_then(|listed| listed.get_document("options").ok());
+    let of_records = options.and_then(|options| options.get_document("storageEngine").ok().cloned());
+    let mut indexes = database.collection::<Document>("signatures").list_indexes().await.expect("indexes");
+    let mut of_keys = None;
+    while indexes.advance().await.expect("an index") {
+        let index = indexes.deserialize_current().expect("an index").options.unwrap_or_default();
+        if index.name.as_deref() == Some("keys") {
+            of_keys = index.storage_engine;
+        }
+    }
+    [of_records, of_keys]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_database_compresses_records_and_posting_keys_and_an_earlier_one_stays_as_it_is() {
+    let pair = Pair::start("compressed").await;
+    let database = pair.client().await;
+    let zstd = doc! { "wiredTiger": { "configString": "block_compressor=zstd" } };
+    assert_eq!(storage_options(&database).await, [Some(zstd.clone()), Some(zstd.clone())]);
+    // As an earlier version created it. A migration that is applied again accepts the index.
+    database.run_command(doc! { "dropIndexes": "signatures", "index": "keys" }).await.expect("it is dropped");
+    let key = doc! { "_id.c": 1, "_id.g": 1, "keys": 1, "seq": 1 };
+    let plain = doc! { "createIndexes": "signatures", "indexes": [{ "key": key, "name": "keys" }] };
+    database.run_command(plain).await.expect("it is created");
+    assert!(pair.stores[0].migrate().await.expect("nothing to do").is_empty());
+    database.collection::<Document>("migrations").delete_one(doc! { "_id": 1 }).await.expect("a removal");
+    assert_eq!(pair.stores[0].migrate().await.expect("it is applied again"), ["0001_first_schema"]);
+    assert_eq!(storage_options(&database).await, [Some(zstd), None]);
+    let report = pair.stores[0].examine(false, false).await.expect("it can be examined");
+    assert!(report.faults.is_empty(), "{:?}", report.faults);
+    pair.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_without_one_order_of_commits_is_migrated() {
     const MICROS: i64 = 1_790_000_000_000_000;

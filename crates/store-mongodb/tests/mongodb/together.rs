@@ -364,6 +364,41 @@ async fn changes_that_share_transactions_have_the_outcomes_of_successive_changes
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn changes_of_one_record_share_a_transaction() {
+    let pair = Pair::start("same_id").await;
+    let [desk, _] = pair.desks("same_id").await;
+    let text = |matter: u64| Sample { fingerprint: Some(spread(matter)), ..Sample::with_keys("r", [matter, 7_777]) };
+    let neighbour = Sample::with_keys("neighbour", [20, 7_777]);
+    let steps = vec![
+        put(text(10)),
+        put(text(20)),
+        put(text(20)),
+        put(neighbour),
+        put(text(30)),
+        ChangeStep::Remove("r".into()),
+        put(text(20)),
+    ];
+    let (before, _) = pair.stores[0].attempts();
+    let outcomes = behind_each_other(&desk, &pair.stores[0], steps).await;
+    // The first transaction is that of the record that the others wait behind.
+    assert_eq!(pair.stores[0].attempts().0 - before, 2);
+    let done: Vec<&str> = outcomes.iter().map(|outcome| outcome.done).collect();
+    assert_eq!(done, ["created", "replaced", "unchanged", "created", "replaced", "removed", "created"]);
+    let similar: Vec<Vec<&str>> =
+        outcomes.iter().map(|outcome| outcome.similar.iter().map(|(id, _)| id.as_str()).collect()).collect();
+    let alone: &[&str] = &[];
+    assert_eq!(similar, [alone, alone, alone, &["r"], alone, alone, &["neighbour"]]);
+    // The cached lists contain the last version of the record and no other.
+    let later = make(&desk, put(Sample::with_keys("later", [20, 7_777]))).await;
+    let similar: Vec<&str> = later.similar.iter().map(|(id, _)| id.as_str()).collect();
+    assert_eq!(similar, ["neighbour", "r"]);
+    assert!(make(&desk, put(Sample::with_keys("last", [30, 7_777]))).await.similar.is_empty());
+    let report = pair.stores[0].examine(false, false).await.expect("it can be examined");
+    assert!(report.faults.is_empty(), "{:?}", report.faults);
+    pair.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_member_of_a_batch_is_judged_against_the_members_before_it() {
     let pair = Pair::start("behind").await;
     let [desk, _] = pair.desks("behind").await;

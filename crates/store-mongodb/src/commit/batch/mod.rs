@@ -9,7 +9,9 @@
 //! 5. It commits even if it stored nothing, because the answer depends on the results of the reads, and these are certain only
 //!    after a majority has confirmed a later commit.
 //!
-//! If a member removes a record from a list that was read only in part, the batch ends before the next member.
+//! A round is a part of the members in which each id occurs once. Steps 2 to 4 handle one round. The members behind it are the next
+//! round of the same transaction, whose reads show the writes of the rounds before. A round also ends early if a member removes a
+//! record from a list that was read only in part.
 
 mod reading;
 mod writing;
@@ -18,7 +20,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use async_trait::async_trait;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use mongodb::ClientSession;
 
 use self::reading::READ_AT_ONCE;
@@ -27,7 +29,7 @@ use super::plan::MemberPlan;
 use super::preceding::PrecedingMembers;
 use super::{BatchMember, ChangeOutcome, RecordChange};
 use crate::SharedStore;
-use crate::posting_cache::{CacheUpdate, PostingCache, ReadAheadTask};
+use crate::posting_cache::{CacheUpdate, CommitsBehind, FiledByOthers, PostingCache, ReadAheadTask};
 use crate::propose::{JudgeContext, ProposedHits, RankedProposals, dismiss};
 use crate::read::{BucketContents, CollectionPointer, GenerationKey};
 use crate::retry::{TransactionEnd, TransactionWork, TxnError};
@@ -39,7 +41,10 @@ use doppel_store::{GenerationId, Registered, Registration, Result as StoreResult
 
 type TxnResult<T> = Result<T, TxnError>;
 
-/// The changes of one transaction, at most one for each record.
+/// Largest number of rounds of a transaction. Each round needs its own reads and writes, and all members wait for the last one.
+const MAX_ROUNDS: usize = 8;
+
+/// The changes of one transaction.
 pub(super) struct CommitBatch<'a> {
     shared: &'a Arc<SharedStore>,
     name: &'a CollectionName,
@@ -47,10 +52,29 @@ pub(super) struct CommitBatch<'a> {
     /// See [`LatchQueue::confirmed`](crate::latch::LatchQueue::confirmed).
     confirmed: Seq,
     cache: PostingCache,
-    /// The change of the cache after the commit.
-    update: Option<CacheUpdate>,
+    /// The changes of the cache after the commit, one for each round.
+    updates: Vec<CacheUpdate>,
     /// The task that reads for the next batch.
     reading: OnceLock<ReadAheadTask>,
+}
+
+/// A part of a batch in which each id occurs once.
+struct BatchRound<'a> {
+    shared: &'a Arc<SharedStore>,
+    name: &'a CollectionName,
+    members: &'a [Arc<BatchMember>],
+    confirmed: Seq,
+    /// The lists as they were before the transaction. `None` in a later round, because they lack the writes of earlier rounds.
+    cache: Option<&'a PostingCache>,
+    reading: &'a OnceLock<ReadAheadTask>,
+}
+
+/// The results of a round.
+struct RoundOutcome {
+    /// The outcomes of the first members, at least one.
+    outcomes: Vec<StoreResult<ChangeOutcome>>,
+    update: CacheUpdate,
+    times: StageTimes,
 }
 
 /// The times at which the stages of a batch ended.
@@ -74,9 +98,24 @@ impl TransactionWork for CommitBatch<'_> {
         let Some(pointer) = self.shared.take_latch(session, self.name, drawn).await? else {
             return Err(StoreError::UnknownCollection(self.name.clone()).into());
         };
-        let (outcomes, update, times) =
-            self.process(session, &pointer, pointer.commits.next().before(drawn as u64)).await?;
-        self.update = Some(update);
+        let latched = Instant::now();
+        let first = pointer.commits.next().before(drawn as u64);
+        let mut outcomes = Vec::with_capacity(drawn);
+        let mut updates = Vec::new();
+        let mut times = StageTimes { latched, proposed: latched, judged: latched };
+        while outcomes.len() < drawn && updates.len() < MAX_ROUNDS {
+            let done = outcomes.len();
+            let round = self.round(done);
+            let ended = round.process(session, &pointer, first.after(done)).await?;
+            outcomes.extend(ended.outcomes);
+            updates.push(ended.update);
+            times = StageTimes { latched, ..ended.times };
+        }
+        // The numbers that no member needed also belong to this commit.
+        if let Some(last) = updates.last_mut() {
+            last.commit = pointer.commits;
+        }
+        self.updates = updates;
         Ok(TransactionEnd::Commit((pointer.commits, outcomes, times)))
     }
 }
@@ -89,32 +128,53 @@ impl<'a> CommitBatch<'a> {
         confirmed: Seq,
         cache: PostingCache,
     ) -> Self {
-        Self { shared, name, members, confirmed, cache, update: None, reading: OnceLock::new() }
+        Self { shared, name, members, confirmed, cache, updates: Vec::new(), reading: OnceLock::new() }
+    }
+
+    /// Returns the round that begins with the member at `start`. It ends before an id that occurs a second time.
+    fn round(&self, start: usize) -> BatchRound<'_> {
+        let mut ids = HashSet::new();
+        let rest = &self.members[start..];
+        let length = rest.iter().take_while(|member| ids.insert(member.id())).count();
+        BatchRound {
+            shared: self.shared,
+            name: self.name,
+            members: &rest[..length],
+            confirmed: self.confirmed,
+            cache: (start == 0).then_some(&self.cache),
+            reading: &self.reading,
+        }
     }
 
     /// Returns the cache after the commit, with the lists that are being read for the next batch.
     pub(super) fn into_cache(self) -> PostingCache {
         let mut cache = self.cache;
-        match (self.update, self.reading.into_inner()) {
-            (Some(update), Some(reading)) => cache.update_later(update, reading),
-            (Some(update), None) => cache.update(update, None),
-            (None, _) => {}
+        match self.reading.into_inner() {
+            Some(reading) => cache.update_later(self.updates, reading),
+            None => cache.update_all(self.updates, None),
         }
         cache
     }
+}
 
+impl<'a> BatchRound<'a> {
+    /// Judges and writes the members. `first` is the seq of the first member.
     async fn process(
         &self,
         session: &mut ClientSession,
         pointer: &CollectionPointer,
         first: Seq,
-    ) -> TxnResult<(Vec<StoreResult<ChangeOutcome>>, CacheUpdate, StageTimes)> {
-        let at_latch = Instant::now();
+    ) -> TxnResult<RoundOutcome> {
+        let began = Instant::now();
         if self.members.iter().any(|member| member.known.number != pointer.number) {
             return Err(StoreError::UnknownCollection(self.name.clone()).into());
         }
         let place = GenerationKey { number: pointer.number, generation: pointer.generation };
-        let behind = self.shared.behind(session, place, &self.cache, first.before(1), pointer.forgotten).await?;
+        let behind = match self.cache {
+            Some(cache) => self.shared.behind(session, place, cache, first.before(1), pointer.forgotten).await?,
+            // The updates of the earlier rounds come first.
+            None => CommitsBehind::Filed(FiledByOthers::default()),
+        };
         let signed = self.members.iter().map(|member| member.registration().map(|registration| &*registration.signed));
         let is_small = self.members.len() <= READ_AT_ONCE;
         let asked = signed.map(|signed| signed.filter(|_| is_small)).collect::<Vec<_>>();
@@ -140,15 +200,16 @@ impl<'a> CommitBatch<'a> {
         let (mut earlier, buckets, proposed) = self.look_up(session, place, &plans, &signed, filed).await?;
         let (outcomes, mut writes, standby) =
             self.conclude_all(session, place, plans, buckets, first, &mut earlier).await?;
-        let times = StageTimes { latched: at_latch, proposed, judged: Instant::now() };
+        let times = StageTimes { latched: began, proposed, judged: Instant::now() };
         self.file_standby(session, place, standby, &mut writes).await?;
         let generation = place.generation;
         let before = first.before(1);
-        let commit = pointer.commits;
+        let commit = before.after(outcomes.len());
         let answer = earlier.answer;
         let taken_from = std::mem::take(&mut writes.taken_from);
         self.write(session, place, pointer, writes).await?;
-        Ok((outcomes, CacheUpdate { generation, before, commit, behind, answer, taken_from }, times))
+        let update = CacheUpdate { generation, before, commit, behind, answer, taken_from };
+        Ok(RoundOutcome { outcomes, update, times })
     }
 
     /// Concludes the members in the order of arrival, from their plans and the contents of their buckets. Returns their outcomes,

@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, doc};
 
-use super::{CommitBatch, TxnResult, ranked};
+use super::{BatchRound, TxnResult, ranked};
 use crate::commit::plan::{MemberPlan, StoredVersion};
 use crate::commit::preceding::PrecedingMembers;
 use crate::commit::{RecordChange, ahead};
@@ -41,7 +41,7 @@ pub(super) struct BatchReads {
     buckets: Vec<BucketContents>,
 }
 
-impl CommitBatch<'_> {
+impl BatchRound<'_> {
     /// Starts to read the lists that the waiting changes need and the cache will not contain. It starts only once, even if the
     /// batch is attempted several times.
     pub(super) fn read_ahead(&self, place: GenerationKey, behind: &CommitsBehind, answer: &PostingAnswer) {
@@ -55,7 +55,7 @@ impl CommitBatch<'_> {
         }
         let is_kept = matches!(behind, CommitsBehind::Filed(_));
         let mut question = PostingQuery::of(waiting.iter().filter_map(|member| Some(&*member.registration()?.signed)));
-        question.leave_out(|key| (is_kept && self.cache.has(key)) || answer.has(key));
+        question.leave_out(|key| (is_kept && self.cache.is_some_and(|cache| cache.has(key))) || answer.has(key));
         if !question.is_empty() {
             self.reading.get_or_init(|| ahead::start(self.shared, self.name, place, waiting, question));
         }
@@ -132,9 +132,9 @@ impl CommitBatch<'_> {
         behind: &CommitsBehind,
     ) -> TxnResult<(bool, BatchReads)> {
         let mut question = PostingQuery::of(signed.iter().copied().flatten());
-        let mut answer = match behind {
-            CommitsBehind::Filed(records) => question.answer_from(|key| self.cache.get(key, records)),
-            CommitsBehind::Unknown => PostingAnswer::default(),
+        let mut answer = match (behind, self.cache) {
+            (CommitsBehind::Filed(records), Some(cache)) => question.answer_from(|key| cache.get(key, records)),
+            (CommitsBehind::Unknown, _) | (_, None) => PostingAnswer::default(),
         };
         let known = self.shared.full_lists.known(place, question.keys()).filter(|known| known.is_recent(pointer));
         answer.extend(KnownLists::answer(known.as_ref(), &mut question));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::{CommitBatch, TxnResult};
+use super::{BatchRound, TxnResult};
 use crate::commit::plan::StoredVersion;
 use crate::commit::preceding::PrecedingMembers;
 use crate::documents::{
@@ -130,7 +130,7 @@ impl BatchWrites {
     }
 }
 
-impl CommitBatch<'_> {
+impl BatchRound<'_> {
     /// Adds the records to standby generations. One round trip for each generation.
     pub(super) async fn file_standby(
         &self,
