@@ -93,7 +93,9 @@ pub(crate) struct Records<R> {
 
 impl<R: BufRead> Records<R> {
     pub(crate) fn new(input: R, max: usize, separator: u8) -> Self {
-        let (held, text, ends) = (Vec::new(), Vec::new(), Vec::new());
+        let held = Vec::new();
+        let text = Vec::new();
+        let ends = Vec::new();
         Self { input, separator, max, held, start: 0, at: 0, line: 1, quote: (0, 1), text, ends, separators: None }
     }
 
@@ -158,7 +160,8 @@ impl<R: BufRead> Records<R> {
     fn quoted(&mut self, begin: usize) -> io::Result<Option<Fault>> {
         self.quote = (self.at - self.start, self.line);
         self.at += 1;
-        let (mut lines, mut row_like) = (0, 0);
+        let mut lines = 0;
+        let mut row_like = 0;
         let mut line_start = None;
         let opened = self.line;
         let open = |end| Ok(Some(Fault::OpenQuote { line: opened, end }));

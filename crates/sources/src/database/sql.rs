@@ -159,7 +159,8 @@ pub fn page(
         conditions.extend(from_bound.map(|bound| format!("{watermark} >= {}", literal(dialect, bound))));
         conditions.extend(to_bound.map(|bound| format!("{watermark} <= {}", literal(dialect, bound))));
         if let Some(Position { watermark: Some(at), id: last }) = after {
-            let (at, last) = (literal(dialect, at), literal(dialect, last));
+            let at = literal(dialect, at);
+            let last = literal(dialect, last);
             // The first condition alone allows the database to use an index.
             conditions.push(format!("{watermark} >= {at}"));
             conditions.push(format!("({watermark} > {at} OR {id} > {last})"));
@@ -204,7 +205,8 @@ pub fn highest(dialect: Dialect, origin: &Origin, column: &str) -> String {
 /// Returns the statement that reads a value of a column of SQLite that shows the form of its times: the highest value that looks like a
 /// time, otherwise any.
 pub fn written_time(origin: &Origin, column: &str) -> String {
-    let (column, from) = (name(Dialect::Sqlite, column), from(Dialect::Sqlite, origin));
+    let column = name(Dialect::Sqlite, column);
+    let from = from(Dialect::Sqlite, origin);
     let digits = |count| "[0-9]".repeat(count);
     let day = format!("{}-{}-{}", digits(4), digits(2), digits(2));
     format!(
@@ -309,7 +311,8 @@ pub fn put_verdicts(dialect: Dialect, named: &str, rows: &[VerdictRow]) -> Strin
     let values = rows.iter().map(|row| {
         let VerdictRow { id, verdict, duplicate_of, similarity, relation } = row;
         let similarity = similarity.map_or("NULL".into(), |value| literal(dialect, &Cell::Float(value)));
-        let (of, relation) = (optional(duplicate_of.as_ref()), optional(relation.as_ref()));
+        let of = optional(duplicate_of.as_ref());
+        let relation = optional(relation.as_ref());
         format!("({}, {}, {of}, {similarity}, {relation})", text(id), text(verdict))
     });
     let values = values.collect::<Vec<_>>().join(", ");

@@ -150,7 +150,8 @@ mod tests {
             Cell::Text(text) => text,
             other => panic!("{other:?}"),
         };
-        let (civil, instant) = (ColumnKind::Civil, ColumnKind::Instant);
+        let civil = ColumnKind::Civil;
+        let instant = ColumnKind::Instant;
         assert_eq!(written(shape(Dialect::MySql, civil, "2024-03-05 10:11:12")), "2024-03-05 10:11:12.500000");
         assert_eq!(written(shape(Dialect::MySql, instant, "2024-03-05T02:11:12Z")), "2024-03-05 02:11:12.500000");
         assert_eq!(written(shape(Dialect::Postgres, instant, "2024-03-05T02:11:12Z")), "2024-03-05 02:11:12.500000Z");

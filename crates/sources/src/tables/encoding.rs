@@ -66,7 +66,8 @@ impl Encoding {
             [0xfe, 0xff, ..] => return Ok(Some(Self::Utf16Be)),
             _ => (),
         }
-        let (mut utf8, mut gb) = (Faults::of(UTF_8), Faults::of(GB18030));
+        let mut utf8 = Faults::of(UTF_8);
+        let mut gb = Faults::of(GB18030);
         while read > 0 {
             if piece[..read].contains(&0) {
                 return Ok(None);

@@ -229,7 +229,8 @@ fn date_of_serial(cell: &Cell) -> Option<String> {
         return None;
     }
     let seconds = ((days - DAYS_TO_1970) * SECONDS_OF_DAY).round() as i64;
-    let (day, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let day = seconds.div_euclid(86_400);
+    let second = seconds.rem_euclid(86_400);
     let (year, month, date) = civil(day);
     Some(format!("{year:04}-{month:02}-{date:02} {:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60))
 }
@@ -237,7 +238,8 @@ fn date_of_serial(cell: &Cell) -> Option<String> {
 /// Returns year, month and day of the Gregorian calendar for a number of days since 1970-01-01 within [`SERIALS`].
 fn civil(days: i64) -> (i64, u32, i64) {
     let is_leap = |year: i64| (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-    let (mut year, mut left) = (1970, days);
+    let mut year = 1970;
+    let mut left = days;
     while left < 0 {
         year -= 1;
         left += 365 + i64::from(is_leap(year));

@@ -132,7 +132,9 @@ impl Plan {
     /// Describes the targets of the columns for people. Columns without a role are left out if others have roles: who reads the records
     /// reports the members that no field names.
     pub fn lines(&self, header: &[String]) -> Vec<String> {
-        let (mut used, mut kept, mut left) = (Vec::new(), Vec::new(), Vec::new());
+        let mut used = Vec::new();
+        let mut kept = Vec::new();
+        let mut left = Vec::new();
         for (number, (column, target)) in (1..).zip(header.iter().zip(&self.targets)) {
             let name = target.name(column);
             let planned = self.roles.iter().find(|(field, _)| Some(field.as_str()) == name).map(|(_, role)| *role);

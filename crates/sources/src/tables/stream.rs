@@ -109,7 +109,8 @@ impl Stream {
 
     fn of_workbook(path: &Path, request: SheetRequest, count: &Arc<AtomicU64>) -> Result<Self, TableError> {
         let (give, events) = sync_channel(ROWS_AHEAD);
-        let (path, count) = (PathBuf::from(path), Arc::clone(count));
+        let path = PathBuf::from(path);
+        let count = Arc::clone(count);
         let kind = request.kind;
         std::thread::spawn(move || {
             // The thread ends when the receiver is gone.

@@ -51,7 +51,8 @@ fn separator(head: &[u8], encoding: Encoding) -> u8 {
         return said;
     }
     let mut counts = [0_usize; SEPARATORS.len()];
-    let (mut quoted, mut lines) = (false, 0);
+    let mut quoted = false;
+    let mut lines = 0;
     for byte in head {
         match byte {
             b'"' => quoted = !quoted,

@@ -69,7 +69,8 @@ struct Names {
 impl Names {
     /// Reads the position of the list of sheets. The library does the same and refuses a workbook without this position.
     fn of(archive: &mut Archive, at: Option<usize>, limits: Limits) -> Result<Self, TableError> {
-        let (mut folder, mut list) = ("xl/".to_owned(), "workbook.xml".to_owned());
+        let mut folder = "xl/".to_owned();
+        let mut list = "workbook.xml".to_owned();
         if let Some(at) = at {
             let part = archive.by_index(at).map_err(|_| TableError::Damaged)?;
             let mut xml = Xml::new(part, limits.held, None);
@@ -138,7 +139,8 @@ pub(super) fn check_xlsx(path: &Path, limits: Limits) -> Result<(), TableError> 
         index.insert(normalised(&name.map_err(|_| TableError::Damaged)?), at);
     }
     let mut names = Names::of(&mut archive, index.get("_rels/.rels").copied(), limits)?;
-    let (mut left, mut to_hold) = (limits.unpacked, limits.held);
+    let mut left = limits.unpacked;
+    let mut to_hold = limits.held;
     let mut texts = Texts { most: limits.held / HELD_PER_TEXT, ..Texts::default() };
     texts.most_bytes = limits.unpacked.saturating_mul(TEXT_PER_UNPACKED);
     let mut order: Vec<(String, usize)> = index.into_iter().collect();
@@ -322,7 +324,8 @@ impl Texts {
     /// Counts the shared texts, and compares the declared number with the limit, because the library allocates the declared number at once.
     fn count<R: Read>(&mut self, xml: &mut Xml<R>) -> Result<(), TableError> {
         let mut began = None;
-        let (most, lengths) = (self.most, &mut self.lengths);
+        let most = self.most;
+        let lengths = &mut self.lengths;
         xml.each(|event, position| {
             match event {
                 Event::Start(tag) if tag.local_name().as_ref() == "sst" => {
@@ -348,7 +351,9 @@ impl Texts {
 
     /// Counts the bytes of the cells of a sheet, including the shared texts that the cells refer to.
     fn count_sheet<R: Read>(&mut self, xml: &mut Xml<R>) -> Result<(), TableError> {
-        let (mut began, mut is_shared, mut is_value) = (0, false, false);
+        let mut began = 0;
+        let mut is_shared = false;
+        let mut is_value = false;
         xml.each(|event, position| {
             match event {
                 Event::Start(tag) => match tag.local_name().as_ref() {
@@ -708,7 +713,8 @@ impl<R: Read> Xml<R> {
 
     /// Hands each event and the position behind it to `seen`, until `seen` returns `false`, the part ends, or the rest is no XML.
     fn each(&mut self, mut seen: impl FnMut(&Event<'_>, u64) -> Result<bool, TableError>) -> Result<(), TableError> {
-        let (mut buffer, mut depth) = (Vec::with_capacity(1024), 0_u64);
+        let mut buffer = Vec::with_capacity(1024);
+        let mut depth = 0_u64;
         loop {
             buffer.clear();
             self.reader.get_mut().since = 0;

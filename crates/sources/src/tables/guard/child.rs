@@ -217,7 +217,8 @@ impl Reading {
         let failed =
             |error: io::Error| io::Error::new(error.kind(), format!("the process that reads workbooks: {error}"));
         let mut child = started.map_err(failed)?;
-        let (input, output) = (child.stdin.take(), child.stdout.take());
+        let input = child.stdin.take();
+        let output = child.stdout.take();
         let (Some(mut input), Some(output)) = (input, output) else {
             return Err(io::Error::other("a process without its standard input and output").into());
         };

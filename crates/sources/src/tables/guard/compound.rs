@@ -149,7 +149,8 @@ impl<'b> Compound<'b> {
         let entries: Vec<Entry> =
             directory.as_chunks::<ENTRY>().0.iter().map(|entry| Entry::of(entry, size)).collect::<Checked<_>>()?;
         let root = entries.first().ok_or(TableError::Damaged)?;
-        let (mut mini, mut mini_table) = (Vec::new(), Vec::new());
+        let mut mini = Vec::new();
+        let mut mini_table = Vec::new();
         let mini_sectors = u32_at(header, 64)? as usize;
         if mini_sectors > 0 {
             mini = sectors.chain(root.start, &table, root.bytes)?;
@@ -196,7 +197,8 @@ fn next_record<'s>(stream: &mut &'s [u8]) -> Checked<Option<Record<'s>>> {
         return Ok(None);
     }
     let record = |stream: &mut &'s [u8]| {
-        let (kind, length) = (u16_at(stream, 0)?, usize::from(u16_at(stream, 2)?));
+        let kind = u16_at(stream, 0)?;
+        let length = usize::from(u16_at(stream, 2)?);
         let data = stream.get(4..4 + length).ok_or(TableError::Damaged)?;
         *stream = &stream[4 + length..];
         Checked::Ok((kind, data))
@@ -244,7 +246,8 @@ impl Rectangle {
 
 /// Checks the stream of records of a workbook.
 pub(super) fn check_records(stream: &[u8]) -> Checked<()> {
-    let (mut texts, mut starts) = (Vec::new(), Vec::new());
+    let mut texts = Vec::new();
+    let mut starts = Vec::new();
     let mut rest = stream;
     while let Some(record) = next_record(&mut rest)? {
         match record.kind {
@@ -274,9 +277,11 @@ impl Sheets {
     fn add(&mut self, stream: &[u8], texts: &[u32]) -> Checked<usize> {
         let mut rest = stream;
         // Charts inside a sheet have records of the same kinds that are no cells.
-        let (mut has_begun, mut depth) = (false, 0_usize);
+        let mut has_begun = false;
+        let mut depth = 0_usize;
         let mut around = Rectangle { first: (u16::MAX, u16::MAX), last: (0, 0), is_empty: true };
-        let (mut count, mut formula) = (0_u64, (0, 0));
+        let mut count = 0_u64;
+        let mut formula = (0, 0);
         while let Some(record) = next_record(&mut rest)? {
             let data = record.data;
             match record.kind {
@@ -288,7 +293,8 @@ impl Sheets {
                 0x0200 => check_dimensions(data)?,
                 // Number, label, text with formats, truth or error, integer, shared text, formula.
                 kind @ (0x0203 | 0x0204 | 0x00d6 | 0x0205 | 0x027e | 0x00fd | 0x0006) => {
-                    let (row, column) = (u16_at(data, 0)?, u16_at(data, 2)?);
+                    let row = u16_at(data, 0)?;
+                    let column = u16_at(data, 2)?;
                     count += 1;
                     place(&mut around, row, column)?;
                     if kind == 0x0006 {
@@ -308,7 +314,8 @@ impl Sheets {
                 }
                 // Integers in adjacent cells.
                 0x00bd => {
-                    let (row, first) = (u16_at(data, 0)?, u16_at(data, 2)?);
+                    let row = u16_at(data, 0)?;
+                    let first = u16_at(data, 2)?;
                     let last = u16_at(data, data.len().saturating_sub(2))?;
                     if last < first {
                         return Err(TableError::Damaged);
@@ -396,10 +403,12 @@ impl<'s, I: Iterator<Item = &'s [u8]>> Continued<'s, I> {
             return Ok(0);
         }
         let head = self.take(3)?;
-        let (characters, flags) = (u16_at(head, 0)?, head[2]);
+        let characters = u16_at(head, 0)?;
+        let flags = head[2];
         let formats = if flags & 0x8 == 0 { 0 } else { usize::from(u16_at(self.take(2)?, 0)?) * 4 };
         let more = if flags & 0x4 == 0 { 0 } else { u32_at(self.take(4)?, 0)? as usize };
-        let (mut left, mut width) = (usize::from(characters), 1 + usize::from(flags & 1));
+        let mut left = usize::from(characters);
+        let mut width = 1 + usize::from(flags & 1);
         while left > 0 {
             let here = (self.data.len() / width).min(left);
             self.take(here * width)?;
