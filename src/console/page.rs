@@ -189,7 +189,8 @@ impl Frame {
 
     /// Returns the place to show after the visitor has taken a decision back: this page, in the inbox at the record of the decision.
     pub fn back_to(&self, decided: &Decided) -> String {
-        let (place, inbox) = (&self.visitor.place, below(&decided.collection, Section::Inbox.path()));
+        let place = &self.visitor.place;
+        let inbox = below(&decided.collection, Section::Inbox.path());
         let (path, query) = place.split_once('?').unwrap_or((place, ""));
         if path != inbox {
             return place.clone();
@@ -395,7 +396,8 @@ mod tests {
 
     #[test]
     fn an_id_is_one_segment_of_its_page() {
-        let (letters, id) = (CollectionName::new("letters").unwrap(), RecordId::new("2024/甲 &?#").unwrap());
+        let letters = CollectionName::new("letters").unwrap();
+        let id = RecordId::new("2024/甲 &?#").unwrap();
         assert_eq!(case(&letters, &id), "/console/letters/case/2024%2F%E7%94%B2%20%26%3F%23");
         assert_eq!(with_query("/console", &[("q", "甲&乙"), ("to", "")]), "/console?q=%E7%94%B2%26%E4%B9%99");
         assert_eq!(with_query("/console", &[("to", "")]), "/console");

@@ -130,7 +130,8 @@ mod tests {
     #[test]
     fn a_session_ends_when_it_is_idle_and_at_the_end_of_the_day_at_the_latest() {
         let (keys, texts) = keys(&["desk"]);
-        let (sessions, begun) = (Sessions::default(), Instant::now());
+        let sessions = Sessions::default();
+        let begun = Instant::now();
         let token = sessions.sign_in(&keys, &texts[0], begun).unwrap().unwrap();
         assert!(sessions.key_of(&token, begun + IDLE_END - MINUTE).is_some());
         assert!(sessions.key_of(&token, begun + IDLE_END + MINUTE).is_some(), "it was used in between");
@@ -145,9 +146,11 @@ mod tests {
     #[test]
     fn each_sign_in_has_a_token_of_its_own_and_ends_by_itself() {
         let (keys, texts) = keys(&["desk"]);
-        let (sessions, now) = (Sessions::default(), Instant::now());
+        let sessions = Sessions::default();
+        let now = Instant::now();
         let sign_in = || sessions.sign_in(&keys, &texts[0], now).unwrap().unwrap();
-        let (first, second) = (sign_in(), sign_in());
+        let first = sign_in();
+        let second = sign_in();
         assert_ne!(first, second);
         sessions.end(&first);
         assert!(sessions.key_of(&first, now).is_none() && sessions.key_of(&second, now).is_some());
@@ -157,7 +160,8 @@ mod tests {
     #[test]
     fn a_key_that_is_configured_no_more_opens_nothing() {
         let (before, texts) = keys(&["desk"]);
-        let (sessions, now) = (Sessions::default(), Instant::now());
+        let sessions = Sessions::default();
+        let now = Instant::now();
         let token = sessions.sign_in(&before, &texts[0], now).unwrap().unwrap();
         let shown = sessions.key_of(&token, now).unwrap();
         assert_eq!(before.rights_of(&shown), Some((vec![Scope::Read], Reach::everything())));
@@ -168,7 +172,8 @@ mod tests {
     #[test]
     fn whatever_is_wrong_with_a_key_the_answer_is_the_same_and_guessing_is_slowed() {
         let (keys, texts) = keys(&["desk", "other"]);
-        let (sessions, now) = (Sessions::default(), Instant::now());
+        let sessions = Sessions::default();
+        let now = Instant::now();
         let attempts =
             |key: &str| (0..ATTEMPTS.get()).map(|_| sessions.sign_in(&keys, key, now).unwrap()).collect::<Vec<_>>();
         assert!(attempts(&format!("{}0", texts[0])).iter().all(Option::is_none), "a wrong secret");
@@ -183,10 +188,12 @@ mod tests {
     #[test]
     fn of_too_many_sessions_the_idlest_makes_room() {
         let (keys, texts) = keys(&["desk"]);
-        let (sessions, now) = (Sessions::default(), Instant::now());
+        let sessions = Sessions::default();
+        let now = Instant::now();
         let key = keys.recognise(&texts[0]).unwrap();
         let begin = |after: u64| sessions.begin(key.clone(), now + Duration::from_millis(after)).unwrap();
-        let (first, second) = (begin(0), begin(1));
+        let first = begin(0);
+        let second = begin(1);
         sessions.key_of(&first, now + Duration::from_millis(2)).unwrap();
         (2..=MOST_SESSIONS as u64).for_each(|after| {
             begin(after);

@@ -95,8 +95,10 @@ mod tests {
 
     #[test]
     fn a_form_fits_the_browser_and_the_process_that_it_was_made_for() {
-        let (seal, other) = (Seal::default(), Seal::default());
-        let (browser, stranger) = (Token::random().unwrap(), Token::random().unwrap());
+        let seal = Seal::default();
+        let other = Seal::default();
+        let browser = Token::random().unwrap();
+        let stranger = Token::random().unwrap();
         let token = seal.form_token(&browser).unwrap();
         assert!(seal.fits(&browser, &token).unwrap());
         assert!(!seal.fits(&stranger, &token).unwrap() && !other.fits(&browser, &token).unwrap());

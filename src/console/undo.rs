@@ -55,7 +55,8 @@ mod tests {
 
     #[test]
     fn an_action_is_taken_back_once_where_it_was_made_and_the_oldest_is_forgotten() {
-        let (undo, here) = (Undo::default(), CollectionName::new("here").unwrap());
+        let undo = Undo::default();
+        let here = CollectionName::new("here").unwrap();
         for number in 0..=MOST_KEPT {
             undo.keep(number.to_string(), here.clone(), Vec::new());
         }

@@ -104,7 +104,8 @@ impl Finding {
         let exact = similar.iter().filter(|found| found.is_exact()).min_by_key(|found| found.seq);
         let of = exact.map(|found| &found.id).or(duplicate_of);
         let found = of.and_then(|id| similar.iter().find(|found| found.id == *id));
-        let (similarity, relation) = (found.and_then(|found| found.similarity), found.and_then(|found| found.relation));
+        let similarity = found.and_then(|found| found.similarity);
+        let relation = found.and_then(|found| found.relation);
         let of = of.map(|id| row_of(id).unwrap_or_else(|| Earlier::Record(id.clone())));
         Self { kind, of, similarity, relation, registered }
     }

@@ -38,7 +38,8 @@ impl EvictingPlaces {
     /// Takes a place. Returns its token, and true if another holder lost its place. A holder cancels the token to give the place back, and
     /// has lost the place when the token is cancelled. Takes O(places).
     pub fn enter_as(&self, holder: Holder) -> (CancellationToken, bool) {
-        let (own, mut held) = (CancellationToken::new(), self.held.lock());
+        let own = CancellationToken::new();
+        let mut held = self.held.lock();
         // Removes the places that were given back.
         held.retain(|(_, place)| !place.is_cancelled());
         let is_full = held.len() >= self.most.load(Ordering::Relaxed);

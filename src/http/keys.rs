@@ -242,7 +242,9 @@ impl Keys {
             }
             key.note_use();
             let shown = ShownKey { name: key.name.clone(), hash: key.hash };
-            let (name, reach, holder) = (key.name.clone(), key.reach.clone(), Holder::default());
+            let name = key.name.clone();
+            let reach = key.reach.clone();
+            let holder = Holder::default();
             Caller { name, reach, key: Some(shown), holder }
         };
         self.within_rate(&caller.name)?;

@@ -73,7 +73,8 @@ impl OpenConnections {
                 entry.lost.cancel();
             }
         }
-        let (number, lost) = (table.next, CancellationToken::new());
+        let number = table.next;
+        let lost = CancellationToken::new();
         table.next += 1;
         let entry =
             Entry { peer, lost: lost.clone(), requests: 0, idle_since: Instant::now(), is_authenticated: false };

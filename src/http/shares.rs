@@ -118,7 +118,8 @@ mod tests {
     #[tokio::test]
     async fn no_caller_gets_more_than_its_share_and_what_is_given_back_counts_no_more() {
         let room = SharedRoom::new(8);
-        let (one, other) = (Holder::Key("one".into()), Holder::Key("other".into()));
+        let one = Holder::Key("one".into());
+        let other = Holder::Key("other".into());
         let mut places: Vec<SharedPlace> = (0..6).map(|_| room.try_enter(&one).unwrap()).collect();
         assert_eq!(room.try_enter(&one).unwrap_err(), NoPlace::Share);
         let others = [room.try_enter(&other).unwrap(), room.try_enter(&other).unwrap()];

@@ -177,7 +177,8 @@ pub struct Files {
 impl Files {
     /// Creates an empty list of files that are stored in `folder`.
     pub fn new(folder: Folder) -> Self {
-        let (coming, turns) = (Semaphore::new(MOST_COMING), Semaphore::new(MOST_RUNNING));
+        let coming = Semaphore::new(MOST_COMING);
+        let turns = Semaphore::new(MOST_RUNNING);
         Self { folder, kept: Mutex::default(), coming: Arc::new(coming), turns: Arc::new(turns) }
     }
 

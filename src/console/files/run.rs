@@ -75,7 +75,8 @@ pub fn start(app: &App, desk: Arc<Desk>, job: &Arc<Job>, (plan, words): (Plan, &
         *state = State::Waiting;
         job.progress.lock().registers = plan.registers;
     }
-    let (app, job) = (app.clone(), Arc::clone(job));
+    let app = app.clone();
+    let job = Arc::clone(job);
     let writes = app.writes.clone();
     writes.spawn(async move {
         let ended = work(&app, &desk.files, &job, (plan, words)).await.unwrap_or_else(|problem| {
@@ -166,15 +167,18 @@ struct Pump {
 impl Pump {
     fn new(app: &App, job: &Arc<Job>, plan: Plan, replay: Option<Arc<Replay>>) -> Self {
         let key = IdempotencyKey::new(CALLER, &job.hash);
-        let (ids, series) = (HashMap::new(), Series::default());
+        let ids = HashMap::new();
+        let series = Series::default();
         Self { app: app.clone(), job: Arc::clone(job), plan: Arc::new(plan), replay, key, series, ids }
     }
 
     /// Processes all rows, or stops early. Returns true if a person or the shutdown stopped the work.
     async fn run(&mut self, mut rows: mpsc::Receiver<TableRow>, done: mpsc::Sender<Done>) -> bool {
-        let (stop, app) = (self.job.stop.clone(), self.app.clone());
+        let stop = self.job.stop.clone();
+        let app = self.app.clone();
         let mut under_way: FuturesOrdered<BoxFuture<'static, Done>> = FuturesOrdered::new();
-        let (mut ended, mut stopped) = (false, false);
+        let mut ended = false;
+        let mut stopped = false;
         loop {
             tokio::select! {
                 biased;
@@ -210,7 +214,8 @@ impl Pump {
         let Some(permit) = next_permit(self.app.clone(), record.json().len()).await else {
             return ready(Err(Problem::shutting_down()));
         };
-        let (app, job) = (self.app.clone(), Arc::clone(&self.job));
+        let app = self.app.clone();
+        let job = Arc::clone(&self.job);
         let task = match self.replay.clone() {
             Some(replay) => app.writes.clone().spawn(async move {
                 let _permit = permit;
@@ -218,7 +223,8 @@ impl Pump {
                 settled(row, outcome)
             }),
             None => {
-                let (key, position) = (self.key.of_line(row.number), self.series.next_position());
+                let key = self.key.of_line(row.number);
+                let position = self.series.next_position();
                 app.writes.clone().spawn(async move {
                     let _permit = permit;
                     let outcome = register(&app, &job, record, key, position).await;
@@ -274,7 +280,8 @@ async fn register(app: &App, job: &Job, row: Row, key: IdempotencyKey, position:
             }
         }
     }
-    let (name, under) = (&job.collection, RegistrationId::Key(key));
+    let name = &job.collection;
+    let under = RegistrationId::Key(key);
     let registered = app.engine.register_in_series(name, under, row, IfDuplicate::Keep, position).await;
     match &registered {
         Ok(registration) => count_registration(registration),

@@ -172,7 +172,9 @@ fn too_slow(app: &App) -> Problem {
 
 /// Writes an uploaded file to disk while it arrives. Returns the file and its hash.
 async fn receive(mut field: Field<'_>, file: NamedTempFile, app: &App) -> Result<(NamedTempFile, String), Problem> {
-    let (mut file, mut hash, mut bytes) = (file, Sha256::new(), 0_u64);
+    let mut file = file;
+    let mut hash = Sha256::new();
+    let mut bytes = 0_u64;
     // The whole request has the same time limit, so that only the pace matters here.
     let mut pace = Pace::begin(tokio::time::Instant::now(), UPLOAD_TIME);
     loop {
@@ -206,7 +208,9 @@ struct Seen {
 
 fn inspect(path: &Path, sheet: Option<&str>, max: usize) -> Result<Seen, Problem> {
     let table = Table::open_sheet(path, sheet, max).map_err(unreadable)?;
-    let (mut rows, mut width, mut samples) = (0, table.header.len(), Vec::new());
+    let mut rows = 0;
+    let mut width = table.header.len();
+    let mut samples = Vec::new();
     let counted = table.rows(path, |row| {
         width = width.max(row.cells.len());
         if row.number > table.header_row {

@@ -125,7 +125,8 @@ pub async fn show(
 ) -> Result<Response, Problem> {
     let form = Form::parse(uri.query().unwrap_or_default().as_bytes())?;
     let tab = form.text("tab").and_then(|given| Tab::ALL.into_iter().find(|tab| tab.value() == given));
-    let (tab, words) = (tab.unwrap_or_default(), visitor.words());
+    let tab = tab.unwrap_or_default();
+    let words = visitor.words();
     let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
     let record = app.engine.record(&collection, &id).await?;
     let row = record.read();
@@ -217,7 +218,9 @@ impl Case<'_> {
 
     /// Lists the matches by the current settings, and then the records that a person judged to be different.
     async fn duplicates(&self) -> Result<Held, Problem> {
-        let (engine, collection, id) = (&self.context.app.engine, self.context.collection, &self.record.id);
+        let engine = &self.context.app.engine;
+        let collection = self.context.collection;
+        let id = &self.record.id;
         let wanted = SimilarSelection { limit: MOST, templates: true, filter: MatchFilter::default() };
         let (similar, truncated) = match self.row {
             Some(_) => {

@@ -268,7 +268,8 @@ pub async fn register(
         (None, Some(once)) => RegistrationId::Key(IdempotencyKey::new(visitor.caller(), once)),
         (None, None) => RegistrationId::Own,
     };
-    let (engine, name) = (app.engine.clone(), collection.clone());
+    let engine = app.engine.clone();
+    let name = collection.clone();
     let registering = async move { engine.register(&name, under, row, IfDuplicate::Keep).await };
     let registered = app.detached(registering).await.inspect(count_registration).inspect_err(count_failure);
     let registered = registered.map_err(|problem| match problem.code() {

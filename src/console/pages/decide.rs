@@ -74,7 +74,9 @@ pub async fn decide(
         by: Some(visitor.by(form.text("by").or(visitor.name.as_deref()))),
         note: form.text("note").map(str::to_owned),
     };
-    let (engine, name, pair) = (app.engine.clone(), collection.clone(), (a.clone(), b.clone()));
+    let engine = app.engine.clone();
+    let name = collection.clone();
+    let pair = (a.clone(), b.clone());
     let deciding = async move { engine.decide_having_seen(&name, (&pair.0, &pair.1), opinion, seen).await };
     let back = page::local(form.raw("back"));
     match app.detached(deciding).await? {

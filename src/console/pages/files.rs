@@ -245,7 +245,8 @@ async fn fields(
     let mut fields: Vec<(String, Role)> = used.iter().map(|field| (field.name.clone(), field.role)).collect();
     let mut kinds: Vec<(Role, bool)> = used.iter().map(|field| (field.role, field.is_long)).collect();
     // For each kind of field that the latest records lack: the fields with the name of a column, else the first field of the kind.
-    let (titles, in_use) = (settings.titles(), kinds.clone());
+    let titles = settings.titles();
+    let in_use = kinds.clone();
     for (field, is_title) in settings.fields.iter().zip(titles).filter(|(field, _)| field.role != Role::Ignore) {
         let kind = (field.role, field.role == Role::Text && !is_title);
         if job.table.header.contains(&field.name) && !in_use.contains(&kind) {
@@ -312,8 +313,10 @@ fn shortened(text: &str) -> String {
 
 fn work(visitor: &Visitor, job: &Job) -> WorkView {
     let all = visitor.words();
-    let (words, record) = (&all.files, &all.record);
-    let (state, progress) = (job.state(), job.progress());
+    let words = &all.files;
+    let record = &all.record;
+    let state = job.state();
+    let progress = job.progress();
     let kinds = [
         (VerdictKind::ExactDuplicate, progress.exact),
         (VerdictKind::NearDuplicate, progress.near),

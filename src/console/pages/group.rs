@@ -118,7 +118,8 @@ struct Label {
 impl Label {
     /// Returns a place near a dot and within the picture.
     fn beside(x: u32, y: u32) -> Self {
-        let (width, height) = (graph::WIDTH as u32, graph::HEIGHT as u32);
+        let width = graph::WIDTH as u32;
+        let height = graph::HEIGHT as u32;
         let anchor = match x {
             x if x < LABEL_WIDTH / 2 => "start",
             x if x + LABEL_WIDTH / 2 > width => "end",
@@ -214,8 +215,10 @@ struct Group<'a> {
 impl Group<'_> {
     async fn page(&self, number: usize) -> Result<Page, Problem> {
         let Self { context: PageContext { visitor, collection, reader, .. }, shape, words } = self;
-        let (group, own) = (&shape.group, &words.group);
-        let (place, first) = (page::group(collection, &group.id), self.context.card(&group.original).await?);
+        let group = &shape.group;
+        let own = &words.group;
+        let place = page::group(collection, &group.id);
+        let first = self.context.card(&group.original).await?;
         let title = first.map(|card| card.facts.title).filter(|title| !title.is_empty());
         let title = title.unwrap_or_else(|| own.title.to_owned());
         let line = time_line(&shape.members.iter().map(|member| member.time).collect::<Vec<_>>());
@@ -327,13 +330,15 @@ impl Group<'_> {
         for (number, (why, pair, _)) in weak.iter().enumerate() {
             let (Some(a), Some(b)) = (drawn(&pair.earlier), drawn(&pair.later)) else { continue };
             weak_pairs.insert((a.min(b), a.max(b)));
-            let (from, to) = (places[a], places[b]);
+            let from = places[a];
+            let to = places[b];
             let middle = ((from.0 + to.0) / 2, (from.1 + to.1) / 2);
             lines.push(WeakLine { from, to, middle, number: number + 1, is_rejected: *why == Weak::Rejected });
         }
         let strong = pairs.iter().filter(|pair| !weak_pairs.contains(pair));
         let path = strong.map(|(a, b)| {
-            let (from, to) = (places[*a], places[*b]);
+            let from = places[*a];
+            let to = places[*b];
             format!("M{} {}L{} {}", from.0, from.1, to.0, to.1)
         });
         let node = |(at, place): (usize, &usize)| {
@@ -358,7 +363,8 @@ impl Group<'_> {
             let named = [self.named(&pair.earlier).await?, self.named(&pair.later).await?];
             let [one, other] = named;
             let place = format!("{}/cut", page::group(collection, &self.shape.group.id));
-            let (a, b) = (pair.earlier.as_str(), pair.later.as_str());
+            let a = pair.earlier.as_str();
+            let b = pair.later.as_str();
             links.push(Link {
                 number: number + 1,
                 why: match why {
@@ -386,7 +392,8 @@ impl Group<'_> {
     async fn records(&self, skip: usize, limit: usize) -> Result<Vec<RecordView>, Problem> {
         let ids: Vec<RecordId> =
             self.shape.members.iter().skip(skip).take(limit).map(|member| member.id.clone()).collect();
-        let (mut records, mut begin) = (Vec::with_capacity(ids.len()), 0);
+        let mut records = Vec::with_capacity(ids.len());
+        let mut begin = 0;
         // If the records are long, the engine returns them in several pieces.
         loop {
             let found = self.context.app.engine.records_of(self.context.collection, ids[begin..].to_vec()).await?;
@@ -423,7 +430,8 @@ impl Group<'_> {
 
     async fn file(&self) -> Result<Csv, Problem> {
         let Self { context: PageContext { reader, .. }, shape, words } = self;
-        let (own, record) = (&words.group, &words.record);
+        let own = &words.group;
+        let record = &words.record;
         let mut csv = Csv::new(&[
             record.id,
             own.kind,

@@ -163,7 +163,8 @@ pub async fn show(
     let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
     let lists = Lists::new(context, asked);
     let skip = (asked.page - 1).saturating_mul(PER_PAGE);
-    let (mut hot, mut repeat) = (Vec::new(), Vec::new());
+    let mut hot = Vec::new();
+    let mut repeat = Vec::new();
     let total = match asked.tab {
         Tab::Hot => {
             let RankingPart { items, total } = lists.hot(skip, PER_PAGE).await?;
@@ -298,7 +299,8 @@ impl<'a> Lists<'a> {
     }
 
     async fn hot_file(&self) -> Result<Csv, Problem> {
-        let (words, record) = (&self.context.visitor.words().groups, &self.context.visitor.words().record);
+        let words = &self.context.visitor.words().groups;
+        let record = &self.context.visitor.words().record;
         let mut csv =
             Csv::new(&[words.group, record.title, words.people, words.recent, words.size, words.first, words.last]);
         for issue in self.hot(0, MOST_EXPORTED).await?.items {
@@ -306,14 +308,16 @@ impl<'a> Lists<'a> {
             let title = self.context.card(&group.id).await?.map(|card| card.facts.title).unwrap_or_default();
             let [people, recent, size] =
                 [group.recent_petitioners, issue.recent, group.size].map(|number| number.to_string());
-            let (first, last) = (self.date(group.first_time.as_deref()), self.date(group.last_time.as_deref()));
+            let first = self.date(group.first_time.as_deref());
+            let last = self.date(group.last_time.as_deref());
             csv.row(&[group.id.as_str(), &title, &people, &recent, &size, &first, &last]);
         }
         Ok(csv)
     }
 
     async fn repeat_file(&self) -> Result<Csv, Problem> {
-        let (words, record) = (&self.context.visitor.words().groups, &self.context.visitor.words().record);
+        let words = &self.context.visitor.words().groups;
+        let record = &self.context.visitor.words().record;
         let mut csv = Csv::new(&[
             record.petitioner,
             words.recent,
@@ -330,7 +334,8 @@ impl<'a> Lists<'a> {
             let ids: Vec<&str> = petitioner.most.iter().map(|matter| matter.id.as_str()).collect();
             let date =
                 |time: Option<Timestamp>| time.map_or_else(String::new, |time| self.context.reader.clock.date(time));
-            let (first, last) = (date(petitioner.first), date(petitioner.last));
+            let first = date(petitioner.first);
+            let last = date(petitioner.last);
             csv.row(&[&name, &recent, &records, &matters, &ids.join(" "), &first, &last]);
         }
         Ok(csv)

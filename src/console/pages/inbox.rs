@@ -223,7 +223,8 @@ async fn current(
     at: usize,
 ) -> Result<Option<Current>, Problem> {
     let Some(arrival) = found.items.get(at) else { return Ok(None) };
-    let (record, words) = (&arrival.record, &context.visitor.words().inbox);
+    let record = &arrival.record;
+    let words = &context.visitor.words().inbox;
     let beside = |number: Option<usize>| {
         let arrival = found.items.get(number?)?;
         Some(place.at(&arrival.record.id).href(context.collection))

@@ -65,7 +65,8 @@ impl PageContext<'_> {
         relation: Option<Relation>,
         decide: Option<DecideBox>,
     ) -> Result<Option<PairView>, Problem> {
-        let (engine, collection) = (&self.app.engine, self.collection);
+        let engine = &self.app.engine;
+        let collection = self.collection;
         let both = match engine.side_by_side(collection, one.clone(), Side::Stored(other.clone())).await {
             Err(Error::Side("b", _) | Error::TextNotKept(..)) => return Ok(None),
             both => both?,

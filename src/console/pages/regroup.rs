@@ -181,7 +181,8 @@ async fn touched(context: &PageContext<'_>, plan: &Plan) -> Result<Vec<Card>, Pr
 
 async fn after(context: &PageContext<'_>, plan: &Plan) -> Result<Vec<After>, Problem> {
     let words = &context.visitor.words().regroup;
-    let (mut found, mut left) = (Vec::new(), MOST_LISTED);
+    let mut found = Vec::new();
+    let mut left = MOST_LISTED;
     for group in &plan.after {
         let heading = if group.len() == 1 { words.single.to_owned() } else { (words.group_of)(group.len()) };
         let mut cards = Vec::new();
@@ -206,10 +207,13 @@ async fn carry_out(
     if form.raw("state") != Some(plan.state.as_str()) || !plan.can_be_done() {
         return preview(app, visitor, &collection, plan, StatusCode::CONFLICT).await;
     }
-    let (of, group, judgement) = (plan.decisions.len(), plan.group.clone(), plan.action.judgement());
+    let of = plan.decisions.len();
+    let group = plan.group.clone();
+    let judgement = plan.action.judgement();
     let by = form.text("by").or(visitor.name.as_deref());
     let opinion = Opinion { judgement, by: Some(visitor.by(by)), note: form.text("note").map(str::to_owned) };
-    let (engine, name) = (app.engine.clone(), collection.clone());
+    let engine = app.engine.clone();
+    let name = collection.clone();
     let id = clock::unique_id();
     let kept = id.clone();
     // The task also stores the data for undoing the action, since the client may disconnect before the task ends.
@@ -267,9 +271,11 @@ pub async fn undo(
         let detail = "this was taken back before, or is too long ago; take the decisions back one by one";
         Problem::new(StatusCode::CONFLICT, "nothing_to_undo", detail)
     })?;
-    let (of, back) = (made.len(), page::local(form.raw("back")));
+    let of = made.len();
+    let back = page::local(form.raw("back"));
     let by = visitor.by(visitor.name.as_deref());
-    let (engine, name) = (app.engine.clone(), collection.clone());
+    let engine = app.engine.clone();
+    let name = collection.clone();
     let action = form.raw("action").unwrap_or_default().to_owned();
     let undoing = async move {
         let (done, left, end) = undo_all(&engine, &name, made, by).await;

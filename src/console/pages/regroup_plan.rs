@@ -42,7 +42,8 @@ impl Action {
             let invalid = |reason| Problem::invalid(vec![Violation::new(format!("/{field}"), "invalid_value", reason)]);
             RecordId::new(form.raw(field).unwrap_or_default()).map_err(invalid)
         };
-        let (one, other) = (id("a")?, id("b")?);
+        let one = id("a")?;
+        let other = id("b")?;
         if one == other {
             let detail = "a decision is about two different records";
             return Err(Problem::invalid(vec![Violation::new("/b", "same_record", detail)]));

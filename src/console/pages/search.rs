@@ -138,7 +138,8 @@ pub async fn show(
     uri: Uri,
 ) -> Result<Response, Problem> {
     let settings = app.engine.collection(&collection).await?.settings;
-    let (reader, asked) = (RowReader::of(&settings), Filled::of(&uri)?);
+    let reader = RowReader::of(&settings);
+    let asked = Filled::of(&uri)?;
     let found = match read_filled::<SearchParams>(uri.query().unwrap_or_default()) {
         Ok(params) => find(&app, &collection, params, RowParams::default()).await,
         Err(problem) => Err(problem),
@@ -186,7 +187,8 @@ fn told(visitor: &Visitor, problem: &Problem) -> String {
 }
 
 async fn found(context: &PageContext<'_>, asked: &Filled, list: FoundList) -> Result<Found, Problem> {
-    let (words, collection) = (&context.visitor.words().search, context.collection);
+    let words = &context.visitor.words().search;
+    let collection = context.collection;
     let behind = list.as_of.behind;
     let mut records = Vec::new();
     for found in list.items {
@@ -216,7 +218,8 @@ async fn shown(context: &PageContext<'_>, found: &FoundRecord) -> Result<(Facts,
 }
 
 fn line(context: &PageContext<'_>, mut facts: Facts, badge: Badge, found: FoundRecord) -> Line {
-    let (collection, reader) = (context.collection, context.reader);
+    let collection = context.collection;
+    let reader = context.reader;
     if let Some(time) = &found.time {
         facts.time = Some(reader.clock.show_text(time));
     }

@@ -78,12 +78,15 @@ pub async fn show(
     let form = Form::parse(uri.query().unwrap_or_default().as_bytes())?;
     let days = form.choice("days", |days| days.parse().ok().filter(|days| WINDOWS.contains(days)))?;
     let days = days.unwrap_or(FIRST_WINDOW);
-    let (found, text) = (app.engine.collection(&collection).await?, app.engine.text_statistics(&collection).await?);
+    let found = app.engine.collection(&collection).await?;
+    let text = app.engine.text_statistics(&collection).await?;
     let reader = RowReader::of(&found.settings);
     let begins = reader.clock.stretches(clock::timestamp(), days, 1);
     let intake = app.engine.intake(&collection, &begins).await?;
     let words = visitor.words();
-    let (own, groups, record) = (&words.statistics, &words.groups, &words.record);
+    let own = &words.statistics;
+    let groups = &words.groups;
+    let record = &words.record;
     let window = |other: u32| {
         let place = page::below(&collection, Section::Statistics.path());
         (with_query(&place, &[("days", &other.to_string())]), (groups.days)(other), other == days)

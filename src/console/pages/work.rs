@@ -149,7 +149,8 @@ pub async fn now(
     let place = page::below(&collection, Section::Work.path());
     let running = unfinished(&app, &collection).await?.map(|task| TaskLine::new(&task, words, &clock, &place));
     let has_ended = running.is_none();
-    let (token, may_admin) = (visitor.form_token.clone(), Visitor::may_admin(&visitor));
+    let token = visitor.form_token.clone();
+    let may_admin = Visitor::may_admin(&visitor);
     let mut response = page::html(StatusCode::OK, &Part { words, place, token, running, may_admin })?;
     if has_ended {
         response.headers_mut().insert(HX_REFRESH, HeaderValue::from_static("true"));
@@ -219,8 +220,10 @@ fn generation_lines(
     (words, clock, place): (&WorkWords, &Clock, &str),
 ) -> Vec<GenerationLine> {
     let line = |generation: &Generation| {
-        let (number, standing) = (generation.generation.0, generation.status);
-        let (is_older, is_ready) = (number < live, standing == Standing::Ready);
+        let number = generation.generation.0;
+        let standing = generation.status;
+        let is_older = number < live;
+        let is_ready = standing == Standing::Ready;
         let at = format!("{place}/generations/{number}");
         let button = if is_older { words.go_back } else { words.activate };
         let can_go = is_ready || (standing == Standing::Building && !is_busy);

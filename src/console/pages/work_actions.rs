@@ -55,7 +55,8 @@ pub async fn discard(
     InGeneration(collection, generation): InGeneration,
     _: Form,
 ) -> Result<Response, Problem> {
-    let (engine, name) = (app.engine.clone(), collection.clone());
+    let engine = app.engine.clone();
+    let name = collection.clone();
     let dropped = app.detached(async move { engine.drop_generation(&name, generation).await }).await;
     told(&collection, dropped.map(|()| WorkDone::Dropped(generation.0)))
 }
@@ -99,7 +100,8 @@ pub(super) async fn begin(
     work: Work,
     done: WorkDone,
 ) -> Result<Response, Problem> {
-    let (engine, name) = (app.engine.clone(), collection.clone());
+    let engine = app.engine.clone();
+    let name = collection.clone();
     let begun = app.detached(async move { engine.begin_task(&name, work).await }).await;
     told(collection, begun.map(|_| done))
 }

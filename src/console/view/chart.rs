@@ -28,7 +28,8 @@ pub fn spark(numbers: &[usize]) -> Vec<Bar> {
     let edge = |at: usize| at * SPARK_WIDTH / numbers.len().max(1);
     let bar = |(at, number): (usize, &usize)| {
         let height = (number * SPARK_HEIGHT).div_ceil(most);
-        let (x, next) = (edge(at), edge(at + 1));
+        let x = edge(at);
+        let next = edge(at + 1);
         Bar { x, y: SPARK_HEIGHT - height, width: (next - x).saturating_sub(1).max(1), height }
     };
     numbers.iter().enumerate().map(bar).filter(|bar| bar.height > 0).collect()
@@ -97,7 +98,8 @@ pub fn time_line(times: &[Option<Timestamp>]) -> TimeLine {
     let highest = columns.iter().map(|column| column.len().min(cap)).max().unwrap_or(0);
     let most = columns.iter().map(|column| column.len().saturating_sub(cap)).max().unwrap_or(0);
     let base = highest * STEP + if most > 0 { ABOVE } else { 0 };
-    let (mut dots, mut more) = (Vec::new(), Vec::new());
+    let mut dots = Vec::new();
+    let mut more = Vec::new();
     for (at, column) in columns.iter().enumerate() {
         let x = at * STEP + STEP / 2;
         let dot = |(level, member): (usize, &usize)| Dot { member: *member, x, y: base - level * STEP - STEP / 2 - 1 };
@@ -127,12 +129,14 @@ pub fn stacks(columns: &[Vec<(&'static str, u64)>]) -> Vec<Vec<Part>> {
     let edge = |at: usize| at * STACK_WIDTH / columns.len().max(1);
     let height = |number: u64| usize::try_from(number * STACK_HEIGHT as u64 / most).unwrap_or(0);
     let stack = |(at, column): (usize, &Vec<(&'static str, u64)>)| {
-        let (x, width) = (edge(at), (edge(at + 1) - edge(at)).saturating_sub(3).max(1));
+        let x = edge(at);
+        let width = (edge(at + 1) - edge(at)).saturating_sub(3).max(1);
         let mut below = 0;
         let mut parts = Vec::new();
         for (class, number) in column {
             // The code rounds the edges and not the heights, so there are no gaps between the parts of a column.
-            let (from, to) = (height(below), height(below + number));
+            let from = height(below);
+            let to = height(below + number);
             below += number;
             if to > from {
                 parts.push((*class, Bar { x, y: STACK_HEIGHT - to, width, height: to - from }));

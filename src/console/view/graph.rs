@@ -50,7 +50,8 @@ fn pushes(places: &[Point], ideal: f64) -> Vec<Point> {
 
 /// Returns the vector from `other` to `one`, and its length, which is never 0.
 fn between(one: Point, other: Point) -> (f64, f64, f64) {
-    let (x, y) = (one.0 - other.0, one.1 - other.1);
+    let x = one.0 - other.0;
+    let y = one.1 - other.1;
     (x, y, x.hypot(y).max(1e-4))
 }
 
@@ -60,7 +61,8 @@ fn fitted(places: &[Point]) -> Vec<(u32, u32)> {
         let (least, most) = places.iter().map(of).fold((f64::MAX, f64::MIN), |(l, m), v| (l.min(v), m.max(v)));
         (least, (most - least).max(1e-9))
     };
-    let ((left, wide), (top, high)) = (range(|place| place.0), range(|place| place.1));
+    let (left, wide) = range(|place| place.0);
+    let (top, high) = range(|place| place.1);
     let scaled = |value: f64, from: f64, over: f64, size: f64| {
         (MARGIN + (value - from) / over * (size - 2.0 * MARGIN)).round().clamp(0.0, size) as u32
     };
@@ -77,7 +79,8 @@ mod tests {
         let pairs: Vec<(usize, usize)> = crowd(0).chain(crowd(6)).chain([(5, 6)]).collect();
         let places = layout(12, &pairs);
         let distance = |a: usize, b: usize| {
-            let ((ax, ay), (bx, by)) = (places[a], places[b]);
+            let (ax, ay) = places[a];
+            let (bx, by) = places[b];
             f64::from(ax.abs_diff(bx)).hypot(f64::from(ay.abs_diff(by)))
         };
         let mean =

@@ -107,7 +107,8 @@ impl RowReader {
                 .filter(move |(field, is_title)| *is_title == title && matches!(field.role, Role::Text | Role::Whole));
             fields.filter_map(|(field, _)| shown(row, field)).find(|text| !text.trim().is_empty())
         };
-        let (titled, running) = (content(true), content(false));
+        let titled = content(true);
+        let running = content(false);
         let title = titled.as_ref().or(running.as_ref()).map(|text| beginning(text.trim(), TITLE_CHARS));
         let excerpt = running.or(titled).map(|text| beginning(text.trim(), EXCERPT_CHARS));
         Facts {

@@ -56,7 +56,8 @@ mod tests {
 
     #[test]
     fn stretches_are_of_days_of_the_zone_and_end_with_today() {
-        let (shanghai, now) = (Clock::of("Asia/Shanghai"), "2024-02-29T17:30:00Z".parse().unwrap());
+        let shanghai = Clock::of("Asia/Shanghai");
+        let now = "2024-02-29T17:30:00Z".parse().unwrap();
         let begins = |days, step| {
             let found = shanghai.stretches(now, days, step);
             found.into_iter().map(|begin| shanghai.show(begin)).collect::<Vec<_>>()

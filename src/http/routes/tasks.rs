@@ -152,7 +152,8 @@ pub async fn events(
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
     let first = task_within(&app, reader.reach(), &id).await?;
     let place = watcher_place(&app, &reader.0);
-    let (caller, held) = (reader.0.key, place.clone().drop_guard());
+    let caller = reader.0.key;
+    let held = place.clone().drop_guard();
     let stream = stream::unfold(Some((app, first, None, (place, held), caller)), |state| async move {
         let (app, task, shown, (place, held), caller) = state?;
         // Another caller took the place. The client sees the end of the stream and follows the task again.
@@ -162,7 +163,8 @@ pub async fn events(
             () = place.cancelled() => return None,
         };
         let event = Event::default().event("task").json_data(&task).ok()?;
-        let (ended, shown) = (task.status.is_finished(), task.version);
+        let ended = task.status.is_finished();
+        let shown = task.version;
         Some((Ok(event), (!ended).then_some((app, task, Some(shown), (place, held), caller))))
     });
     Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(ALIVE_EVERY)))
