@@ -206,7 +206,8 @@ fn a_name_of_another_site_that_leads_here_shows_nothing() {
 fn a_cookie_that_was_planted_before_is_not_the_session_after() {
     let keyed = Keyed::start(&[]);
     let planted = json!({"name": "doppel_desk", "value": "ab".repeat(32), "path": "/console"});
-    let (victim, thief) = (Tab::open("zh-CN", Size::WIDE), Tab::open("zh-CN", Size::WIDE));
+    let victim = Tab::open("zh-CN", Size::WIDE);
+    let thief = Tab::open("zh-CN", Size::WIDE);
     let page = format!("{}/console/sign-in", keyed.server.url());
     for tab in [&victim, &thief] {
         tab.go(&page);

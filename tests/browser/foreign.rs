@@ -23,11 +23,13 @@ impl Listener {
     pub(crate) fn start(page: impl FnOnce(SocketAddr) -> String) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
-        let (page, asked): (Arc<str>, Arc<Mutex<Vec<String>>>) = (page(address).into(), Arc::default());
+        let page = page(address).into();
+        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
         let heard = asked.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let (page, heard) = (page.clone(), heard.clone());
+                let page = page.clone();
+                let heard = heard.clone();
                 std::thread::spawn(move || drop(answer(&stream, &page, &heard)));
             }
         });
@@ -42,7 +44,9 @@ impl Listener {
 
 fn answer(mut stream: &TcpStream, page: &str, asked: &Mutex<Vec<String>>) -> std::io::Result<()> {
     let mut lines = BufReader::new(stream);
-    let (mut first, mut line, mut length) = (String::new(), String::new(), 0);
+    let mut first = String::new();
+    let mut line = String::new();
+    let mut length = 0;
     lines.read_line(&mut first)?;
     while lines.read_line(&mut line)? > 2 {
         let header = line.to_ascii_lowercase();

@@ -94,7 +94,8 @@ fn table(path: &str) -> Vec<Vec<String>> {
 fn doppel(arguments: &[&str], code: i32) -> (String, String) {
     let output = run(arguments, &[]);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (out, said) = (text(&output.stdout), text(&output.stderr));
+    let out = text(&output.stdout);
+    let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{arguments:?}: {out}{said}");
     (out, said)
 }
@@ -161,7 +162,8 @@ fn rows_that_are_registered_get_the_same_table_again() {
     let dir = folder.path();
     let server = service(dir);
     let text = register(",") + "\"c\",\"另一件事：文昌巷口的井盖裂开了一个大洞，十分危险\",\"\"\r\n";
-    let (file, out) = (put(dir, "register.csv", text), at(dir, "out.csv"));
+    let file = put(dir, "register.csv", text);
+    let out = at(dir, "out.csv");
     let arguments =
         ["check", "--to", server.url(), "--collection", "letters", "--register", "--language", "en", "--out", &out];
     let mut tables = Vec::new();
@@ -185,7 +187,9 @@ fn a_data_directory_is_asked_as_a_service_is() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path();
     service(dir).stop();
-    let (data, file, out) = (at(dir, "data"), put(dir, "a.csv", register(",")), at(dir, "out.csv"));
+    let data = at(dir, "data");
+    let file = put(dir, "a.csv", register(","));
+    let out = at(dir, "out.csv");
     doppel(&["check", "--to", &data, "--collection", "letters", "--out", &out, &file], 3);
     assert_found(&table(&out), 3);
     let inside = at(dir, "data/out.csv");
@@ -217,7 +221,8 @@ fn what_cannot_be_done_writes_nothing_and_says_why() {
     let dir = folder.path();
     let server = service(dir);
     let file = put(dir, "a.csv", register(","));
-    let (out, before) = (at(dir, "out.csv"), "what was there");
+    let out = at(dir, "out.csv");
+    let before = "what was there";
     fs::write(&out, before).unwrap();
     let book = fs::read(workbook(dir)).unwrap();
     let cut = put(dir, "cut.xlsx", &book[..book.len() / 2]);
@@ -275,7 +280,8 @@ fn dedup_gives_the_input_back_with_what_each_row_repeats() {
     let text = format!("2024年来信登记表\r\n{}\"a\",\"{LAMPS}\",\"\"\r\n", register(","));
     let file = put(dir, "register.csv", text);
     for (ending, memory) in [("csv", "1M"), ("xlsx", "2G")] {
-        let (out, pairs) = (at(dir, &format!("out.{ending}")), at(dir, "pairs.jsonl"));
+        let out = at(dir, &format!("out.{ending}"));
+        let pairs = at(dir, "pairs.jsonl");
         doppel(&["dedup", "--out", &out, "--pairs", &pairs, "--memory", memory, &file], 3);
         let rows = table(&out);
         assert_eq!(rows[0][0], "2024年来信登记表");

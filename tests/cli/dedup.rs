@@ -101,7 +101,8 @@ fn eval_pairs(records: &str, truth: &str, settings: &[&str]) -> BTreeSet<(String
 fn pairs_and_groups_are_those_that_eval_finds() {
     let dir = tempfile::tempdir().unwrap();
     let (records, truth) = generated(dir.path(), "800");
-    let (pairs, groups) = (at(dir.path(), "pairs.jsonl"), at(dir.path(), "groups.jsonl"));
+    let pairs = at(dir.path(), "pairs.jsonl");
+    let groups = at(dir.path(), "groups.jsonl");
     let sum = summary(&["--pairs", &pairs, "--groups", &groups, &records], 0);
     assert_eq!((&sum["records"], &sum["rejected"]), (&800.into(), &0.into()));
     let found: BTreeSet<_> = lines(&pairs).iter().map(sorted).collect();
@@ -124,7 +125,8 @@ fn more_pairs_than_are_wanted_end_the_command_and_groups_say_the_same() {
     let dir = tempfile::tempdir().unwrap();
     let row = |number| json!({"id": format!("r{number}"), "content": "三号路的路灯不亮，晚上行走十分危险，请派人修理"});
     let text: String = (0..20).map(|number| format!("{}\n", row(number))).collect();
-    let (records, pairs) = (write(dir.path(), "records.jsonl", &text), at(dir.path(), "pairs.jsonl"));
+    let records = write(dir.path(), "records.jsonl", &text);
+    let pairs = at(dir.path(), "pairs.jsonl");
     let said = ended(&doppel(&["dedup", "--pairs", &pairs, "--max-pairs", "150", &records]), 1);
     assert!(said.contains("more than 150 pairs") && said.contains("--groups"), "{said}");
     assert!(!Path::new(&pairs).exists());
@@ -172,7 +174,8 @@ fn a_pair_says_what_found_it_and_a_group_who_and_when() {
         r#"{"id":"d","title":"停车","content":"小区门口的停车位被长期占用,物业不管,请有关部门协调处理"}"#.to_owned(),
     ];
     let file = write(dir.path(), "letters.jsonl", &rows.join("\n"));
-    let (pairs, groups) = (at(dir.path(), "pairs.jsonl"), at(dir.path(), "groups.jsonl"));
+    let pairs = at(dir.path(), "pairs.jsonl");
+    let groups = at(dir.path(), "groups.jsonl");
     let sum = summary(&["--pairs", &pairs, "--groups", &groups, &file], 0);
     assert_eq!(
         (&sum["pairs"], &sum["exact"], &sum["groups"], &sum["largest"]),
@@ -346,7 +349,8 @@ fn planted_fingerprints_are_found_and_equal_ones_stand_together() {
     (all[40], all[41]) = (all[7], all[7]);
     let text: String = all.iter().map(|bits| format!("{bits:016x}\n")).collect();
     let file = write(dir.path(), "prints.txt", &text);
-    let (pairs, groups) = (at(dir.path(), "pairs.jsonl"), at(dir.path(), "groups.jsonl"));
+    let pairs = at(dir.path(), "pairs.jsonl");
+    let groups = at(dir.path(), "groups.jsonl");
     for memory in ["1G", "1K"] {
         let files = ["--pairs", &pairs, "--groups", &groups, "--memory", memory];
         let sum = summary(&[&files[..], &["--fingerprints", &file]].concat(), 0);
@@ -376,7 +380,8 @@ fn equal_fingerprints_are_crowds_that_one_pair_does_not_join() {
     let dir = tempfile::tempdir().unwrap();
     // Two values occur nine times each. Each value has one neighbour at a distance of three bits, and the two neighbours are three bits
     // apart.
-    let (a, b) = (0xff_u64, 0xff ^ 0b111 << 20 ^ 0b111 << 30 ^ 0b111 << 40);
+    let a = 0xff_u64;
+    let b = 0xff ^ 0b111 << 20 ^ 0b111 << 30 ^ 0b111 << 40;
     let mut all = vec![a; 9];
     all.extend([b; 9]);
     all.extend([a ^ 0b111 << 20, b ^ 0b111 << 40]);
@@ -400,7 +405,8 @@ fn fingerprints_may_have_ids_and_bad_lines_keep_their_numbers() {
     let dir = tempfile::tempdir().unwrap();
     let text =
         "00000000000000ff\n\nXYZ\n00000000000000fe\tletter-9\n00000000000000fc\n00000000000000FC\n0000ffffffffffff\n";
-    let (pairs, rejects) = (at(dir.path(), "pairs.jsonl"), at(dir.path(), "rejects.jsonl"));
+    let pairs = at(dir.path(), "pairs.jsonl");
+    let rejects = at(dir.path(), "rejects.jsonl");
     let arguments = ["dedup", "--fingerprints", "-", "--radius", "1", "--pairs", &pairs, "--rejects", &rejects];
     let output = doppel_with(&arguments, text.as_bytes());
     ended(&output, 3);
@@ -461,7 +467,8 @@ fn no_file_is_written_over_that_is_read_or_written_already() {
 fn one_that_is_stopped_leaves_the_files_of_before_and_says_so() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let dir = folder.path();
-    let (pairs, groups) = (write(dir, "pairs.jsonl", "of before\n"), at(dir, "groups.jsonl"));
+    let pairs = write(dir, "pairs.jsonl", "of before\n");
+    let groups = at(dir, "groups.jsonl");
     let count = || fs::read_dir(dir).expect("readable").count();
     for signal in ["TERM", "INT", "HUP"] {
         let mut command = crate::stoppable();

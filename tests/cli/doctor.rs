@@ -171,7 +171,9 @@ fn doppel(arguments: &[&str]) -> (String, Option<i32>) {
 fn a_folder_that_is_no_data_directory_is_refused_by_every_command_and_nothing_is_made() {
     let parent = tempfile::tempdir().expect("a temporary folder");
     let path = |name: &str| parent.path().join(name).to_str().expect("a plain path").to_owned();
-    let (typo, foreign, out) = (path("typo"), path("foreign"), path("out.jsonl"));
+    let typo = path("typo");
+    let foreign = path("foreign");
+    let out = path("out.jsonl");
     std::fs::create_dir(&foreign).expect("a folder");
     std::fs::write(path("foreign/letter.txt"), "x").expect("a file");
     std::fs::write(path("rows.jsonl"), "{\"id\":\"a\",\"content\":\"路灯坏了\"}\n").expect("a file");
@@ -382,7 +384,8 @@ fn a_salvage_that_is_stopped_leaves_nothing_by_halves() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     lamps(folder.path());
     let parent = tempfile::tempdir().expect("a temporary folder");
-    let (there, made) = (parent.path().join("there"), parent.path().join("made"));
+    let there = parent.path().join("there");
+    let made = parent.path().join("made");
     std::fs::create_dir(&there).expect("a folder");
     for (signal, out) in [("INT", &there), ("TERM", &made), ("HUP", &made)] {
         let mut command = crate::stoppable();

@@ -52,7 +52,9 @@ fn labelled_pairs_are_counted_by_label_band_and_sign_beside_the_figures_of_one_s
     let plain = json(&["--records", &records, "--groups", &groups]);
     assert!(plain["recall"] == 1.0 && plain["pairs_true"] == 1 && plain["curve"].is_array(), "{plain}");
     assert!(plain.get("labelled").is_none());
-    let (found, groups_found, largest) = (&plain["pairs_found"], &plain["groups_found"], &plain["largest_group"]);
+    let found = &plain["pairs_found"];
+    let groups_found = &plain["groups_found"];
+    let largest = &plain["largest_group"];
     assert!(found.as_u64() >= Some(1) && groups_found == 1 && largest.as_u64() >= Some(2), "{plain}");
 
     let report = json(&["--records", &records, "--groups", &groups, "--pairs", &pairs]);
@@ -179,7 +181,8 @@ fn what_people_decided_fits_weights_on_one_half_and_measures_them_on_the_other()
         fs::write(&path, content).expect("a file");
         path.to_str().expect("a plain path").to_owned()
     };
-    let (many, timeless) = (path("many.jsonl", &exported(40)), path("timeless.json", r#"{"time": 0}"#));
+    let many = path("many.jsonl", &exported(40));
+    let timeless = path("timeless.json", r#"{"time": 0}"#);
     let base = ["--exported", &many, "--weights", &timeless];
     let report = json(&[&base[..], &["--fit"]].concat());
     let used = serde_json::json!({ "same": 40, "found_by_text": 1, "not_same": 1, "gone": 1 });
@@ -212,7 +215,8 @@ fn what_people_decided_fits_weights_on_one_half_and_measures_them_on_the_other()
 #[test]
 fn several_sets_make_one_table_one_object_and_one_chart() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (first, second) = (set(folder.path(), "first", true), set(folder.path(), "second", false));
+    let first = set(folder.path(), "first", true);
+    let second = set(folder.path(), "second", false);
     let report = json(&[&first, &second]);
     let sets = report["sets"].as_array().expect("sets");
     assert_eq!(sets.iter().map(|set| &set["name"]).collect::<Vec<_>>(), ["first", "second"]);

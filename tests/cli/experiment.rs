@@ -85,7 +85,8 @@ fn t3_counts_of_each_topic_add_up() {
     assert!(text.contains(" similar + 50 of other topics; ") && text.contains("limit"), "{text}");
     for row in rows.iter().chain(&same_topic) {
         let [_, _, detected, correct, recall, precision, ..] = &row[..] else { panic!("{row:?}") };
-        let (detected, correct) = (number(detected), number(correct));
+        let detected = number(detected);
+        let correct = number(correct);
         assert!(correct <= detected && correct <= 10.0, "{row:?}");
         assert!((number(recall) - correct * 10.0).abs() < 0.06 || number(recall) > correct * 10.0, "{row:?}");
         assert!(detected == 0.0 || (number(precision) - correct / detected * 100.0).abs() < 0.06, "{row:?}");

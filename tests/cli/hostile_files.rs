@@ -35,7 +35,8 @@ fn sound_workbooks_of_every_kind_are_imported() {
         let path = dir.path().join(format!("a.{extension}"));
         fs::write(&path, bytes).unwrap();
         let to = dir.path().join(extension);
-        let (path, to) = (path.to_str().unwrap(), to.to_str().unwrap());
+        let path = path.to_str().unwrap();
+        let to = to.to_str().unwrap();
         let output = run(&["import", "--collection", "letters", "--to", to, "--summary", "json", path], &[]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(0), "{extension}: {said}");

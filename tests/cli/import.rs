@@ -353,7 +353,8 @@ fn what_an_import_reads_is_never_its_rejects_file() {
     let data = dir.path().join("data");
     let to = data.to_str().unwrap();
     let text = "{\"id\":\"1\",\"title\":\"路灯\"}\n{oops\n";
-    let (file, key) = (write(dir.path(), "in.jsonl", text), write(dir.path(), "key", "dpl_a_b\n"));
+    let file = write(dir.path(), "in.jsonl", text);
+    let key = write(dir.path(), "key", "dpl_a_b\n");
     let other = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     std::os::unix::fs::symlink(&file, other("symbolic.jsonl")).unwrap();
     fs::hard_link(&file, other("hard.jsonl")).unwrap();

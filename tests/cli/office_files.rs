@@ -101,7 +101,8 @@ fn every_format_and_encoding_gives_the_same_records() {
         assert!(said.contains(used) && !said.contains("not compared"), "{file}: {said}");
         let record =
             |id: &str| server.send("GET", &format!("/v1/collections/{collection}/records/{id}"), &Value::Null).json();
-        let (first, second) = (record("7"), record("8"));
+        let first = record("7");
+        let second = record("8");
         // A time that cannot be read would cause a warning.
         assert!(!out.contains("warned"), "{file}: {out}{said}");
         let times = [&first["row"]["time"], &second["row"]["time"]];

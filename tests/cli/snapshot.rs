@@ -98,7 +98,8 @@ fn answers(server: &TestServer) -> BTreeMap<String, Value> {
 #[test]
 fn a_restored_directory_answers_every_question_as_the_one_that_was_backed_up() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let (data, kept) = (folder.path().join("data"), folder.path().join("kept"));
+    let data = folder.path().join("data");
+    let kept = folder.path().join("kept");
     let server = TestServer::start_with(&data, &[], &[("DOPPEL_SNAPSHOTS__DIR", path(&kept))]);
     for collection in ["letters", "hotline"] {
         (0..24).for_each(|number| put(&server, collection, number));
@@ -144,7 +145,8 @@ fn a_restored_directory_answers_every_question_as_the_one_that_was_backed_up() {
 fn a_directory_that_no_service_has_open_is_backed_up_listed_verified_pruned_and_restored() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let data = some_records(folder.path());
-    let (kept, file) = (folder.path().join("kept"), folder.path().join("one.snapshot"));
+    let kept = folder.path().join("kept");
+    let file = folder.path().join("one.snapshot");
     assert!(done(&["create", "--data", path(&data), "--to", path(&kept)]).contains("30 records"));
     done(&["create", "--data", path(&data), "--to", path(&kept)]);
     done(&["create", "--data", path(&data), "--out", path(&file)]);
@@ -182,7 +184,8 @@ fn what_cannot_be_done_is_refused_with_what_to_do_and_changes_nothing() {
     let kept = folder.path().join("kept");
     done(&["create", "--data", path(&data), "--to", path(&kept)]);
     refused(&["restore", path(&kept), "--data", path(&data)], "is not empty");
-    let (link, within) = (folder.path().join("link"), |dir: &Path| dir.join("restored/new"));
+    let link = folder.path().join("link");
+    let within = |dir: &Path| dir.join("restored/new");
     std::os::unix::fs::symlink(&data, &link).expect("a link");
     for (to, around) in [(within(&data), &data), (within(&link), &data), (within(&kept), &kept), (kept.clone(), &kept)]
     {
@@ -293,7 +296,8 @@ fn verify_refuses_what_restore_refuses() {
         }),
     ];
     for (number, (because, change)) in forgeries.into_iter().enumerate() {
-        let (kept, to) = (folder.path().join(format!("kept-{number}")), folder.path().join(format!("to-{number}")));
+        let kept = folder.path().join(format!("kept-{number}"));
+        let to = folder.path().join(format!("to-{number}"));
         done(&["create", "--data", path(&data), "--to", path(&kept)]);
         done(&["verify", path(&kept)]);
         forge(&kept, change);
@@ -342,7 +346,8 @@ fn files_that_have_no_end_are_refused() {
 fn a_restore_that_is_killed_leaves_no_data_directory_and_can_be_done_again() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let data = some_records(folder.path());
-    let (kept, to) = (folder.path().join("kept"), folder.path().join("restored"));
+    let kept = folder.path().join("kept");
+    let to = folder.path().join("restored");
     done(&["create", "--data", path(&data), "--to", path(&kept)]);
     for point in
         ["restore::filling=sleep(60000)", "restore::moving=sleep(60000)", "restore::moving=3*off->sleep(60000)"]
@@ -376,7 +381,8 @@ fn a_restore_that_is_killed_leaves_no_data_directory_and_can_be_done_again() {
 fn a_restore_that_is_stopped_by_a_signal_leaves_nothing() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let data = some_records(folder.path());
-    let (kept, to) = (folder.path().join("kept"), folder.path().join("restored"));
+    let kept = folder.path().join("kept");
+    let to = folder.path().join("restored");
     done(&["create", "--data", path(&data), "--to", path(&kept)]);
     let mut child = super::stoppable()
         .args(["snapshot", "restore", path(&kept), "--data", path(&to)])
@@ -399,7 +405,8 @@ fn a_restore_that_is_stopped_by_a_signal_leaves_nothing() {
 fn a_restore_names_the_keys_that_it_brings_back_or_leaves_them_out() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let keyed = Keyed::start(&[]);
-    let (server, office) = (&keyed.server, keyed.key("office"));
+    let server = &keyed.server;
+    let office = keyed.key("office");
     let asked = json!({ "name": "backup", "scopes": ["read"] });
     let made = server.send_as(office, "POST", "/v1/admin/keys", &asked);
     assert_eq!(made.status, 201, "{}", made.text);

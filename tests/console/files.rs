@@ -286,7 +286,8 @@ fn registering_a_file_twice_makes_no_second_record() {
 fn only_who_may_gets_in_and_nothing_is_kept_otherwise() {
     let keyed = Keyed::start(&[]);
     keyed.put("a", LAMPS);
-    let (mut reader, mut clerk) = (keyed.signed_in("reader"), keyed.signed_in("desk"));
+    let mut reader = keyed.signed_in("reader");
+    let mut clerk = keyed.signed_in("desk");
     let text = letters();
     for path in [
         FILES.to_owned(),

@@ -132,7 +132,8 @@ fn assert_nothing_inline(page: &Page, path: &str) {
 
 #[track_caller]
 fn assert_labelled(page: &Page, path: &str) {
-    let (ids, labels) = (page.values("id"), page.values("for"));
+    let ids = page.values("id");
+    let labels = page.values("for");
     assert!(labels.iter().all(|label| ids.contains(label)), "{path}: {labels:?} of {ids:?}");
     let mut once = ids.clone();
     once.sort();

@@ -110,14 +110,17 @@ fn who_is_no_administrator_sees_the_work_and_changes_nothing() {
     let slow = json!({"collection": "letters", "activate": false, "records_per_second": 1});
     let task = ask(&keyed, "POST", "/v1/admin/reindex", &slow);
     let cancel = format!("{WORK}/tasks/{}/cancel", task["id"].as_str().expect("an id"));
-    let (activate, discard) = (format!("{WORK}/generations/2/activate"), format!("{WORK}/generations/2/discard"));
-    let (rebuild, try_out) = (format!("{WORK}/rebuild"), format!("{QUALITY}/try"));
+    let activate = format!("{WORK}/generations/2/activate");
+    let discard = format!("{WORK}/generations/2/discard");
+    let rebuild = format!("{WORK}/rebuild");
+    let try_out = format!("{QUALITY}/try");
     let tried = format!("{QUALITY}?duplicate=0.9");
     for name in ["reader", "desk"] {
         let mut browser = keyed.signed_in(name);
         let page = browser.open(WORK);
         assert!(page.html.contains("已建成，尚未启用"), "{}", page.html);
-        let (part, quality) = (browser.open(&format!("{WORK}/now")), browser.open(&tried));
+        let part = browser.open(&format!("{WORK}/now"));
+        let quality = browser.open(&tried);
         let token = page.form("/console/sign-out");
         for action in [&cancel, &activate, &discard, &rebuild, &try_out] {
             assert!([&page, &part, &quality].iter().all(|page| !page.has_form(action)), "{name}: {action}");

@@ -127,7 +127,8 @@ fn who_was_slower_is_told_what_was_decided_and_changes_nothing() {
     let keyed = Keyed::start(&[]);
     keyed.put("a", LAMPS);
     keyed.put("b", LAMPS);
-    let (mut first, mut second) = (keyed.signed_in("desk"), keyed.signed_in("desk"));
+    let mut first = keyed.signed_in("desk");
+    let mut second = keyed.signed_in("desk");
     let path = "/console/letters/inbox";
     let (one, two) =
         (first.open(path).form("/console/letters/decide"), second.open(path).form("/console/letters/decide"));

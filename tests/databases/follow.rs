@@ -14,7 +14,8 @@ fn patience() -> Duration {
 
 #[track_caller]
 pub(crate) fn wait_until(server: &TestServer, what: &str, mut is_so: impl FnMut() -> bool) {
-    let (start, patience) = (Instant::now(), patience());
+    let start = Instant::now();
+    let patience = patience();
     while !is_so() {
         let sources = server.send("GET", "/v1/admin/sources", &Value::Null).text;
         assert!(start.elapsed() < patience, "not in time: {what}\n{sources}\n{}", server.log());

@@ -151,7 +151,8 @@ fn killed_and_run_again(letters: &[Value], kind: Kind, from: fn(&Office) -> Vec<
     child.wait().expect("ended");
     let at = count(&server, "cut");
     to_the_end("cut");
-    let (whole, cut) = (state(&server, "whole"), state(&server, "cut"));
+    let whole = state(&server, "whole");
+    let cut = state(&server, "cut");
     assert_eq!(whole.len(), letters.len());
     assert_same(&whole, &cut, &format!("{kind:?}"));
     assert!(whole.values().any(|(_, verdict, _)| *verdict == "near_duplicate"), "{kind:?}");

@@ -51,7 +51,8 @@ fn named(server: &TestServer, name: &str) -> Value {
 
 /// A server exists but does not answer: its process is stopped, and its connections stay open.
 fn a_server_that_goes_silent_is_told_and_gone_on_with(kind: Kind) {
-    let (office, other) = (Office::open(kind), Office::open(Kind::Sqlite));
+    let office = Office::open(kind);
+    let other = Office::open(Kind::Sqlite);
     office.make_letters();
     other.make_letters();
     fill(&office);

@@ -33,7 +33,8 @@ fn refused(office: &Office, parameters: &str, because: &str) {
 }
 
 fn the_server_that_is_meant_is_read_encrypted_and_no_other(kind: Kind) {
-    let (authority, stranger) = (Authority::new(), Authority::new());
+    let authority = Authority::new();
+    let stranger = Authority::new();
     let office = Office::open_with(kind, Some(&authority.sign(|_| ())));
     let [full, mode, ca] = office
         .say([

@@ -50,7 +50,9 @@ fn the_table_of_limits_has_the_limits_of_the_program() {
 
     let mebibytes = |bytes: u64| format!("{} MiB", bytes >> 20);
     let seconds = |milliseconds: u64| format!("{} s", milliseconds / 1000);
-    let (requests, desk, import) = (Requests::default(), Budget::of(Limits::DESK), Budget::of(Limits::IMPORT));
+    let requests = Requests::default();
+    let desk = Budget::of(Limits::DESK);
+    let import = Budget::of(Limits::IMPORT);
     let characters = |count: usize| format!("{count} characters");
     let collections = Config::default().collections;
     let texts = |limits: Limits| (limits.held / HELD_PER_TEXT).to_string();

@@ -205,7 +205,8 @@ fn measured() -> Series {
 #[test]
 fn alerts_and_dashboard_ask_for_metrics_that_there_are() {
     let series = measured();
-    let (alerts, panels) = (alert_expressions(), dashboard_expressions());
+    let alerts = alert_expressions();
+    let panels = dashboard_expressions();
     assert!(alerts.len() >= 10 && panels.len() >= 10, "{} alerts, {} panels' expressions", alerts.len(), panels.len());
     let found = faults(&series, &[alerts, panels].concat());
     assert!(found.is_empty(), "{}", found.join("\n"));

@@ -39,7 +39,8 @@ async fn a_record_whose_client_hangs_up_between_append_and_sync_is_there_afterwa
     let desk = CollectionName::new("desk").expect("a name");
     let settings = doppel_core::collection::Settings::default();
     engine.put_collection(&desk, settings).await.expect("a collection");
-    let (config, shutdown) = (Config::default(), Shutdown::default());
+    let config = Config::default();
+    let shutdown = Shutdown::default();
     let metrics = doppel::observe::start_metrics().expect("metrics");
     let app = App::new(engine.clone(), Parts::default(), &config, shutdown.clone(), metrics);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");

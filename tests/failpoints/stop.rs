@@ -51,7 +51,8 @@ async fn a_line_that_waits_for_its_turn_when_the_service_has_drained_is_not_begu
     let engine = Engine::new(open(folder.path()), options);
     let desk = CollectionName::new("desk").expect("a name");
     engine.put_collection(&desk, Settings::default()).await.expect("a collection");
-    let (mut config, shutdown) = (Config::default(), Shutdown::default());
+    let mut config = Config::default();
+    let shutdown = Shutdown::default();
     config.limits.max_in_flight = 1;
     config.server.shutdown_drain_ms = 500;
     let streams = config.limits.max_streams;

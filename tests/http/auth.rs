@@ -219,7 +219,8 @@ fn what_a_web_page_could_send_unasked_is_refused_everywhere() {
         let answer = server.exchange(request.as_bytes());
         answer.split(' ').nth(1).and_then(|status| status.parse::<u16>().ok()).expect("a status")
     };
-    let (records, host) = ("/v1/collections/desk/records", "host: localhost\r\n");
+    let records = "/v1/collections/desk/records";
+    let host = "host: localhost\r\n";
     let named = format!("{host}content-type: application/json\r\n");
     assert_eq!(ask("POST", records, &named, &row), 201);
     assert_eq!(ask("POST", records, host, &row), 415, "a body that does not say what it is");
@@ -261,7 +262,8 @@ fn with_keys_any_host_name_is_taken_and_pages_are_where_they_are_named() {
 fn the_line_of_a_refused_request_names_the_key_and_the_trace() {
     let guarded = Guarded::start(&[]);
     let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
-    let (bearer, parent) = (format!("Bearer {}", guarded.key("read")), format!("00-{trace}-00f067aa0ba902b7-01"));
+    let bearer = format!("Bearer {}", guarded.key("read"));
+    let parent = format!("00-{trace}-00f067aa0ba902b7-01");
     let headers = [("authorization", &*bearer), ("traceparent", &*parent), ("content-type", "application/json")];
     let refused = guarded.server.request("PUT", "/v1/collections/desk/records/a", &headers, b"{\"content\":\"x\"}");
     assert_eq!(refused.map(|answer| answer.status), Some(403));

@@ -139,7 +139,8 @@ fn lines_are_registered_in_line_order_whatever_each_takes() {
             assert_eq!(copy["verdict"], "near_duplicate", "pair {pair}: {copy}");
             assert_eq!(copy["duplicate_of"], format!("a{pair}"), "pair {pair}: {copy}");
             if pair % 11 == 0 {
-                let (replaced, repeat) = (next(), next());
+                let replaced = next();
+                let repeat = next();
                 assert_eq!(
                     (replaced["outcome"].as_str(), replaced["verdict"].as_str()),
                     (Some("replaced"), Some("original"))
@@ -251,7 +252,8 @@ fn memory_does_not_grow_with_the_body() {
     let mut stream = begin_bulk(&server, "large");
     let mut reader = stream.try_clone().expect("a second handle");
 
-    let (mut before, mut most) = (server.resident_bytes(), 0);
+    let mut before = server.resident_bytes();
+    let mut most = 0;
     std::thread::scope(|scope| {
         scope.spawn(move || {
             let mut piece = vec![0; 64 << 10];

@@ -156,7 +156,8 @@ fn a_deleted_collection_is_gone_and_its_name_is_free() {
 
 #[test]
 fn two_collections_do_not_see_each_other() {
-    let (north, south) = (Desk::new("north"), Desk::new("south"));
+    let north = Desk::new("north");
+    let south = Desk::new("south");
     north.register("a", &row(LAMPS));
     let alone = south.register("a", &row(LAMPS));
     assert_eq!((&alone["verdict"], &alone["similar"]), (&json!("original"), &json!([])));
@@ -260,7 +261,8 @@ fn lists_of_collections_and_tasks_come_in_parts() {
             items.map(|item| item[member].as_str().expect("a name").to_owned()).collect()
         };
         assert_eq!((of(&all).len(), &all["next"]), (5, &Value::Null), "{path}");
-        let (mut found, mut cursor) = (Vec::new(), String::new());
+        let mut found = Vec::new();
+        let mut cursor = String::new();
         loop {
             let part = server.send("GET", &format!("{path}?limit=2{cursor}"), &Value::Null).json();
             found.extend(of(&part));

@@ -90,7 +90,8 @@ fn keys_that_are_made_and_revoked_at_the_same_moment_are_all_made_and_revoked() 
     const EACH: usize = 3;
     // The store is as slow as a disk that syncs.
     let keyed = Keyed::start(&[("FAILPOINTS", "store::before_append=sleep(5)")]);
-    let (server, office) = (&keyed.server, keyed.key("office"));
+    let server = &keyed.server;
+    let office = keyed.key("office");
     let at_once = |change: &(dyn Fn(usize) -> Response + Sync), status: u16| {
         std::thread::scope(|scope| {
             for caller in 0..CALLERS {
@@ -115,7 +116,8 @@ fn keys_that_are_made_and_revoked_at_the_same_moment_are_all_made_and_revoked() 
 fn whoever_hangs_up_on_a_change_that_goes_on_is_in_the_audit_log() {
     // The client has time to close its connection during the change.
     let keyed = Keyed::start(&[("FAILPOINTS", "store::before_append=sleep(400)")]);
-    let (server, office) = (&keyed.server, keyed.key("office"));
+    let server = &keyed.server;
+    let office = keyed.key("office");
     let hang_up = |id: &str, request: &str, body: &str| {
         let head =
             format!("{request} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {office}\r\nx-request-id: {id}");
@@ -206,7 +208,9 @@ fn of_a_key_revoked_under_load_every_request_is_refused_and_of_others_none_fails
     let keyed = Keyed::start(&[]);
     let names = ["kept", "lost"];
     let keys = names.map(|name| make(&keyed, &json!({ "name": name, "scopes": ["write"] })));
-    let (stop, revoked, numbers) = (AtomicBool::new(false), AtomicBool::new(false), AtomicUsize::new(0));
+    let stop = AtomicBool::new(false);
+    let revoked = AtomicBool::new(false);
+    let numbers = AtomicUsize::new(0);
     let statuses: Mutex<BTreeMap<(usize, bool, u16), usize>> = Mutex::default();
     std::thread::scope(|scope| {
         for caller in 0..4 {

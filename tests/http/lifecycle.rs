@@ -70,10 +70,13 @@ fn a_client_that_hangs_up_leaves_a_whole_record_or_none() {
 fn all_that_was_acknowledged_before_and_during_a_stop_is_there_afterwards() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let server = TestServer::start_with(folder.path(), &[], &[("DOPPEL_SERVER__SHUTDOWN_GRACE_MS", "150")]);
-    let (acknowledged, stop) = (Mutex::new(Vec::new()), AtomicBool::new(false));
+    let acknowledged = Mutex::new(Vec::new());
+    let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for writer in 0..4_u64 {
-            let (server, acknowledged, stop) = (&server, &acknowledged, &stop);
+            let server = &server;
+            let acknowledged = &acknowledged;
+            let stop = &stop;
             scope.spawn(move || {
                 for number in (writer * 100_000)..(writer * 100_000 + 50_000) {
                     match server.try_send("PUT", &format!("{PATH}/{number}"), &row(number)) {
@@ -188,7 +191,8 @@ fn a_directory_of_a_newer_format_is_refused_and_left_as_it_is() {
 #[test]
 fn a_data_directory_that_is_taken_away_is_noticed_before_anything_is_lost() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let (data, aside) = (folder.path().join("data"), folder.path().join("aside"));
+    let data = folder.path().join("data");
+    let aside = folder.path().join("aside");
     let server = TestServer::start_in(&data);
     let put = |id: &str| server.send("PUT", &format!("{PATH}/{id}"), &json!({"content": "路灯坏了很久没有人来修理"}));
     assert_eq!(put("a").status, 201);
@@ -205,7 +209,8 @@ fn a_data_directory_that_is_taken_away_is_noticed_before_anything_is_lost() {
 #[test]
 fn a_backup_put_in_place_of_the_data_directory_is_not_written_to_until_the_next_start() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let (data, backup) = (folder.path().join("data"), folder.path().join("backup"));
+    let data = folder.path().join("data");
+    let backup = folder.path().join("backup");
     let row = json!({"content": "路灯坏了很久没有人来修理"});
     let server = TestServer::start_in(&data);
     assert_eq!(server.send("PUT", &format!("{PATH}/a"), &row).status, 201);

@@ -262,7 +262,8 @@ fn work_is_bounded_by_its_bytes_and_all_of_it_is_done() {
     let row = |n: usize, length: usize| json!({ "id": format!("r{n}"), "content": text(n, length) });
     std::thread::scope(|scope| {
         for thread in 0..6 {
-            let (server, row) = (&server, &row);
+            let server = &server;
+            let row = &row;
             scope.spawn(move || {
                 for n in (0..4).map(|n| thread * 100 + n) {
                     let length = if n % 2 == 0 { 6_000 } else { 40 };

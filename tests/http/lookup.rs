@@ -185,7 +185,8 @@ fn explain_says_of_a_pair_what_the_search_said() {
 #[test]
 fn explain_shows_where_two_texts_agree_and_differ() {
     let desk = Desk::new("explain-texts");
-    let (a, b) = (format!("第一段。{LAMPS}"), format!("{LAMPS}末尾一句。"));
+    let a = format!("第一段。{LAMPS}");
+    let b = format!("{LAMPS}末尾一句。");
     desk.register("a", &json!({"title": "路灯", "content": a, "user": "李娟"}));
     let explained = desk.ask(
         "POST",
@@ -196,7 +197,8 @@ fn explain_shows_where_two_texts_agree_and_differ() {
     let side = |own: &str| -> String {
         pieces.iter().filter(|p| p["kind"] == "equal" || p["kind"] == own).filter_map(|p| p["text"].as_str()).collect()
     };
-    let (text_a, text_b) = (format!("路灯\n{a}"), format!("路灯\n{b}"));
+    let text_a = format!("路灯\n{a}");
+    let text_b = format!("路灯\n{b}");
     assert_eq!((side("only_a"), side("only_b")), (text_a.clone(), text_b.clone()));
     let passage = &explained["passages"][0];
     let (text, chars) =

@@ -407,7 +407,9 @@ fn pages_follow_each_other_whatever_changes_between_them() {
     desk.delete("r03");
     desk.delete("r10");
     desk.delete("r15");
-    let (mut found, mut next, mut pages) = (Vec::new(), first["next"].clone(), 1);
+    let mut found = Vec::new();
+    let mut next = first["next"].clone();
+    let mut pages = 1;
     while let Some(cursor) = next.as_str() {
         let page = page(&format!("limit=7&cursor={cursor}"));
         assert!(ids(&page["items"]).len() == 7 || page["next"].is_null(), "{page}");
@@ -503,7 +505,8 @@ fn a_posted_row_is_stored_under_its_own_id_or_a_new_one() {
 #[test]
 fn a_registration_without_an_id_is_repeated_under_its_key() {
     let desk = Desk::new("repeated_under_its_key");
-    let (server, path) = (&desk.server, &format!("{}/records", desk.path));
+    let server = &desk.server;
+    let path = &format!("{}/records", desk.path);
     let row = json!({"content": "桥头的路灯坏了半个月，晚上行人看不清台阶，请尽快修理"});
     let post = |key: Option<&str>, row: &Value| {
         let mut headers = vec![("content-type", "application/json")];
@@ -532,7 +535,8 @@ fn a_registration_without_an_id_is_repeated_under_its_key() {
         let answer = answer.expect("an answer").text;
         answer.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect::<Vec<Value>>()
     };
-    let (first, again) = (bulk("file 1", &lines), bulk("file 1", &lines));
+    let first = bulk("file 1", &lines);
+    let again = bulk("file 1", &lines);
     assert_eq!(first.iter().map(|line| line["status"].as_u64()).collect::<Vec<_>>(), [Some(201), Some(201)]);
     assert_eq!(again.iter().map(|line| &line["outcome"]).collect::<Vec<_>>(), ["unchanged", "unchanged"]);
     assert!(first[0]["id"] != first[1]["id"] && (0..2).all(|n| first[n]["id"] == again[n]["id"]));

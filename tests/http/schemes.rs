@@ -345,9 +345,11 @@ fn of_a_page_of_html_the_visible_text_is_compared() {
     assert_eq!((&again["verdict"], &again["duplicate_of"]), (&json!("exact_duplicate"), &json!("a")), "{again}");
     let explained = desk.send("POST", "/explain", &json!({"a": {"id": "a"}, "b": {"id": "b"}})).json();
     let marked = |side: &str, page: Value| {
-        let (range, page) = (&explained["passages"][0][side][0], page["page"].as_str().unwrap().chars());
+        let range = &explained["passages"][0][side][0];
+        let page = page["page"].as_str().unwrap().chars();
         assert_eq!(range["field"], "page", "{explained}");
-        let (start, end) = (range["start"].as_u64().unwrap() as usize, range["end"].as_u64().unwrap() as usize);
+        let start = range["start"].as_u64().unwrap() as usize;
+        let end = range["end"].as_u64().unwrap() as usize;
         page.skip(start).take(end - start).collect::<String>()
     };
     assert_eq!(marked("in_a", page("某某日报", LETTER)), LETTER);

@@ -225,7 +225,8 @@ fn a_service_that_is_stopped_does_not_wait_for_a_stream() {
 fn revoking_a_key_ends_the_stream_that_was_begun_with_it() {
     let keyed = Keyed::start(&[SLOW]);
     keyed.put("1", LAMPS);
-    let (server, office) = (&keyed.server, keyed.key("office"));
+    let server = &keyed.server;
+    let office = keyed.key("office");
     let asked = json!({ "name": "backup", "scopes": ["admin"] });
     let made = server.send_as(office, "POST", "/v1/admin/keys", &asked);
     assert_eq!(made.status, 201, "{}", made.text);

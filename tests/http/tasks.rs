@@ -76,10 +76,16 @@ fn a_reindex_under_writers_and_readers_misses_nothing_and_fails_no_request() {
     let desk = Desk::with("busy", &json!({}));
     let names = fill(&desk, 60, 3);
     let before = answers(&desk, &names);
-    let (stop, asked, written) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    let stop = AtomicBool::new(false);
+    let asked = AtomicU64::new(0);
+    let written = AtomicU64::new(0);
     let task = std::thread::scope(|scope| {
         for reader in 0..4 {
-            let (desk, names, before, stop, asked) = (&desk, &names, &before, &stop, &asked);
+            let desk = &desk;
+            let names = &names;
+            let before = &before;
+            let stop = &stop;
+            let asked = &asked;
             scope.spawn(move || {
                 let mut at = reader * 7;
                 while !stop.load(Ordering::Relaxed) {
@@ -92,7 +98,9 @@ fn a_reindex_under_writers_and_readers_misses_nothing_and_fails_no_request() {
             });
         }
         for writer in 0..4_u32 {
-            let (desk, stop, written) = (&desk, &stop, &written);
+            let desk = &desk;
+            let stop = &stop;
+            let written = &written;
             scope.spawn(move || {
                 let mut turn = 0_u32;
                 while !stop.load(Ordering::Relaxed) {

@@ -36,7 +36,9 @@ impl Load {
         };
         for caller in 0..4_u64 {
             let client = office.client(None, caller % 2 == 0);
-            let (stop, sent, failed) = (load.stop.clone(), load.sent.clone(), load.failed.clone());
+            let stop = load.stop.clone();
+            let sent = load.sent.clone();
+            let failed = load.failed.clone();
             let records = format!("{}/v1/collections/letters/records", server.url());
             let caller = load.runtime.spawn(async move {
                 while !stop.load(Ordering::Relaxed) {
@@ -134,7 +136,8 @@ fn callers_show_a_certificate_where_they_may_or_must() {
         assert!(asks(Some("clerk")), "{kind}");
         // The commands also show a certificate.
         let to = server.url().to_owned();
-        let (certificate, key) = (office.file("clerk.pem"), office.file("clerk.key"));
+        let certificate = office.file("clerk.pem");
+        let key = office.file("clerk.key");
         let own = ["--client-certificate", &certificate, "--client-key", &key];
         let health = |more: &[&str]| {
             let url = format!("{to}/readyz");
@@ -293,7 +296,8 @@ fn what_is_wrong_with_the_files_is_said_with_the_remedy_at_the_start_and_by_conf
         ("pipe", "server.key", "is no file"),
         ("vast.pem", "server.key", "has more than"),
     ] {
-        let (certificate, key) = (office.file(certificate), office.file(key));
+        let certificate = office.file(certificate);
+        let key = office.file(key);
         let files = [("DOPPEL_SERVER__TLS__CERTIFICATE", &*certificate), ("DOPPEL_SERVER__TLS__KEY", &*key)];
         for arguments in [&["config", "check"][..], &["serve", "--listen", "127.0.0.1:0", "--data", &data]] {
             let (status, text) = says(arguments, &files);
@@ -308,7 +312,8 @@ fn what_is_wrong_with_the_files_is_said_with_the_remedy_at_the_start_and_by_conf
     let (status, text) =
         says(&["healthcheck", "--url", "https://127.0.0.1:1/", "--ca", &office.file("marked.pem")], &[]);
     assert!(status == Some(2) && text.contains("--ca") && text.contains("begins with a byte order mark"), "{text}");
-    let (certificate, key) = (office.file("server.pem"), office.file("server.key"));
+    let certificate = office.file("server.pem");
+    let key = office.file("server.key");
     let files = [("DOPPEL_SERVER__TLS__CERTIFICATE", &*certificate), ("DOPPEL_SERVER__TLS__KEY", &*key)];
     assert_eq!(says(&["config", "check"], &files), (Some(0), String::new()));
     use std::os::unix::fs::PermissionsExt as _;

@@ -65,7 +65,8 @@ impl Collector {
 /// Reads one request and answers it. Returns `None` at the end of the connection.
 fn answer(mut connection: &TcpStream) -> Option<Vec<u8>> {
     let mut reader = BufReader::new(connection);
-    let (mut first, mut length) = (String::new(), 0);
+    let mut first = String::new();
+    let mut length = 0;
     reader.read_line(&mut first).ok().filter(|read| *read > 0)?;
     assert!(first.starts_with("POST /v1/traces "), "{first}");
     loop {

@@ -36,7 +36,8 @@ fn named<'a>(spans: &'a [Span], name: &str) -> Vec<&'a Span> {
 
 #[test]
 fn a_request_and_its_stages_are_sent_in_the_trace_of_its_caller() {
-    let (folder, collector) = (tempfile::tempdir().expect("a temporary folder"), Collector::start());
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let collector = Collector::start();
     let server = start(folder.path(), &collector, "1.0");
     let text = "桥头的路灯坏了半个月，晚上行人看不清台阶";
     let row = json!({ "content": text });
@@ -73,7 +74,8 @@ fn a_request_and_its_stages_are_sent_in_the_trace_of_its_caller() {
 
 #[test]
 fn the_caller_and_the_share_say_which_requests_are_followed() {
-    let (folder, collector) = (tempfile::tempdir().expect("a temporary folder"), Collector::start());
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let collector = Collector::start();
     let server = start(folder.path(), &collector, "0.0");
     let row = json!({ "content": "桥头的路灯坏了半个月" }).to_string();
     let put = |id: &str, parent: Option<&str>| {

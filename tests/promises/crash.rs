@@ -52,10 +52,13 @@ fn nothing_acknowledged_is_lost_and_nothing_is_half_there() {
 /// Runs the writers and kills the server after `millis`. Returns the number of acknowledged writes.
 fn write_until_killed(server: &TestServer, log: &mut BTreeMap<String, Expected>, seed: u64, millis: u64) -> u64 {
     let shared = Mutex::new(std::mem::take(log));
-    let (stop, acknowledged) = (AtomicBool::new(false), AtomicU64::new(0));
+    let stop = AtomicBool::new(false);
+    let acknowledged = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for writer in 0..WRITERS {
-            let (shared, stop, acknowledged) = (&shared, &stop, &acknowledged);
+            let shared = &shared;
+            let stop = &stop;
+            let acknowledged = &acknowledged;
             scope.spawn(move || {
                 let mut random = Rng::new(seed ^ writer);
                 while !stop.load(Ordering::Relaxed) {
@@ -170,7 +173,8 @@ fn search_all(server: &TestServer, phrase: &str) -> Vec<String> {
     let begin = Instant::now();
     let quoted = percent_encoding::utf8_percent_encode(phrase, percent_encoding::NON_ALPHANUMERIC);
     let first = format!("/v1/collections/crash/search?q={quoted}&order=newest&limit=100");
-    let (mut path, mut ids) = (first.clone(), Vec::new());
+    let mut path = first.clone();
+    let mut ids = Vec::new();
     loop {
         let answer = server.send("GET", &path, &Value::Null);
         if answer.status == 404 {

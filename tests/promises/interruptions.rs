@@ -137,7 +137,8 @@ impl Writer<'_> {
     }
 
     fn pair(&mut self) -> Option<IdPair> {
-        let (one, other) = (self.id(), self.id());
+        let one = self.id();
+        let other = self.id();
         (one != other).then(|| if one < other { (one, other) } else { (other, one) })
     }
 
@@ -215,7 +216,8 @@ fn write_until_interrupted(server: &TestServer, log: &Mutex<CallLog>, round: u64
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for number in 0..WRITERS {
-            let (stop, petitioner) = (&stop, &petitioner);
+            let stop = &stop;
+            let petitioner = &petitioner;
             let mut writer = Writer { server, log, random: Rng::new(seed ^ number), number, petitioner };
             scope.spawn(move || writer.write(stop));
         }
@@ -250,7 +252,8 @@ fn begin_erasure(server: &TestServer, log: &Mutex<CallLog>, petitioner: &str) {
 
 /// Reads all pages of a list below the collection. Returns nothing if the collection does not exist.
 fn list(server: &TestServer, path: &str) -> Vec<Value> {
-    let (mut items, mut cursor) = (Vec::new(), String::new());
+    let mut items = Vec::new();
+    let mut cursor = String::new();
     loop {
         let page = server.send("GET", &format!("{COLLECTION}{path}?limit=1000{cursor}"), &Value::Null);
         if page.status == 404 {
@@ -268,7 +271,8 @@ fn list(server: &TestServer, path: &str) -> Vec<Value> {
 
 /// Reads the whole change feed, and asserts that its numbers ascend.
 fn changes(server: &TestServer) -> Vec<Value> {
-    let (mut all, mut since): (Vec<Value>, u64) = (Vec::new(), 0);
+    let mut all = Vec::new();
+    let mut since = 0;
     loop {
         let page = server.send("GET", &format!("{COLLECTION}/changes?since={since}&limit=1000"), &Value::Null);
         if page.status == 404 {
@@ -369,7 +373,8 @@ impl ShownState {
 
     /// Asserts that the last change of each record and of each pair agrees with the present state.
     fn compare_with_feed(&self, server: &TestServer) {
-        let (mut records, mut judgements) = (BTreeMap::new(), BTreeMap::new());
+        let mut records = BTreeMap::new();
+        let mut judgements = BTreeMap::new();
         for change in changes(server) {
             let id = text(&change["id"]);
             match change["kind"].as_str().expect("a kind") {
@@ -393,7 +398,8 @@ impl ShownState {
                 let are_copies = self.records[*one]["content"] == self.records[*other]["content"];
                 let judgement = self.judgements.get(&((*one).clone(), (*other).clone()));
                 let is_linked = judgement.map_or(are_copies, |judgement| judgement == "same");
-                let (kept, merged) = (group_of[a], group_of[b]);
+                let kept = group_of[a];
+                let merged = group_of[b];
                 if is_linked && kept != merged {
                     group_of.iter_mut().filter(|group| **group == merged).for_each(|group| *group = kept);
                 }

@@ -83,7 +83,8 @@ fn work(server: &TestServer) {
 
 /// Returns whether the files below a folder contain each of the two markers.
 fn found_below(folder: &Path) -> (bool, bool) {
-    let (mut withheld, mut kept) = (false, false);
+    let mut withheld = false;
+    let mut kept = false;
     for entry in std::fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
         let (a, b) = match path.is_dir() {
@@ -102,7 +103,8 @@ fn found_below(folder: &Path) -> (bool, bool) {
 /// Returns whether the documents of a database contain each of the two markers.
 async fn found_in(uri: &str, name: &str) -> (bool, bool) {
     let database = mongodb::Client::with_uri_str(uri).await.expect("a client").database(name);
-    let (mut withheld, mut kept) = (false, false);
+    let mut withheld = false;
+    let mut kept = false;
     for collection in database.list_collection_names().await.expect("names") {
         let mut cursor = database.collection::<Document>(&collection).find(doc! {}).await.expect("documents");
         while let Some(document) = cursor.try_next().await.expect("a document") {

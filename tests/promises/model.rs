@@ -156,7 +156,8 @@ fn outcome<T: std::fmt::Debug>(outcome: doppel_store::Result<T>) -> String {
 }
 
 async fn apply_beside(desk: &Desk, change: &Beside) -> String {
-    let (store, name) = (&desk.store, &desk.name);
+    let store = &desk.store;
+    let name = &desk.name;
     let profile = |noted: &bool| if *noted { "noted" } else { "p1" };
     let state = desk.state().await;
     let building = state.others.iter().find(|other| other.phase == Phase::Building);

@@ -119,7 +119,8 @@ async fn an_evaluation_over_mongodb_gives_the_figures_of_the_embedded_store_and_
     let (text, fine) =
         command(server.uri(), &database, &["sample", "--records", "150", "--seed", "3", "--out", &path("s")], &[]);
     assert!(fine, "{text}");
-    let (records, groups) = (path("s/records.jsonl"), path("s/groups.jsonl"));
+    let records = path("s/records.jsonl");
+    let groups = path("s/groups.jsonl");
     let figures = |store: &str| {
         let arguments = ["eval", "--records", &records, "--groups", &groups, "--format", "json", "--store", store];
         let (text, fine) = command(server.uri(), &database, &arguments, &[("DOPPEL_LOG__LEVEL", "error")]);
@@ -206,14 +207,17 @@ async fn of_families_put_to_two_instances_by_64_clients_exactly_one_is_original(
     let answers = Mutex::new(BTreeMap::<u64, Vec<(String, Value)>>::new());
     std::thread::scope(|scope| {
         for client in 0..64 {
-            let (next, answers, server) = (&next, &answers, &instances[client % 2]);
+            let next = &next;
+            let answers = &answers;
+            let server = &instances[client % 2];
             scope.spawn(move || {
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     if number >= families * MEMBERS {
                         return;
                     }
-                    let (family, member) = (number / MEMBERS, number % MEMBERS);
+                    let family = number / MEMBERS;
+                    let member = number % MEMBERS;
                     let id = format!("f{family}-{member}");
                     let path = format!("/v1/collections/families/records/{id}");
                     let answer = patient_put(server, &path, &row(family, member)).expect("an answer");
@@ -282,7 +286,8 @@ async fn an_instance_knows_within_a_second_what_another_one_changed() {
     let since = end(&other);
     let started = Instant::now();
     let waiting = std::thread::spawn({
-        let (other, path) = (Arc::clone(&other), path(&format!("changes?since={since}&wait_s=20")));
+        let other = Arc::clone(&other);
+        let path = path(&format!("changes?since={since}&wait_s=20"));
         move || (other.send("GET", &path, &Value::Null).json(), Instant::now())
     });
     tokio::time::sleep(Duration::from_millis(500)).await;
@@ -307,7 +312,8 @@ async fn lines_of_a_bulk_are_answered_as_if_they_came_one_by_one() {
     let instance = patient_instance(server.uri(), &database);
     // Lines of several families alternate. Every seventh line repeats a recent id with a row of another family.
     let lines = (0..160_u64).map(|number| {
-        let (family, member) = (number % 23, number / 23);
+        let family = number % 23;
+        let member = number / 23;
         let id = if number % 7 == 6 { number - 1 - number % 3 } else { number };
         let mut row = row(family, member);
         row["id"] = format!("r{id}").into();

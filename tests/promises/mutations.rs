@@ -76,7 +76,8 @@ fn damage_archive(bytes: &mut Vec<u8>, rng: &mut Rng) {
     let mut parts = Vec::new();
     for at in 0..archive.len() {
         let mut part = archive.by_index(at).expect("a sound archive");
-        let (name, mut content) = (part.name().expect("a name").into_owned(), Vec::new());
+        let name = part.name().expect("a name").into_owned();
+        let mut content = Vec::new();
         part.read_to_end(&mut content).expect("a sound archive");
         if at == chosen {
             damage(&mut content, rng);
@@ -155,7 +156,8 @@ fn read(arguments: &[&str]) -> Result<ReadingCost, String> {
         text
     });
     let watched = watch(&mut child);
-    let (status, said) = (child.wait().expect("it ended"), said.join().expect("a text"));
+    let status = child.wait().expect("it ended");
+    let said = said.join().expect("a text");
     let cost = watched?;
     if !matches!(status.code(), Some(0..=3)) {
         return Err(format!("an abort: {status}\n{said}"));
@@ -346,9 +348,11 @@ struct FileTally {
 #[test]
 #[expect(clippy::print_stdout, reason = "the test says what it measured")]
 fn damaged_files_of_every_kind_are_read_or_refused() {
-    let (first, count) = (setting("DOPPEL_TEST_SEED", 1), setting("DOPPEL_TEST_MUTATIONS", 8));
+    let first = setting("DOPPEL_TEST_SEED", 1);
+    let count = setting("DOPPEL_TEST_MUTATIONS", 8);
     let time = Duration::from_secs(setting("DOPPEL_TEST_MUTATION_SECONDS", 0));
-    let (files, begun) = (SampleFiles::new(), Instant::now());
+    let files = SampleFiles::new();
+    let begun = Instant::now();
     let mut tallies = [FileTally::default(); KINDS.len()];
     for seed in first.. {
         for (kind, tally) in KINDS.into_iter().zip(&mut tallies) {

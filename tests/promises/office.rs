@@ -54,7 +54,8 @@ impl Took {
     }
 
     fn print(&self, what: &str) {
-        let (idle, during) = (self.summary(IDLE), self.summary(DURING));
+        let idle = self.summary(IDLE);
+        let during = self.summary(DURING);
         let ratio = during.2 as f64 / idle.2.max(1) as f64;
         println!(
             "  {what}: before {} requests, p50 {} p99 {} us; during {}, p50 {} p99 {} us; ratio of p99 {ratio:.2}",
@@ -130,12 +131,14 @@ impl Office<'_> {
         let mut random = Rng::new(reader);
         while !self.stop.load(Ordering::Relaxed) {
             let (id, before) = &self.watched[random.below(self.watched.len() as u64) as usize];
-            let (phase, begun) = (self.phase.load(Ordering::Relaxed), Instant::now());
+            let phase = self.phase.load(Ordering::Relaxed);
+            let begun = Instant::now();
             let now = similar(server, id);
             self.reads.note(phase, begun);
             // Later records may also be found; all earlier matches must still be found.
             if now.statistics == before.statistics {
-                let (now, before) = (now.ids, &before.ids);
+                let now = now.ids;
+                let before = &before.ids;
                 assert!(before.is_subset(&now), "{id}: {now:?} lacks some of {before:?}");
                 self.compared.fetch_add(1, Ordering::Relaxed);
             }
@@ -152,7 +155,8 @@ impl Office<'_> {
             let mut row: Value = serde_json::from_str(row).expect("JSON");
             let path = format!("/v1/collections/c/records/later-{writer}-{turn}");
             row.as_object_mut().expect("an object").remove("id");
-            let (phase, begun) = (self.phase.load(Ordering::Relaxed), Instant::now());
+            let phase = self.phase.load(Ordering::Relaxed);
+            let begun = Instant::now();
             let answer = server.send("PUT", &path, &row);
             self.writes.note(phase, begun);
             assert_eq!(answer.status, 201, "{}", answer.text);

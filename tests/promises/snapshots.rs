@@ -54,18 +54,23 @@ impl Clock {
 
 #[test]
 fn each_snapshot_under_eight_writers_is_one_moment_and_restores_to_it() {
-    let (count, every) = (setting("DOPPEL_TEST_SNAPSHOTS", 3), setting("DOPPEL_TEST_SNAPSHOTS_EVERY_MS", 300));
+    let count = setting("DOPPEL_TEST_SNAPSHOTS", 3);
+    let every = setting("DOPPEL_TEST_SNAPSHOTS_EVERY_MS", 300);
     let seed = setting("DOPPEL_TEST_SEED", 20_261_124);
     println!("{count} snapshots, one every {every} ms, seed {seed}");
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let (data, kept) = (folder.path().join("data"), folder.path().join("kept"));
+    let data = folder.path().join("data");
+    let kept = folder.path().join("kept");
     let dir = kept.to_str().expect("a path").to_owned();
     let server = TestServer::start_with(&data, &[], &[("DOPPEL_SNAPSHOTS__DIR", &dir)]);
-    let (clock, stop) = (Clock::default(), AtomicBool::new(false));
+    let clock = Clock::default();
+    let stop = AtomicBool::new(false);
     let (logs, taken) = std::thread::scope(|scope| {
         let writers: Vec<_> = (0..WRITERS)
             .map(|writer| {
-                let (server, clock, stop) = (&server, &clock, &stop);
+                let server = &server;
+                let clock = &clock;
+                let stop = &stop;
                 scope.spawn(move || write(server, clock, stop, writer, seed))
             })
             .collect();
@@ -209,7 +214,8 @@ fn state(log: &[Write]) -> BTreeMap<String, Value> {
 }
 
 fn list(server: &TestServer) -> BTreeMap<String, Value> {
-    let (mut stored, mut next) = (BTreeMap::new(), String::new());
+    let mut stored = BTreeMap::new();
+    let mut next = String::new();
     loop {
         let page = server.send("GET", &format!("/v1/collections/letters/records?limit=1000{next}"), &Value::Null);
         if page.status == 404 {
@@ -229,7 +235,8 @@ fn list(server: &TestServer) -> BTreeMap<String, Value> {
 #[test]
 fn a_service_killed_while_it_takes_a_snapshot_leaves_the_earlier_ones_whole_and_none_half_there() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let (data, kept) = (folder.path().join("data"), folder.path().join("kept"));
+    let data = folder.path().join("data");
+    let kept = folder.path().join("kept");
     let dir = kept.to_str().expect("a path").to_owned();
     let clock = Clock::default();
     let start = |failpoints: &str| {

@@ -58,7 +58,8 @@ fn orders_of_one_form_about_other_places_are_no_duplicates_and_a_call_about_the_
         assert_eq!(ids(&same["similar"]), [format!("o{number}")]);
     }
     let mut rng = Rng::new(1_000);
-    let (road, estate) = (name(&mut rng, "路"), name(&mut rng, "小区"));
+    let road = name(&mut rng, "路");
+    let estate = name(&mut rng, "小区");
     let verdict = desk.register("new", &order(&road, &estate));
     assert_eq!((&verdict["verdict"], &verdict["statistics"]), (&json!("original"), &counted["version"]), "{verdict}");
     // The names are random, and some are similar: a few orders may look like one matter, but never a large number.
@@ -235,10 +236,8 @@ fn a_hot_form_is_learnt_and_keys_are_laid_on_what_is_particular() {
 
 #[test]
 fn what_two_letters_name_is_the_same_whichever_came_first() {
-    let (one, other) = (
-        "反映订单20240561一直没有退款，商家态度恶劣，联系电话03776543210，盼望早日解决此事",
-        "反映订单20240561一直没有退款，打了四次客服电话都是叫人等待，现在连柜台也搬走了，盼望早日解决此事",
-    );
+    let one = "反映订单20240561一直没有退款，商家态度恶劣，联系电话03776543210，盼望早日解决此事";
+    let other = "反映订单20240561一直没有退款，打了四次客服电话都是叫人等待，现在连柜台也搬走了，盼望早日解决此事";
     let row = |text: &str| json!({ "content": text });
     let judged = |name: &str, first: &str, second: &str| {
         let desk = Desk::new(name);

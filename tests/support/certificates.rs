@@ -67,7 +67,8 @@ impl Office {
 
     /// Starts the service behind TLS with the pair `server` and these environment variables.
     pub fn serve(&self, environment: &[(&str, &str)]) -> TestServer {
-        let (certificate, key) = (self.file("server.pem"), self.file("server.key"));
+        let certificate = self.file("server.pem");
+        let key = self.file("server.key");
         let mut all = vec![("DOPPEL_SERVER__TLS__CERTIFICATE", &*certificate), ("DOPPEL_SERVER__TLS__KEY", &*key)];
         all.extend_from_slice(environment);
         TestServer::start_with(self.path("data"), &[], &all)

@@ -61,7 +61,8 @@ impl Cluster {
     }
 
     async fn around(first: Member) -> Self {
-        let (config, second) = (Member::new(), Member::new());
+        let config = Member::new();
+        let second = Member::new();
         config.start(&["--configsvr", "--replSet", "config"]);
         second.start(&["--shardsvr", "--replSet", "shard1"]);
         for member in [&config, &second] {
@@ -663,7 +664,9 @@ impl State {
         batch: &str,
         id: i64,
     ) -> Document {
-        let (mut rows, mut sent, mut bytes) = (VecDeque::from(rows), Vec::new(), 0);
+        let mut rows = VecDeque::from(rows);
+        let mut sent = Vec::new();
+        let mut bytes = 0;
         while let Some(row) = rows.front() {
             bytes += row.to_vec().map_or(0, |row| row.len());
             if !sent.is_empty() && bytes > MOST_ANSWER_BYTES {
@@ -733,7 +736,8 @@ impl State {
             let rows = self.rows(&mut own, shard, command).await;
             (shard, own, rows)
         });
-        let (mut rows, mut first) = (Vec::new(), None);
+        let mut rows = Vec::new();
+        let mut first = None;
         for (shard, mut own, found) in join_all(asked).await {
             connections.0[shard] = own.0[shard].take();
             let Ok((found, reply)) = found else { return Ok(no_shard()) };
@@ -930,7 +934,9 @@ fn as_router(mut hello: Document) -> Document {
 
 async fn receive(stream: &mut TcpStream) -> io::Result<(i32, i32, i32, Vec<u8>)> {
     let length = stream.read_i32_le().await?;
-    let (id, to, kind) = (stream.read_i32_le().await?, stream.read_i32_le().await?, stream.read_i32_le().await?);
+    let id = stream.read_i32_le().await?;
+    let to = stream.read_i32_le().await?;
+    let kind = stream.read_i32_le().await?;
     let mut body = vec![0; usize::try_from(length - 16).map_err(io::Error::other)?];
     stream.read_exact(&mut body).await?;
     Ok((id, to, kind, body))
@@ -950,7 +956,9 @@ fn parse(body: &[u8]) -> io::Result<(String, Document, bool)> {
     let wrong = || io::Error::other("a message cannot be read");
     let flags = u32::from_le_bytes(body.get(..4).and_then(|flags| flags.try_into().ok()).ok_or_else(wrong)?);
     let end = body.len() - if flags & 1 == 1 { 4 } else { 0 };
-    let (mut command, mut sequences, mut at) = (Document::new(), Vec::new(), 4);
+    let mut command = Document::new();
+    let mut sequences = Vec::new();
+    let mut at = 4;
     let length = |at: usize| {
         let bytes = body.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
         bytes.map(|bytes| i32::from_le_bytes(bytes) as usize).ok_or_else(wrong)
@@ -965,7 +973,8 @@ fn parse(body: &[u8]) -> io::Result<(String, Document, bool)> {
         } else {
             let name_end = section[4..].iter().position(|byte| *byte == 0).ok_or_else(wrong)? + 4;
             let name = String::from_utf8_lossy(&section[4..name_end]).into_owned();
-            let (mut documents, mut rest) = (Vec::new(), &section[name_end + 1..]);
+            let mut documents = Vec::new();
+            let mut rest = &section[name_end + 1..];
             while !rest.is_empty() {
                 documents.push(Bson::from(Document::from_reader(&mut rest).map_err(io::Error::other)?));
             }

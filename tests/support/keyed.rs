@@ -15,7 +15,8 @@ pub struct Keyed {
 impl Keyed {
     pub fn start(environment: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let (mut text, mut keys) = (String::new(), BTreeMap::new());
+        let mut text = String::new();
+        let mut keys = BTreeMap::new();
         for (name, scopes) in
             [("desk", "read,write"), ("reader", "read"), ("intake", "write"), ("office", "read,write,admin")]
         {

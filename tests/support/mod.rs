@@ -68,7 +68,8 @@ impl TestServer {
             Box::new(child.stdout.take().expect("piped")) as Box<dyn Read + Send>,
             Box::new(child.stderr.take().expect("piped")),
         ] {
-            let (log, found) = (log.clone(), found.clone());
+            let log = log.clone();
+            let found = found.clone();
             std::thread::spawn(move || {
                 for line in BufReader::new(pipe).lines().map_while(Result::ok) {
                     if let Some(at) = line.find("http://127.0.0.1:").or_else(|| line.find("https://127.0.0.1:")) {
@@ -313,7 +314,8 @@ pub fn ids(list: &Value) -> Vec<&str> {
 
 /// Reads everything from `stream` until the other side closes it or the read times out.
 pub fn read_to_end(stream: &mut TcpStream) -> String {
-    let (mut all, mut piece) = (Vec::new(), [0; 4096]);
+    let mut all = Vec::new();
+    let mut piece = [0; 4096];
     while let Ok(count @ 1..) = stream.read(&mut piece) {
         all.extend_from_slice(&piece[..count]);
     }
