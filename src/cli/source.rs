@@ -13,7 +13,7 @@ use crate::config::{self, Config, Flags};
 use crate::follow::check::{self, Finding, OptionNames, Weight};
 use crate::texts;
 use doppel_core::collection::{CollectionName, Settings};
-use doppel_sources::database::Origin;
+use doppel_sources::database::RowOrigin;
 
 /// Options of `doppel source`.
 #[derive(Clone, Debug, clap::Args)]
@@ -108,8 +108,8 @@ fn named(config: &Config, name: &str) -> anyhow::Result<config::Source> {
 fn given(args: &CheckArgs) -> anyhow::Result<config::Source> {
     let Some((location, origin)) = args.database.place()? else { return Err(usage("name a source, or give --from")) };
     let (table, query) = match origin {
-        Origin::Table(table) => (table, String::new()),
-        Origin::Query(query) => (String::new(), query),
+        RowOrigin::Table(table) => (table, String::new()),
+        RowOrigin::Query(query) => (String::new(), query),
     };
     Ok(config::Source {
         name: "given".into(),

@@ -18,7 +18,7 @@ use crate::console::words::Words;
 use crate::findings::output::{self, Added, Form, MOST_ROWS, MOST_UNITS};
 use crate::findings::{Earlier, Refusal, added, headings};
 use crate::texts;
-use doppel_sources::tables::Cell;
+use doppel_sources::tables::TableCell;
 
 /// The name of the sheet in a new workbook.
 const SHEET: &str = "Sheet1";
@@ -46,7 +46,7 @@ pub(super) struct Entry {
     number: u64,
     /// The record as JSON, or a sentence with the reason why there is none.
     pub(super) content: Result<String, String>,
-    cells: Vec<Cell>,
+    cells: Vec<TableCell>,
 }
 
 /// The rows in the order of the input.
@@ -77,7 +77,7 @@ impl Spool {
         let (number, cells) = match &line.came {
             Came::Row(row) => (row.number, self.columns.placed(line.file, &row.cells)),
             Came::Json(json) => (line.number, self.columns.cells_of(json)),
-            Came::Text(text) => (line.number, vec![Cell::from(text.clone())]),
+            Came::Text(text) => (line.number, vec![TableCell::from(text.clone())]),
             Came::Nothing => (line.number, Vec::new()),
         };
         self.columns.width = self.columns.width.max(cells.len());
@@ -146,7 +146,7 @@ impl Spool {
                 None
             }
             None => {
-                let names: Vec<Cell> = self.columns.names.iter().cloned().map(Cell::from).collect();
+                let names: Vec<TableCell> = self.columns.names.iter().cloned().map(TableCell::from).collect();
                 table.row(1, &names, Some(&headings(self.words))).with_context(cannot)?;
                 Some(1)
             }
@@ -211,13 +211,13 @@ impl Columns {
     }
 
     /// Returns the cells of a row at the positions of their columns. Cells beyond the header come after all columns.
-    fn placed(&self, file: usize, cells: &[Cell]) -> Vec<Cell> {
+    fn placed(&self, file: usize, cells: &[TableCell]) -> Vec<TableCell> {
         let places = &self.places[file];
-        let mut placed: Vec<Cell> = Vec::new();
+        let mut placed: Vec<TableCell> = Vec::new();
         for (at, cell) in cells.iter().enumerate() {
             let place = places.get(at).copied().unwrap_or_else(|| self.names.len() + at - places.len());
             if placed.len() <= place {
-                placed.resize(place + 1, Cell::default());
+                placed.resize(place + 1, TableCell::default());
             }
             placed[place] = cell.clone();
         }
@@ -225,9 +225,9 @@ impl Columns {
     }
 
     /// Returns the members of a JSON object as cells. New names become new columns.
-    fn cells_of(&mut self, json: &Arc<str>) -> Vec<Cell> {
+    fn cells_of(&mut self, json: &Arc<str>) -> Vec<TableCell> {
         let members: serde_json::Map<String, serde_json::Value> = serde_json::from_str(json).unwrap_or_default();
-        let mut cells: Vec<Cell> = Vec::new();
+        let mut cells: Vec<TableCell> = Vec::new();
         for (name, value) in members {
             let text = match value {
                 serde_json::Value::Null => continue,
@@ -236,9 +236,9 @@ impl Columns {
             };
             let place = self.place(&name);
             if cells.len() <= place {
-                cells.resize(place + 1, Cell::default());
+                cells.resize(place + 1, TableCell::default());
             }
-            cells[place] = Cell::from(text);
+            cells[place] = TableCell::from(text);
         }
         self.width = self.width.max(self.names.len());
         cells
@@ -338,7 +338,7 @@ impl Entry {
         while !rest.is_empty() {
             let [is_number] = take(&mut rest)?;
             let value = f64::from_le_bytes(take(&mut rest)?);
-            cells.push(Cell { text: take_text(&mut rest)?, number: (is_number == 1).then_some(value) });
+            cells.push(TableCell { text: take_text(&mut rest)?, number: (is_number == 1).then_some(value) });
         }
         let content = if flag == 0 { Ok(content) } else { Err(content) };
         Some(Self { file: file as usize, line, number, content, cells })
@@ -369,7 +369,8 @@ mod tests {
 
     #[test]
     fn what_is_kept_of_a_row_comes_back() {
-        let cells = vec![Cell { text: "3.25".into(), number: Some(3.25) }, Cell::default(), "路灯".to_owned().into()];
+        let cells =
+            vec![TableCell { text: "3.25".into(), number: Some(3.25) }, TableCell::default(), "路灯".to_owned().into()];
         for content in [Ok(r#"{"a":"路灯"}"#.to_owned()), Err("太长。".to_owned())] {
             let entry = Entry { file: 1, line: 7, number: 5, content: content.clone(), cells: cells.clone() };
             let back = Entry::decode(&entry.encode()).unwrap();
@@ -395,8 +396,8 @@ mod tests {
         };
         let mut columns = Columns::of(&[head(&["编号", "内容", ""]), head(&["内容", "", "电话"]), None]);
         assert_eq!(columns.names, ["编号", "内容", "", "", "电话"]);
-        let texts = |cells: Vec<Cell>| cells.into_iter().map(|cell| cell.text).collect::<Vec<_>>();
-        let row = ["a", "b", "c", "d"].map(|text| Cell::from(text.to_owned()));
+        let texts = |cells: Vec<TableCell>| cells.into_iter().map(|cell| cell.text).collect::<Vec<_>>();
+        let row = ["a", "b", "c", "d"].map(|text| TableCell::from(text.to_owned()));
         assert_eq!(texts(columns.placed(0, &row)), ["a", "b", "c", "", "", "d"]);
         assert_eq!(texts(columns.placed(1, &row)), ["", "a", "", "b", "c", "d"]);
         assert_eq!(

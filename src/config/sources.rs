@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use doppel_core::collection::CollectionName;
-use doppel_sources::database::{Dialect, Location, Origin};
+use doppel_sources::database::{DatabaseLocation, RowOrigin, SqlDialect};
 use serde::{Deserialize, Serialize};
 
 /// Largest length of the name of a source.
@@ -92,7 +92,7 @@ impl Source {
         if self.name.is_empty() || self.name.len() > MAX_NAME_BYTES || !self.name.chars().all(plain) {
             return Err("name is 1 to 64 of a-z, 0-9 and \"-\"".into());
         }
-        Location::parse(&self.url).map_err(|error| format!("url: {error}"))?;
+        DatabaseLocation::parse(&self.url).map_err(|error| format!("url: {error}"))?;
         CollectionName::new(&self.collection).map_err(|reason| format!("collection: {reason}"))?;
         if self.table.is_empty() == self.query.is_empty() {
             return Err("give either table or query".into());
@@ -104,7 +104,7 @@ impl Source {
                     .into(),
             );
         }
-        let by_odbc = Location::parse(&self.url).is_ok_and(|location| location.dialect() == Dialect::Odbc);
+        let by_odbc = DatabaseLocation::parse(&self.url).is_ok_and(|location| location.dialect() == SqlDialect::Odbc);
         if by_odbc && (self.follow || self.write_back.is_some()) {
             return Err("by ODBC a source is read as a whole: follow and write_back are for the other databases".into());
         }
@@ -124,13 +124,13 @@ impl Source {
     ///
     /// # Errors
     /// The address is wrong. This cannot happen for a configuration that was checked.
-    pub fn location(&self) -> anyhow::Result<Location> {
-        Ok(Location::parse(&self.url)?)
+    pub fn location(&self) -> anyhow::Result<DatabaseLocation> {
+        Ok(DatabaseLocation::parse(&self.url)?)
     }
 
     /// Returns the table or the query that is read.
-    pub fn origin(&self) -> Origin {
-        if self.table.is_empty() { Origin::Query(self.query.clone()) } else { Origin::Table(self.table.clone()) }
+    pub fn origin(&self) -> RowOrigin {
+        if self.table.is_empty() { RowOrigin::Query(self.query.clone()) } else { RowOrigin::Table(self.table.clone()) }
     }
 
     /// Reads the password from its file, if a file is set, without the end of the line.

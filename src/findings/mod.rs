@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use doppel_core::record::RecordId;
 use doppel_core::verdict::{Match, Relation, VerdictKind};
 use doppel_core::violation::Violation;
-use doppel_sources::Unreadable;
+use doppel_sources::UnreadableLine;
 use doppel_sources::tables::RowFault;
 
 use crate::console::view::numbers::percent;
@@ -38,7 +38,7 @@ pub enum Refusal {
 
 impl Refusal {
     /// Returns the refusal for a row of a table that is no record. `fault` is the fault of the row, if there is one.
-    pub fn of_unreadable(why: &Unreadable, fault: Option<&RowFault>) -> Self {
+    pub fn of_unreadable(why: &UnreadableLine, fault: Option<&RowFault>) -> Self {
         match fault {
             Some(fault) => Self::Row(fault.clone()),
             None if why.code == "empty_row" => Self::Empty,

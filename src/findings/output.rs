@@ -6,7 +6,7 @@ use std::path::Path;
 use rust_xlsxwriter::{Format, Workbook, Worksheet, XlsxError};
 
 use crate::console::view::csv::{kept, may_be_formula, written};
-use doppel_sources::tables::{Cell, Layout};
+use doppel_sources::tables::{TableCell, TableLayout};
 
 /// Largest number of rows of a sheet.
 pub const MOST_ROWS: u64 = 1 << 20;
@@ -21,10 +21,10 @@ pub const ADDED: usize = 4;
 pub type Added = [String; ADDED];
 
 /// Returns the media type and the extension of the resulting file.
-pub fn kind(layout: &Layout) -> (&'static str, &'static str) {
+pub fn kind(layout: &TableLayout) -> (&'static str, &'static str) {
     match layout {
-        Layout::Csv { .. } => ("text/csv; charset=utf-8", "csv"),
-        Layout::Xlsx { .. } => ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "xlsx"),
+        TableLayout::Csv { .. } => ("text/csv; charset=utf-8", "csv"),
+        TableLayout::Xlsx { .. } => ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "xlsx"),
     }
 }
 
@@ -37,11 +37,11 @@ pub enum Form {
     Xlsx(String),
 }
 
-impl From<&Layout> for Form {
-    fn from(layout: &Layout) -> Self {
+impl From<&TableLayout> for Form {
+    fn from(layout: &TableLayout) -> Self {
         match layout {
-            Layout::Csv { .. } => Self::Csv,
-            Layout::Xlsx { sheet } => Self::Xlsx(sheet.clone()),
+            TableLayout::Csv { .. } => Self::Csv,
+            TableLayout::Xlsx { sheet } => Self::Xlsx(sheet.clone()),
         }
     }
 }
@@ -86,7 +86,7 @@ impl<W: Write + Seek + Send> Output<W> {
     ///
     /// # Errors
     /// The row cannot be written.
-    pub fn row(&mut self, number: u64, cells: &[Cell], added: Option<&Added>) -> io::Result<()> {
+    pub fn row(&mut self, number: u64, cells: &[TableCell], added: Option<&Added>) -> io::Result<()> {
         let Some(book) = &mut self.book else {
             let missing = self.width.saturating_sub(cells.len());
             let mut cells: Vec<String> = cells.iter().map(|cell| kept(&cell.text)).collect();
@@ -172,7 +172,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let form = Form::Xlsx("a".into());
         let mut output = Output::new(&form, Cursor::new(Vec::new()), folder.path(), cells.len()).expect("a workbook");
-        let cells: Vec<Cell> = cells.iter().map(|text| Cell { text: (*text).into(), ..Cell::default() }).collect();
+        let cells: Vec<TableCell> =
+            cells.iter().map(|text| TableCell { text: (*text).into(), ..TableCell::default() }).collect();
         output.row(1, &cells, None).expect("a row");
         let mut archive = zip::ZipArchive::new(output.finish().expect("a workbook")).expect("an archive");
         ["xl/worksheets/sheet1.xml", "xl/styles.xml"].map(|name| {

@@ -3,7 +3,7 @@
 use super::opened::Opened;
 use crate::config;
 use doppel_core::collection::Settings;
-use doppel_sources::database::{Cell, ColumnKind, Dialect, Origin, Watermark, sql};
+use doppel_sources::database::{ColumnKind, RowOrigin, SqlDialect, SqlValue, Watermark, sql};
 
 /// Largest difference between the clocks of the service and of the database, in seconds, without a warning.
 const CLOCKS_S: f64 = 5.0;
@@ -44,13 +44,13 @@ fn wrong(text: impl Into<String>) -> Finding {
 }
 
 /// Converts a record id to a value of the id column.
-pub(super) fn id_cell(kind: ColumnKind, id: &str) -> Option<Cell> {
+pub(super) fn id_cell(kind: ColumnKind, id: &str) -> Option<SqlValue> {
     match kind {
-        ColumnKind::Number => id.parse().map(Cell::Int).ok().or_else(|| id.parse().map(Cell::Unsigned).ok()),
-        ColumnKind::Decimal => Some(Cell::Decimal(id.to_owned())),
+        ColumnKind::Number => id.parse().map(SqlValue::Int).ok().or_else(|| id.parse().map(SqlValue::Unsigned).ok()),
+        ColumnKind::Decimal => Some(SqlValue::Decimal(id.to_owned())),
         ColumnKind::Boolean | ColumnKind::Binary => None,
         ColumnKind::Text | ColumnKind::Date | ColumnKind::Civil | ColumnKind::Instant => {
-            Some(Cell::Text(id.to_owned()))
+            Some(SqlValue::Text(id.to_owned()))
         }
     }
 }
@@ -87,7 +87,7 @@ pub async fn check(
     for column in opened.columns.iter().filter(|column| column.kind == ColumnKind::Binary) {
         findings.push(fine(format!("column {} is binary ({}), and so left out", column.name, column.declared)));
     }
-    if opened.connection.dialect() == Dialect::Odbc {
+    if opened.connection.dialect() == SqlDialect::Odbc {
         findings.push(fine("by ODBC it can be read as a whole, and not be followed"));
         opened.connection.close().await;
         return Ok(findings);
@@ -117,8 +117,8 @@ pub async fn check(
 
 async fn count(opened: &mut Opened, select: String) -> anyhow::Result<i64> {
     match opened.connection.value(select).await? {
-        Cell::Int(count) => Ok(count),
-        Cell::Text(text) | Cell::Decimal(text) => Ok(text.parse().unwrap_or(0)),
+        SqlValue::Int(count) => Ok(count),
+        SqlValue::Text(text) | SqlValue::Decimal(text) => Ok(text.parse().unwrap_or(0)),
         _ => Ok(0),
     }
 }
@@ -163,7 +163,7 @@ async fn check_watermark(
         )));
     }
     let highest = opened.connection.value(sql::highest(dialect, &opened.origin, &name)).await?;
-    if highest != Cell::Null {
+    if highest != SqlValue::Null {
         let Ok(newest) = shape.read(&highest) else {
             findings.push(wrong(format!(
                 "the highest {name} is no time (as 9999-12-31, infinity or text that is none), so that no round reads its row, only the \
@@ -187,14 +187,14 @@ async fn check_watermark(
 }
 
 async fn check_index(opened: &mut Opened, findings: &mut Vec<Finding>) -> anyhow::Result<()> {
-    let Origin::Table(table) = &opened.origin else {
+    let RowOrigin::Table(table) = &opened.origin else {
         findings.push(warning("a query is read: whether an index serves its watermark and id, EXPLAIN says"));
         return Ok(());
     };
     let Some(watermark) = &opened.watermark else { return Ok(()) };
     let dialect = opened.connection.dialect();
     let rows = opened.connection.all(sql::indexes(dialect, table)).await?;
-    let text = |cell: &Cell| doppel_sources::database::text_of(cell).unwrap_or_default();
+    let text = |cell: &SqlValue| doppel_sources::database::text_of(cell).unwrap_or_default();
     let mut indexes: std::collections::BTreeMap<String, Vec<String>> = std::collections::BTreeMap::new();
     for row in &rows {
         if let [index, column, ..] = row.as_slice() {

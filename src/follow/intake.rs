@@ -12,8 +12,8 @@ use doppel_core::record::{RecordId, Row};
 use doppel_core::verdict::VerdictKind;
 use doppel_engine::answers::Registration;
 use doppel_engine::{Engine, Error, IfDuplicate, Series};
-use doppel_sources::Unreadable;
-use doppel_sources::database::Cell;
+use doppel_sources::UnreadableLine;
+use doppel_sources::database::SqlValue;
 use doppel_sources::database::sql::VerdictRow;
 
 /// Number of rows that are registered at the same time. The service allows 256 registrations at once, so that other callers do not wait for these.
@@ -39,7 +39,7 @@ impl Recent {
 }
 
 /// Returns a hash of the content of a row: of its record, or of its values if it is no record.
-pub(super) fn hash(row: &Result<Row, Unreadable>, cells: &[Cell]) -> u64 {
+pub(super) fn hash(row: &Result<Row, UnreadableLine>, cells: &[SqlValue]) -> u64 {
     let mut hasher = DefaultHasher::new();
     match row {
         Ok(row) => row.json().hash(&mut hasher),
@@ -77,7 +77,7 @@ impl Intake<'_> {
     ///
     /// # Errors
     /// A row cannot be registered at the moment. This row and the rows after it may be unregistered.
-    pub(super) async fn take(&mut self, rows: Vec<(String, Result<Row, Unreadable>)>) -> anyhow::Result<Taken> {
+    pub(super) async fn take(&mut self, rows: Vec<(String, Result<Row, UnreadableLine>)>) -> anyhow::Result<Taken> {
         let mut taken = Taken::default();
         let mut verdicts = Vec::new();
         let mut series = Series::default();

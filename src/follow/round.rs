@@ -9,9 +9,9 @@ use super::opened::{Opened, PAGE};
 use super::state::{Import, Kept, Unwritten};
 use super::worker::Lease;
 use crate::config;
-use doppel_sources::Unreadable;
-use doppel_sources::database::sql::{self, Position};
-use doppel_sources::database::{Cell, Shape, Watermark};
+use doppel_sources::UnreadableLine;
+use doppel_sources::database::sql::{self, RowPosition};
+use doppel_sources::database::{SqlValue, Watermark, WatermarkFormat};
 
 /// Reads and registers the rows since the last round.
 ///
@@ -32,14 +32,14 @@ pub(super) async fn run(
     let from = begin(config, &shape, upper, lease)?;
     let from = with_unwritten(from, &shape, intake, recent, lease)?;
     let mut seen = Recent::default();
-    let mut after: Option<Position> = None;
+    let mut after: Option<RowPosition> = None;
     loop {
         let bounds = (from.as_ref(), Some(&to));
         let dialect = opened.connection.dialect();
         let select = sql::page(dialect, &opened.origin, opened.order(true), bounds, after.as_ref(), PAGE);
         let page = lease.asking(opened.page(select)).await?;
         let Some(row) = page.rows.last() else { break };
-        let mark = row.get(at).cloned().unwrap_or(Cell::Null);
+        let mark = row.get(at).cloned().unwrap_or(SqlValue::Null);
         after = Some(opened.behind(row, Some(shape.same(&mark)), after.as_ref())?);
         // Values that are no time come before or after all times.
         let read = page.rows.iter().rev().find_map(|row| Some((row.get(at)?, shape.read(row.get(at)?).ok()?)));
@@ -78,10 +78,10 @@ pub(super) async fn run(
 /// Returns the watermark at which a round that ends at `upper` begins; `None` to read all rows.
 fn begin(
     config: &config::Source,
-    shape: &Shape,
+    shape: &WatermarkFormat,
     upper: Watermark,
     lease: &mut Lease<'_>,
-) -> anyhow::Result<Option<Cell>> {
+) -> anyhow::Result<Option<SqlValue>> {
     let Some(kept) = &lease.saved.watermark else { return Ok(None) };
     let last = shape.read(&kept.cell())?;
     // If the clock of the database was ahead for a moment, the stored watermark lies in the future. It is moved back, so that rows with the
@@ -98,12 +98,12 @@ fn begin(
 
 /// Moves the beginning of a round back to rows whose verdicts could not be written.
 fn with_unwritten(
-    from: Option<Cell>,
-    shape: &Shape,
+    from: Option<SqlValue>,
+    shape: &WatermarkFormat,
     intake: &Intake<'_>,
     recent: &mut Recent,
     lease: &Lease<'_>,
-) -> anyhow::Result<Option<Cell>> {
+) -> anyhow::Result<Option<SqlValue>> {
     let Some(unwritten) = lease.saved.unwritten.as_ref().filter(|_| intake.verdicts.are_written()) else {
         return Ok(from);
     };
@@ -113,7 +113,7 @@ fn with_unwritten(
 }
 
 /// Records that the verdicts of rows from this watermark on are not written.
-fn note_unwritten(from: Option<&Cell>, shape: &Shape, lease: &mut Lease<'_>) {
+fn note_unwritten(from: Option<&SqlValue>, shape: &WatermarkFormat, lease: &mut Lease<'_>) {
     let read = |kept: Option<&Kept>| kept.and_then(|kept| shape.read(&kept.cell()).ok());
     let from = from.and_then(Kept::of);
     let is_noted = lease.saved.unwritten.as_ref().is_some_and(|noted| read(noted.from.as_ref()) <= read(from.as_ref()));
@@ -132,11 +132,11 @@ fn show_lag(config: &config::Source, reached: Watermark, now: Watermark, lease: 
 /// Returns the rows that were not handled recently with the same content.
 fn fresh(
     opened: &Opened,
-    (at, shape): (usize, &Shape),
-    rows: &[Vec<Cell>],
+    (at, shape): (usize, &WatermarkFormat),
+    rows: &[Vec<SqlValue>],
     recent: &Recent,
     seen: &mut Recent,
-) -> Vec<(String, Result<doppel_core::record::Row, Unreadable>)> {
+) -> Vec<(String, Result<doppel_core::record::Row, UnreadableLine>)> {
     let mut new = Vec::new();
     for cells in rows {
         let id = opened.id_text(cells);
@@ -153,9 +153,9 @@ fn fresh(
     new
 }
 
-fn no_time() -> Unreadable {
+fn no_time() -> UnreadableLine {
     let detail = "the watermark is no time".into();
-    Unreadable { code: "watermark_no_time", pointer: String::new(), detail, text: None }
+    UnreadableLine { code: "watermark_no_time", pointer: String::new(), detail, text: None }
 }
 
 /// Reads all rows in the order of their ids, and continues at the position that the import has reached.

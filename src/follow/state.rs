@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use doppel_sources::database::Cell;
-use doppel_sources::database::sql::Position;
+use doppel_sources::database::SqlValue;
+use doppel_sources::database::sql::RowPosition;
 
 /// A watermark or an id in a checkpoint, as it was read from the database.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -18,22 +18,24 @@ pub(super) enum Kept {
 
 impl Kept {
     /// Converts a cell; `None` for a value that cannot order rows.
-    pub(super) fn of(cell: &Cell) -> Option<Self> {
+    pub(super) fn of(cell: &SqlValue) -> Option<Self> {
         match cell {
-            Cell::Int(value) => Some(Self::Int(*value)),
-            Cell::Unsigned(value) => Some(Self::Unsigned(*value)),
-            Cell::Decimal(text) => Some(Self::Decimal(text.clone())),
-            Cell::Text(text) => Some(Self::Text(text.clone())),
-            Cell::Null | Cell::Bool(_) | Cell::Float(_) | Cell::Binary(_) | Cell::Undecodable => None,
+            SqlValue::Int(value) => Some(Self::Int(*value)),
+            SqlValue::Unsigned(value) => Some(Self::Unsigned(*value)),
+            SqlValue::Decimal(text) => Some(Self::Decimal(text.clone())),
+            SqlValue::Text(text) => Some(Self::Text(text.clone())),
+            SqlValue::Null | SqlValue::Bool(_) | SqlValue::Float(_) | SqlValue::Binary(_) | SqlValue::Undecodable => {
+                None
+            }
         }
     }
 
-    pub(super) fn cell(&self) -> Cell {
+    pub(super) fn cell(&self) -> SqlValue {
         match self {
-            Self::Int(value) => Cell::Int(*value),
-            Self::Unsigned(value) => Cell::Unsigned(*value),
-            Self::Decimal(text) => Cell::Decimal(text.clone()),
-            Self::Text(text) => Cell::Text(text.clone()),
+            Self::Int(value) => SqlValue::Int(*value),
+            Self::Unsigned(value) => SqlValue::Unsigned(*value),
+            Self::Decimal(text) => SqlValue::Decimal(text.clone()),
+            Self::Text(text) => SqlValue::Text(text.clone()),
         }
     }
 }
@@ -92,8 +94,8 @@ pub(super) struct Import {
 }
 
 impl Import {
-    pub(super) fn position(&self) -> Option<Position> {
-        self.after.as_ref().map(|id| Position { watermark: None, id: id.cell() })
+    pub(super) fn position(&self) -> Option<RowPosition> {
+        self.after.as_ref().map(|id| RowPosition { watermark: None, id: id.cell() })
     }
 }
 

@@ -18,7 +18,7 @@ use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_engine::{Engine, Error};
 use doppel_sources::database::sql;
-use doppel_sources::database::{Cell, text_of};
+use doppel_sources::database::{SqlValue, text_of};
 use doppel_store::Seq;
 
 /// Largest number of records in a collection that is compared; their hashes take 400 MB.
@@ -50,11 +50,11 @@ pub(super) async fn run(
     let mut records = lease.beside(hashes_of_records(of)).await?;
     let mut swept = Swept::default();
     let mut skipped = Vec::new();
-    let mut after: Option<Cell> = None;
+    let mut after: Option<SqlValue> = None;
     loop {
         let dialect = opened.connection.dialect();
         let select = sql::ids(dialect, &opened.origin, &opened.id, after.as_ref(), IDS);
-        let ids: Vec<Cell> = lease.asking(all(opened, select)).await?.into_iter().flatten().collect();
+        let ids: Vec<SqlValue> = lease.asking(all(opened, select)).await?.into_iter().flatten().collect();
         for id in &ids {
             swept.rows += 1;
             let text = text_of(id).unwrap_or_default();
@@ -111,11 +111,11 @@ pub(super) async fn run(
     lease.keep().await
 }
 
-async fn all(opened: &mut Opened, select: String) -> anyhow::Result<Vec<Vec<Cell>>> {
+async fn all(opened: &mut Opened, select: String) -> anyhow::Result<Vec<Vec<SqlValue>>> {
     Ok(opened.connection.all(select).await?)
 }
 
-async fn all_of(opened: &mut Opened, select: String) -> anyhow::Result<Vec<Vec<Cell>>> {
+async fn all_of(opened: &mut Opened, select: String) -> anyhow::Result<Vec<Vec<SqlValue>>> {
     Ok(opened.connection.all_of(select, &opened.columns).await?)
 }
 
@@ -158,7 +158,7 @@ async fn hashes_of_records(of: Whole<'_>) -> anyhow::Result<HashMap<u64, bool>> 
 async fn take_skipped(
     config: &config::Source,
     (opened, intake, lease): (&mut Opened, &mut Intake<'_>, &mut Lease<'_>),
-    skipped: &mut Vec<Cell>,
+    skipped: &mut Vec<SqlValue>,
     swept: &mut Swept,
 ) -> anyhow::Result<()> {
     let dialect = opened.connection.dialect();
@@ -223,7 +223,7 @@ async fn missing(opened: &mut Opened, of: Whole<'_>, records: &HashMap<u64, bool
     let kind = kind.context("the id is no column any more")?;
     let mut missing = Vec::new();
     for ids in without.chunks(LOOKED_AT) {
-        let cells: Vec<Cell> = ids.iter().filter_map(|id| super::check::id_cell(kind, id.as_str())).collect();
+        let cells: Vec<SqlValue> = ids.iter().filter_map(|id| super::check::id_cell(kind, id.as_str())).collect();
         let mut there = std::collections::HashSet::new();
         if !cells.is_empty() {
             let dialect = opened.connection.dialect();

@@ -7,7 +7,7 @@
 use crate::config;
 use doppel_core::record::RecordId;
 use doppel_sources::database::sql::{self, VerdictRow};
-use doppel_sources::database::{Access, Connection, DatabaseError};
+use doppel_sources::database::{ConnectionAccess, DatabaseConnection, DatabaseError};
 
 /// Number of rows in one statement, far below the limits of databases.
 const AT_ONCE: usize = 200;
@@ -63,7 +63,7 @@ impl Verdicts {
 
 /// The table of verdicts of a source.
 struct WriteBack {
-    connection: Connection,
+    connection: DatabaseConnection,
     table: String,
 }
 
@@ -73,7 +73,8 @@ impl WriteBack {
     async fn open(config: &config::Source) -> anyhow::Result<Option<Self>> {
         let Some(config::WriteBack { table }) = &config.write_back else { return Ok(None) };
         let password = config.password()?;
-        let mut connection = Connection::open(&config.location()?, password.as_deref(), Access::WriteBack).await?;
+        let mut connection =
+            DatabaseConnection::open(&config.location()?, password.as_deref(), ConnectionAccess::WriteBack).await?;
         let dialect = connection.dialect();
         match connection.all(sql::probe_verdicts(dialect, table)).await {
             Ok(_) => (),

@@ -23,7 +23,7 @@ impl Listener {
     pub(crate) fn start(page: impl FnOnce(SocketAddr) -> String) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
-        let page = page(address).into();
+        let page: Arc<str> = page(address).into();
         let asked: Arc<Mutex<Vec<String>>> = Arc::default();
         let heard = asked.clone();
         std::thread::spawn(move || {

@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 use crate::mariadb::Mariadb;
 use crate::postgres::Postgres;
 use crate::support::{TestServer, run};
-use doppel_sources::database::{Access, Connection, Location, text_of};
+use doppel_sources::database::{ConnectionAccess, DatabaseConnection, DatabaseLocation, text_of};
 
 /// The password, which no output may contain.
 pub(crate) const PASSWORD: &str = "geheim-77-xyzzy";
@@ -126,10 +126,11 @@ impl Office {
 
     /// Returns the rows of a query.
     pub(crate) fn ask(&self, select: &str) -> Vec<Vec<Option<String>>> {
-        let location = Location::parse(&self.url()).expect("a location");
+        let location = DatabaseLocation::parse(&self.url()).expect("a location");
         let password = (self.kind != Kind::Sqlite).then_some(PASSWORD);
         self.runtime.block_on(async {
-            let mut connection = Connection::open(&location, password, Access::ReadOnly).await.expect("connected");
+            let mut connection =
+                DatabaseConnection::open(&location, password, ConnectionAccess::ReadOnly).await.expect("connected");
             // The table may not exist yet.
             let rows = connection.all(select.to_owned()).await.unwrap_or_default();
             rows.iter().map(|row| row.iter().map(text_of).collect()).collect()

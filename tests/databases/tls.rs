@@ -6,21 +6,22 @@ use tokio::runtime::Runtime;
 use crate::office::{Kind, MAPPED, Office, PASSWORD, sample};
 use crate::support::certificates::Office as Authority;
 use crate::support::{TestServer, run};
-use doppel_sources::database::{Access, Cell, Connection, Location};
+use doppel_sources::database::{ConnectionAccess, DatabaseConnection, DatabaseLocation, SqlValue};
 
 /// Connects with these parameters. Returns the cipher that the server reports, or the error.
 fn connect(office: &Office, parameters: &str) -> Result<String, String> {
-    let location = Location::parse(&format!("{}?{parameters}", office.url())).map_err(|error| error.to_string())?;
+    let location =
+        DatabaseLocation::parse(&format!("{}?{parameters}", office.url())).map_err(|error| error.to_string())?;
     let cipher = office.say([
         "SELECT VARIABLE_VALUE FROM information_schema.SESSION_STATUS WHERE VARIABLE_NAME = 'Ssl_cipher'",
         "SELECT coalesce(cipher, '') FROM pg_stat_ssl WHERE pid = pg_backend_pid()",
         "",
     ]);
     Runtime::new().expect("a runtime").block_on(async {
-        let opened = Connection::open(&location, Some(PASSWORD), Access::ReadOnly).await;
+        let opened = DatabaseConnection::open(&location, Some(PASSWORD), ConnectionAccess::ReadOnly).await;
         let mut connection = opened.map_err(|error| error.to_string())?;
         match connection.value(cipher.to_owned()).await {
-            Ok(Cell::Text(cipher)) => Ok(cipher),
+            Ok(SqlValue::Text(cipher)) => Ok(cipher),
             other => panic!("{other:?}"),
         }
     })

@@ -13,12 +13,12 @@ use doppel_core::record::{MAX_DEPTH, MAX_FIELDS, MAX_ID_BYTES};
 use doppel_engine::decisions::MAX_NOTE_CHARS;
 use doppel_search::query::{MAX_PARTS, MAX_QUESTION_CHARS};
 use doppel_snapshot::{MAX_STATED_BYTES, MOST_MANIFEST};
-use doppel_sources::tables::guard::child::{Budget, MOST_CHILDREN};
+use doppel_sources::tables::guard::child::{ChildBudget, MOST_CHILDREN};
 use doppel_sources::tables::guard::{
     HELD_PER_TEXT, MOST_CELL_BYTES, MOST_ELEMENTS, MOST_PARTS, MOST_SHEETS, MOST_WHOLE_CELLS, MOST_WHOLE_TEXT,
     MOST_WHOLE_TEXTS, TEXT_PER_UNPACKED,
 };
-use doppel_sources::tables::{Limits, MOST_COLUMNS, MOST_WHOLE};
+use doppel_sources::tables::{MOST_COLUMNS, MOST_WHOLE, WorkbookLimits};
 use doppel_store::decisions::MAX_RULINGS;
 use doppel_store::keys::MOST_KEYS;
 use doppel_store::rules::generation_life::MAX_GENERATIONS;
@@ -51,11 +51,11 @@ fn the_table_of_limits_has_the_limits_of_the_program() {
     let mebibytes = |bytes: u64| format!("{} MiB", bytes >> 20);
     let seconds = |milliseconds: u64| format!("{} s", milliseconds / 1000);
     let requests = Requests::default();
-    let desk = Budget::of(Limits::DESK);
-    let import = Budget::of(Limits::IMPORT);
+    let desk = ChildBudget::of(WorkbookLimits::DESK);
+    let import = ChildBudget::of(WorkbookLimits::IMPORT);
     let characters = |count: usize| format!("{count} characters");
     let collections = Config::default().collections;
-    let texts = |limits: Limits| (limits.held / HELD_PER_TEXT).to_string();
+    let texts = |limits: WorkbookLimits| (limits.held / HELD_PER_TEXT).to_string();
     let expected = [
         ("Body of a request", mebibytes(requests.max_body_bytes as u64)),
         ("Line of a `_bulk` body, and row of a file", mebibytes(requests.max_line_bytes as u64)),
@@ -107,17 +107,17 @@ fn the_table_of_limits_has_the_limits_of_the_program() {
         ("Files kept", files::MOST_KEPT.to_string()),
         ("Time that a file is kept", format!("{} h", files::KEPT_FOR.as_secs() / 3600)),
         ("Columns of a table", MOST_COLUMNS.to_string()),
-        ("Workbook of the desk, unpacked", mebibytes(Limits::DESK.unpacked)),
-        ("Workbook that is imported, unpacked, without its sheets", mebibytes(Limits::IMPORT.held)),
+        ("Workbook of the desk, unpacked", mebibytes(WorkbookLimits::DESK.unpacked)),
+        ("Workbook that is imported, unpacked, without its sheets", mebibytes(WorkbookLimits::IMPORT.held)),
         ("XLS or ODS workbook, and what an ODS workbook unpacks to", mebibytes(MOST_WHOLE)),
         ("Files inside a workbook", MOST_PARTS.to_string()),
         ("Sheets of a workbook", MOST_SHEETS.to_string()),
         ("XML elements in one part of a workbook, other than texts and sheets", MOST_ELEMENTS.to_string()),
-        ("Different texts of an XLSX workbook of the desk", texts(Limits::DESK)),
-        ("Different texts of an XLSX workbook that is imported", texts(Limits::IMPORT)),
+        ("Different texts of an XLSX workbook of the desk", texts(WorkbookLimits::DESK)),
+        ("Different texts of an XLSX workbook that is imported", texts(WorkbookLimits::IMPORT)),
         ("Different texts of an XLS workbook", MOST_WHOLE_TEXTS.to_string()),
         ("One cell of a workbook", mebibytes(MOST_CELL_BYTES)),
-        ("Text of all cells of a workbook of the desk", mebibytes(Limits::DESK.unpacked * TEXT_PER_UNPACKED)),
+        ("Text of all cells of a workbook of the desk", mebibytes(WorkbookLimits::DESK.unpacked * TEXT_PER_UNPACKED)),
         ("Text of all cells of an XLS or ODS workbook", mebibytes(MOST_WHOLE_TEXT)),
         ("Cells of an XLS or ODS workbook, with the empty ones between them", MOST_WHOLE_CELLS.to_string()),
         ("Memory for a workbook of the desk", mebibytes(desk.memory)),

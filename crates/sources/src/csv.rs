@@ -10,7 +10,7 @@ pub(crate) mod records;
 mod tests {
     use proptest::prelude::*;
 
-    use crate::Format::Csv;
+    use crate::FileFormat::Csv;
     use crate::tests::{items, read};
 
     fn item(line: u64, text: &str) -> (u64, String) {

@@ -38,7 +38,7 @@ use doppel_core::record::Row;
 use doppel_core::schemes::frequencies::sample;
 use doppel_core::schemes::statistics::Statistics;
 use doppel_engine::replay::Replay;
-use doppel_sources::{Format, NULLS};
+use doppel_sources::{FileFormat, NULLS};
 
 /// Number of checks in progress. It keeps the service busy while responses travel, and it is small compared with the requests of people who
 /// wait.
@@ -107,7 +107,7 @@ pub struct Args {
     dry_run: bool,
     /// How the files are written [default: by extension: .jsonl, .ndjson, .csv, .tsv, .xlsx, .xlsm, .xls, .ods]
     #[arg(long, value_enum)]
-    format: Option<Format>,
+    format: Option<FileFormat>,
     #[command(flatten)]
     columns: ColumnArgs,
     /// Text of a CSV cell that means no value, like an empty cell; may be given several times

@@ -31,7 +31,7 @@ use crate::findings::output::Form;
 use crate::texts;
 use doppel_core::collection::Preset;
 use doppel_core::index::join::MAX_RADIUS;
-use doppel_sources::{Format, NULLS};
+use doppel_sources::{FileFormat, NULLS};
 
 const EXAMPLES: &str = "\
 Input, records:
@@ -84,7 +84,7 @@ pub struct Args {
     settings: Option<PathBuf>,
     /// How the files are written [default: by extension: .jsonl, .ndjson, .csv, .tsv, .xlsx, .xlsm, .xls, .ods]
     #[arg(long, value_enum, conflicts_with = "fingerprints")]
-    format: Option<Format>,
+    format: Option<FileFormat>,
     #[command(flatten)]
     columns: ColumnArgs,
     /// Text of a CSV cell that means no value, like an empty cell; may be given several times

@@ -36,9 +36,9 @@ use crate::http::coding::Coding;
 use crate::shutdown::{Phase, Shutdown, Signals};
 use crate::texts;
 use doppel_core::collection::{CollectionName, Settings};
-use doppel_sources::tables::plan::{Choice, MOST_CHOSEN};
-use doppel_sources::tables::{AsText, Encoding};
-use doppel_sources::{Format, NULLS};
+use doppel_sources::tables::plan::{ColumnChoice, MOST_CHOSEN};
+use doppel_sources::tables::{AsText, TextEncoding};
+use doppel_sources::{FileFormat, NULLS};
 
 const EXAMPLES: &str = "\
 Input:
@@ -111,7 +111,7 @@ pub struct Args {
     compress: Option<Coding>,
     /// How the files are written [default: by extension: .jsonl, .ndjson, .csv, .tsv, .xlsx, .xlsm, .xls, .ods]
     #[arg(long, value_enum)]
-    format: Option<Format>,
+    format: Option<FileFormat>,
     #[command(flatten)]
     columns: ColumnArgs,
     #[command(flatten)]
@@ -160,7 +160,7 @@ impl Args {
 pub(in crate::cli) struct ColumnArgs {
     /// How text of tables is encoded [default: found, and said]
     #[arg(long, value_enum)]
-    encoding: Option<Encoding>,
+    encoding: Option<TextEncoding>,
     /// What separates values: "," ";" "|" or tab [default: found, and said]
     #[arg(long, value_name = "CHAR", value_parser = delimiter)]
     delimiter: Option<u8>,
@@ -187,8 +187,8 @@ impl ColumnArgs {
         AsText { encoding: self.encoding, separator: self.delimiter }
     }
 
-    pub(in crate::cli) fn choice(&self) -> anyhow::Result<Choice> {
-        let choice = Choice::new(&self.map, self.id_field.as_deref(), self.no_guess);
+    pub(in crate::cli) fn choice(&self) -> anyhow::Result<ColumnChoice> {
+        let choice = ColumnChoice::new(&self.map, self.id_field.as_deref(), self.no_guess);
         if choice.map.len() > MOST_CHOSEN {
             return Err(usage(format!("--map is given more than {MOST_CHOSEN} times; rename columns in the file")));
         }

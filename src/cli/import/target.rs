@@ -31,7 +31,7 @@ use doppel_core::violation::Violation;
 use doppel_engine::answers::Outcome;
 use doppel_engine::replay::Replay;
 use doppel_engine::{Engine, Options};
-use doppel_sources::lines::Lines;
+use doppel_sources::lines::LineCutter;
 use doppel_store::Store;
 
 /// Longest time without data from the service: twice the time limit of the service for a request.
@@ -355,7 +355,7 @@ async fn read_answers(response: Response<LocalBody>, mut each: impl FnMut(Answer
         let refusal = serde_json::from_slice::<Refusal>(&text).unwrap_or_default();
         return Err(Failure::Refused { status: head.status.as_u16(), refusal, retry_after });
     }
-    let mut lines = Lines::new(MAX_ANSWER_BYTES);
+    let mut lines = LineCutter::new(MAX_ANSWER_BYTES);
     while let Some(piece) = next_piece(&mut body).await? {
         lines.feed(&piece);
         while let Some(line) = lines.next_line() {

@@ -27,7 +27,7 @@ use crate::console::ROOT;
 use crate::findings::Refusal;
 use crate::http::problem::Problem;
 use doppel_core::collection::CollectionName;
-use doppel_sources::tables::{Table, TableRow};
+use doppel_sources::tables::{TableProperties, TableRow};
 
 pub use folder::Folder;
 pub use plan::Plan;
@@ -72,7 +72,7 @@ pub struct Job {
     /// Name of the file at its upload.
     pub name: String,
     /// Format and header of the table.
-    pub table: Table,
+    pub table: TableProperties,
     /// Number of rows below the header.
     pub rows: u64,
     /// Number of cells of the longest row.

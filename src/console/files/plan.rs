@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use doppel_core::collection::{Role, Settings};
 use doppel_core::record::Row;
 use doppel_sources::NULLS;
-use doppel_sources::tables::columns::{Target, check_columns};
-use doppel_sources::tables::mapping::Mapping;
-use doppel_sources::tables::{Kind, Table, TableRow};
+use doppel_sources::tables::columns::{ColumnTarget, check_columns};
+use doppel_sources::tables::mapping::ColumnMapping;
+use doppel_sources::tables::{TableKind, TableProperties, TableRow};
 
 use crate::findings::Refusal;
 
@@ -15,12 +15,12 @@ use crate::findings::Refusal;
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The target of each column of the header.
-    pub targets: Vec<Target>,
+    pub targets: Vec<ColumnTarget>,
     /// True if the rows are registered, false if they are only checked.
     pub registers: bool,
     /// Names of the columns.
     header: Vec<String>,
-    mapping: Mapping,
+    mapping: ColumnMapping,
 }
 
 /// The reason why a plan is refused.
@@ -34,12 +34,12 @@ pub enum WrongPlan {
 
 impl Plan {
     /// Creates a plan for the columns of `table`. `settings` are the settings of the collection.
-    pub fn new(table: &Table, targets: Vec<Target>, registers: bool, settings: &Settings) -> Self {
+    pub fn new(table: &TableProperties, targets: Vec<ColumnTarget>, registers: bool, settings: &Settings) -> Self {
         let times = settings.fields.iter().filter(|field| field.role == Role::Time).map(|field| field.name.as_str());
         let times: Vec<&str> = times.collect();
         let nulls = NULLS.map(str::to_owned);
-        let kind = Kind::Text(table.layout.clone());
-        let mapping = Mapping::new((&table.header, &targets), &kind, &times, &nulls, usize::MAX);
+        let kind = TableKind::Text(table.layout.clone());
+        let mapping = ColumnMapping::new((&table.header, &targets), &kind, &times, &nulls, usize::MAX);
         Self { targets, registers, header: table.header.clone(), mapping }
     }
 
@@ -73,20 +73,20 @@ mod tests {
 
     use super::*;
     use doppel_core::collection::Preset;
-    use doppel_sources::tables::Cell;
+    use doppel_sources::tables::TableCell;
 
-    fn plan(targets: &[Target]) -> Plan {
+    fn plan(targets: &[ColumnTarget]) -> Plan {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all("编号,内容,办理单位\n".as_bytes()).unwrap();
-        let table = Table::open(file.path(), 1000).unwrap();
+        let table = TableProperties::open(file.path(), 1000).unwrap();
         Plan::new(&table, targets.to_vec(), true, &Settings::default())
     }
 
     #[test]
     fn a_row_becomes_a_record_by_its_columns() {
-        let plan = plan(&[Target::Id, Target::Field("content".into()), Target::Own]);
+        let plan = plan(&[ColumnTarget::Id, ColumnTarget::Field("content".into()), ColumnTarget::Own]);
         let row = |cells: &[&str]| {
-            let cells = cells.iter().map(|text| Cell::from((*text).to_owned())).collect();
+            let cells = cells.iter().map(|text| TableCell::from((*text).to_owned())).collect();
             plan.row(&TableRow { number: 2, line: 2, cells, ..TableRow::default() }).map(|row| row.json().to_string())
         };
         assert_eq!(row(&[" 7 ", "路灯", "城管局"]).unwrap(), r#"{"id":"7","content":"路灯","办理单位":"城管局"}"#);
@@ -99,11 +99,18 @@ mod tests {
     #[test]
     fn no_field_comes_of_two_columns_and_one_is_a_text() {
         let settings = Settings::preset(Preset::Default);
-        let content = || Target::Field("content".into());
-        assert_eq!(plan(&[Target::Id, content(), Target::Unused]).check(&settings), Ok(()));
-        assert_eq!(plan(&[Target::Id, Target::Own, Target::Unused]).check(&settings), Ok(()), "it is called so");
-        let twice = plan(&[content(), content(), Target::Own]).check(&settings);
+        let content = || ColumnTarget::Field("content".into());
+        assert_eq!(plan(&[ColumnTarget::Id, content(), ColumnTarget::Unused]).check(&settings), Ok(()));
+        assert_eq!(
+            plan(&[ColumnTarget::Id, ColumnTarget::Own, ColumnTarget::Unused]).check(&settings),
+            Ok(()),
+            "it is called so"
+        );
+        let twice = plan(&[content(), content(), ColumnTarget::Own]).check(&settings);
         assert_eq!(twice, Err(WrongPlan::Twice("content".into())));
-        assert_eq!(plan(&[Target::Id, Target::Unused, Target::Own]).check(&settings), Err(WrongPlan::NoText));
+        assert_eq!(
+            plan(&[ColumnTarget::Id, ColumnTarget::Unused, ColumnTarget::Own]).check(&settings),
+            Err(WrongPlan::NoText)
+        );
     }
 }

@@ -22,7 +22,7 @@ use crate::http::pace::Pace;
 use crate::http::problem::Problem;
 use crate::http::state::App;
 use doppel_core::collection::CollectionName;
-use doppel_sources::tables::{Table, TableError, TableRow};
+use doppel_sources::tables::{TableError, TableProperties, TableRow};
 
 /// Largest number of bytes of a form in addition to its file.
 const FORM_BYTES: u64 = 64 << 10;
@@ -200,14 +200,14 @@ async fn receive(mut field: Field<'_>, file: NamedTempFile, app: &App) -> Result
 
 /// The result of the inspection of a file.
 struct Seen {
-    table: Table,
+    table: TableProperties,
     rows: u64,
     width: usize,
     samples: Vec<TableRow>,
 }
 
 fn inspect(path: &Path, sheet: Option<&str>, max: usize) -> Result<Seen, Problem> {
-    let table = Table::open_sheet(path, sheet, max).map_err(unreadable)?;
+    let table = TableProperties::open_sheet(path, sheet, max).map_err(unreadable)?;
     let mut rows = 0;
     let mut width = table.header.len();
     let mut samples = Vec::new();

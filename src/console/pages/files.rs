@@ -27,8 +27,8 @@ use crate::http::state::App;
 use doppel_core::collection::{CollectionName, Role, Settings};
 use doppel_core::verdict::VerdictKind;
 use doppel_engine::arrivals;
-use doppel_sources::tables::Layout;
-use doppel_sources::tables::columns::{Target, guess};
+use doppel_sources::tables::TableLayout;
+use doppel_sources::tables::columns::{ColumnTarget, guess};
 
 /// Largest length of a shown example of a cell, in characters.
 const SAMPLE_CHARS: usize = 60;
@@ -214,11 +214,11 @@ fn file_page(visitor: &Visitor, job: &Job, columns: Option<ColumnsView>) -> File
     let words = &visitor.words().files;
     let other_sheets: Vec<String> = job.table.sheets.others().map(|sheet| sheet.name.clone()).collect();
     let read_as = match &job.table.layout {
-        Layout::Csv { encoding, separator } => {
+        TableLayout::Csv { encoding, separator } => {
             let separator = if *separator == b'\t' { "Tab".to_owned() } else { char::from(*separator).to_string() };
             (words.read_as_text)(&count(job.rows), encoding.name(), &separator)
         }
-        Layout::Xlsx { sheet } => (words.read_as_sheet)(&count(job.rows), sheet, &other_sheets),
+        TableLayout::Xlsx { sheet } => (words.read_as_sheet)(&count(job.rows), sheet, &other_sheets),
     };
     FilePage {
         frame: Frame::of(visitor, &job.collection, Section::Files, job.name.clone()),
@@ -260,22 +260,22 @@ async fn fields(
     Ok(fields)
 }
 
-fn written(target: &Target) -> String {
+fn written(target: &ColumnTarget) -> String {
     match target {
-        Target::Id => "id".into(),
-        Target::Own => "own".into(),
-        Target::Unused => String::new(),
-        Target::Field(name) => format!("field:{name}"),
+        ColumnTarget::Id => "id".into(),
+        ColumnTarget::Own => "own".into(),
+        ColumnTarget::Unused => String::new(),
+        ColumnTarget::Field(name) => format!("field:{name}"),
     }
 }
 
 /// Parses the target of a column from a form.
-fn target(text: &str, settings: &Settings) -> Target {
+fn target(text: &str, settings: &Settings) -> ColumnTarget {
     match (text, text.strip_prefix("field:")) {
-        ("id", _) => Target::Id,
-        ("own", _) => Target::Own,
-        (_, Some(name)) if settings.fields.iter().any(|field| field.name == name) => Target::Field(name.into()),
-        _ => Target::Unused,
+        ("id", _) => ColumnTarget::Id,
+        ("own", _) => ColumnTarget::Own,
+        (_, Some(name)) if settings.fields.iter().any(|field| field.name == name) => ColumnTarget::Field(name.into()),
+        _ => ColumnTarget::Unused,
     }
 }
 
@@ -283,14 +283,14 @@ fn columns(
     visitor: &Visitor,
     job: &Job,
     fields: &[(String, Role)],
-    targets: &[Target],
+    targets: &[ColumnTarget],
     registers: bool,
     wrong: Option<String>,
 ) -> ColumnsView {
     let words = visitor.words();
     let mut options = vec![(String::new(), words.files.unused.to_owned()), ("id".into(), words.files.id.into())];
     let named = |(name, role): &(String, Role)| {
-        (written(&Target::Field(name.clone())), format!("{name} · {}", (words.record.role)(*role)))
+        (written(&ColumnTarget::Field(name.clone())), format!("{name} · {}", (words.record.role)(*role)))
     };
     options.extend(fields.iter().map(named));
     options.push(("own".into(), words.files.own.into()));
@@ -298,7 +298,7 @@ fn columns(
         let cells = job.samples.iter().take(SAMPLES).map(move |row| row.cells.get(at));
         cells.map(|cell| cell.map_or_else(String::new, |cell| shortened(&cell.text))).collect()
     };
-    let column = |(at, (name, target)): (usize, (&String, &Target))| ColumnView {
+    let column = |(at, (name, target)): (usize, (&String, &ColumnTarget))| ColumnView {
         name: if name.is_empty() { (words.files.unnamed)(at + 1) } else { name.clone() },
         samples: sample(at),
         chosen: written(target),
@@ -396,7 +396,7 @@ pub async fn start(
     }
     let settings = app.engine.collection(&collection).await?.settings;
     let said = |at: usize| form.raw(&format!("column.{at}")).unwrap_or_default();
-    let targets: Vec<Target> = (0..job.table.header.len()).map(|at| target(said(at), &settings)).collect();
+    let targets: Vec<ColumnTarget> = (0..job.table.header.len()).map(|at| target(said(at), &settings)).collect();
     let plan = Plan::new(&job.table, targets, registers, &settings);
     if let Err(wrong) = plan.check(&settings) {
         let fields = fields(&app, &collection, &settings, &job).await?;

@@ -44,7 +44,7 @@ use doppel_core::collection::CollectionName;
 use doppel_engine::answers::Registration;
 use doppel_engine::idempotency::{IdempotencyKey, RegistrationId};
 use doppel_engine::{IfDuplicate, Position, Series};
-use doppel_sources::lines::{Line, Lines};
+use doppel_sources::lines::{LineCutter, NumberedLine};
 
 /// The route, as the router matches it.
 pub const ROUTE: &str = "/v1/collections/{collection}/records/_bulk";
@@ -109,7 +109,7 @@ pub async fn bulk(
     let place = stream_place(&app, &writer.0)?;
     let (answers, ready) = mpsc::channel(MAX_READY);
     let pump = Pump {
-        lines: Lines::new(app.limits().max_line_bytes),
+        lines: LineCutter::new(app.limits().max_line_bytes),
         body: Some(request.into_body()),
         at_hand: None,
         permit: None,
@@ -183,11 +183,11 @@ impl Register {
 }
 
 struct Pump {
-    lines: Lines,
+    lines: LineCutter,
     /// The rest of the body. `None` if nothing more is read.
     body: Option<Body>,
     /// The next line. It is begun when it has a permit.
-    at_hand: Option<Line>,
+    at_hand: Option<NumberedLine>,
     /// Waits for the permit of the next line. Permits are taken in line order, so that a line in progress never waits for a line without a
     /// permit.
     permit: Option<BoxFuture<'static, Option<Permit>>>,
@@ -316,7 +316,7 @@ impl Pump {
         self.pending.len() < most && self.ready.len() < MAX_READY && self.pending_bytes < MAX_PENDING_BYTES
     }
 
-    fn begin(&mut self, Line { number, bytes }: Line, permit: Permit) {
+    fn begin(&mut self, NumberedLine { number, bytes }: NumberedLine, permit: Permit) {
         self.begun += 1;
         self.pending_bytes += bytes.as_ref().map_or(0, Bytes::len);
         let max = self.register.app.limits().max_line_bytes;

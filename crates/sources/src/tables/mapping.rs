@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::columns::Target;
-use super::{Cell, Encoding, Kind, Layout, QuoteEnd, RowFault, TableRow};
+use super::columns::ColumnTarget;
+use super::{QuoteEnd, RowFault, TableCell, TableKind, TableLayout, TableRow, TextEncoding};
 use crate::csv::records::{MAX_FIELD_BYTES, MAX_FIELD_LINES};
-use crate::{Unreadable, too_large, unreadable};
+use crate::{UnreadableLine, too_large, unreadable};
 use doppel_core::record::Row;
 
 /// The day numbers of a spreadsheet that count as dates in a column of times: from 1954 to 2119.
@@ -44,7 +44,11 @@ impl InexactNumber {
 ///
 /// # Errors
 /// [`InexactNumber`] for an id with missing digits. Two different ids of this kind may look equal.
-pub fn value_of<'c>(cell: &'c Cell, part: CellPart, nulls: &[String]) -> Result<Option<Cow<'c, str>>, InexactNumber> {
+pub fn value_of<'c>(
+    cell: &'c TableCell,
+    part: CellPart,
+    nulls: &[String],
+) -> Result<Option<Cow<'c, str>>, InexactNumber> {
     let text = if part == CellPart::Id { cell.text.trim() } else { &cell.text };
     if text.trim().is_empty() || nulls.iter().any(|null| null == text) || ERRORS.contains(&text.trim()) {
         return Ok(None);
@@ -89,17 +93,17 @@ fn is_rounded(text: &str) -> bool {
 
 /// The mapping from the columns of one table to the fields of records.
 #[derive(Clone, Debug)]
-pub struct Mapping {
-    columns: Vec<Column>,
+pub struct ColumnMapping {
+    columns: Vec<MappedTableColumn>,
     /// The texts of cells that have no value.
     nulls: Vec<String>,
-    encoding: Encoding,
+    encoding: TextEncoding,
     separator: char,
     max: usize,
 }
 
 #[derive(Clone, Debug)]
-struct Column {
+struct MappedTableColumn {
     /// The name of the column in the table.
     header: String,
     /// The name of the member in a record, as a JSON string. `None` if the column is left out.
@@ -107,31 +111,31 @@ struct Column {
     part: CellPart,
 }
 
-impl Mapping {
+impl ColumnMapping {
     /// Maps the columns of `header` to `targets`. A column that becomes one of the fields `times` contains times. A row has at most `max`
     /// bytes.
     pub fn new(
-        (header, targets): (&[String], &[Target]),
-        kind: &Kind,
+        (header, targets): (&[String], &[ColumnTarget]),
+        kind: &TableKind,
         times: &[&str],
         nulls: &[String],
         max: usize,
     ) -> Self {
-        let column = |(header, target): (&String, &Target)| {
+        let column = |(header, target): (&String, &ColumnTarget)| {
             let name = target.name(header);
-            Column {
+            MappedTableColumn {
                 header: header.clone(),
                 name: name.map(|name| Value::from(name).to_string()),
                 part: match name {
-                    _ if *target == Target::Id => CellPart::Id,
+                    _ if *target == ColumnTarget::Id => CellPart::Id,
                     Some(name) if times.contains(&name) => CellPart::Time,
                     _ => CellPart::Other,
                 },
             }
         };
         let (encoding, separator) = match kind {
-            Kind::Text(Layout::Csv { encoding, separator }) => (*encoding, char::from(*separator)),
-            Kind::Text(Layout::Xlsx { .. }) | Kind::Sheet(..) => (Encoding::Utf8, ','),
+            TableKind::Text(TableLayout::Csv { encoding, separator }) => (*encoding, char::from(*separator)),
+            TableKind::Text(TableLayout::Xlsx { .. }) | TableKind::Sheet(..) => (TextEncoding::Utf8, ','),
         };
         let columns = header.iter().zip(targets).map(column).collect();
         Self { columns, nulls: nulls.to_vec(), encoding, separator, max }
@@ -142,7 +146,7 @@ impl Mapping {
     ///
     /// # Errors
     /// The reason why the row is no record.
-    pub fn row(&self, row: &TableRow) -> Result<Row, Unreadable> {
+    pub fn row(&self, row: &TableRow) -> Result<Row, UnreadableLine> {
         if let Some(fault) = &row.fault {
             return Err(self.faulty(row, fault));
         }
@@ -178,7 +182,7 @@ impl Mapping {
         (found.header != name).then_some(&found.header)
     }
 
-    fn faulty(&self, row: &TableRow, fault: &RowFault) -> Unreadable {
+    fn faulty(&self, row: &TableRow, fault: &RowFault) -> UnreadableLine {
         match fault {
             RowFault::Undecodable => {
                 let at = row.cells.iter().position(|cell| cell.text.contains('\u{fffd}'));
@@ -202,9 +206,9 @@ impl Mapping {
         }
     }
 
-    fn bad(&self, row: &TableRow, code: &'static str, detail: String) -> Unreadable {
+    fn bad(&self, row: &TableRow, code: &'static str, detail: String) -> UnreadableLine {
         let cells: Vec<&str> = row.cells.iter().map(|cell| cell.text.as_str()).collect();
-        Unreadable { code, pointer: String::new(), detail, text: Some(cells.join(&self.separator.to_string())) }
+        UnreadableLine { code, pointer: String::new(), detail, text: Some(cells.join(&self.separator.to_string())) }
     }
 }
 
@@ -222,7 +226,7 @@ fn open_quote(line: u64, end: QuoteEnd) -> String {
 
 /// Returns the date and time of day of a day number of a spreadsheet, which counts from 1900. Returns `None` if the cell has no such
 /// number.
-fn date_of_serial(cell: &Cell) -> Option<String> {
+fn date_of_serial(cell: &TableCell) -> Option<String> {
     let is_serial = cell.number.is_some() || cell.text.bytes().take_while(u8::is_ascii_digit).count() == 5;
     let days = cell.number.or_else(|| is_serial.then(|| cell.text.trim().parse().ok())?)?;
     if !SERIALS.contains(&days) {
@@ -267,7 +271,7 @@ mod tests {
     #[test]
     fn an_id_keeps_its_digits_or_is_refused() {
         let id = |text: &str| {
-            let cell = Cell::from(text.to_owned());
+            let cell = TableCell::from(text.to_owned());
             value_of(&cell, CellPart::Id, &[]).map(|value| value.map(Cow::into_owned))
         };
         for (text, expected) in [
@@ -289,7 +293,7 @@ mod tests {
     #[test]
     fn a_cell_without_a_value_has_none() {
         let value = |text: &str| {
-            let cell = Cell::from(text.to_owned());
+            let cell = TableCell::from(text.to_owned());
             value_of(&cell, CellPart::Other, &["NULL".into()]).unwrap().map(Cow::into_owned)
         };
         for text in ["", "  ", "NULL", "#N/A", "#REF!"] {
@@ -303,7 +307,7 @@ mod tests {
 
     #[test]
     fn days_of_a_spreadsheet_are_dates_and_other_numbers_are_not() {
-        let date = |text: &str| date_of_serial(&Cell::from(text.to_owned()));
+        let date = |text: &str| date_of_serial(&TableCell::from(text.to_owned()));
         assert_eq!(date("45356").as_deref(), Some("2024-03-05 00:00:00"));
         assert_eq!(date("45351.5").as_deref(), Some("2024-02-29 12:00:00"));
         assert_eq!(date("20001").as_deref(), Some("1954-10-04 00:00:00"));

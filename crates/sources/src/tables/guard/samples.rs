@@ -210,7 +210,7 @@ pub fn empty_texts(count: usize) -> Vec<u8> {
 }
 
 /// A file that declares more than it has, or more than may be read.
-pub struct Hostile {
+pub struct HostileFile {
     /// The trick of the file.
     pub name: &'static str,
     /// The extension of the file name.
@@ -222,9 +222,9 @@ pub struct Hostile {
 }
 
 /// Returns workbooks that are refused. Without the checks, each of them takes gigabytes or minutes, or ends the process.
-pub fn hostile() -> Vec<Hostile> {
+pub fn hostile() -> Vec<HostileFile> {
     let mut all = Vec::new();
-    let mut add = |name, extension, bytes, refused_for| all.push(Hostile { name, extension, bytes, refused_for });
+    let mut add = |name, extension, bytes, refused_for| all.push(HostileFile { name, extension, bytes, refused_for });
     let rows: &[&[usize]] = &[&[0, 0], &[0, 0]];
     for count in ["2000000000", "100000000000", "18446744073709551615"] {
         add("a count of shared texts", "xlsx", xlsx_of(&shared(count, &["文"]), &sheet(rows)), "different texts");
