@@ -211,17 +211,21 @@ mod tests {
             tables::TableStream::of_text(input, &tables::TableRequest { format, text, sheet: None, max }).unwrap();
         let targets = vec![tables::columns::ColumnTarget::Own; table.header.len()];
         let mapping = tables::mapping::ColumnMapping::new((&table.header, &targets), &table.kind, &[], nulls, max);
-        let item = |row: tables::TableRow| FileLine { line: row.line, content: mapping.row(&row) };
-        std::iter::from_fn(|| table.next_row().unwrap()).map(item).collect()
+        std::iter::from_fn(|| table.next_row().unwrap())
+            .map(|row: tables::TableRow| FileLine { line: row.line, content: mapping.row(&row) })
+            .collect()
     }
 
     fn gather(text: &[u8], piece: usize, format: FileFormat, max: usize) -> Vec<(u64, String)> {
-        let said = |item: FileLine| match item.content {
+        let items = items(DrippingReader(text.to_vec(), piece), format, max, &NULLS.map(str::to_owned));
+        items.into_iter().map(|item| (item.line, json_or_code(item))).collect()
+    }
+
+    fn json_or_code(item: FileLine) -> String {
+        match item.content {
             Ok(row) => row.json().to_string(),
             Err(why) => why.code.to_owned(),
-        };
-        let items = items(DrippingReader(text.to_vec(), piece), format, max, &NULLS.map(str::to_owned));
-        items.into_iter().map(|item| (item.line, said(item))).collect()
+        }
     }
 
     #[test]

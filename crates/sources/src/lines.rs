@@ -127,17 +127,22 @@ mod tests {
         if rows.last().is_some_and(|row| row.is_empty()) {
             rows.pop();
         }
-        let strip = |row: &[u8]| row.strip_suffix(b"\r").unwrap_or(row).to_vec();
-        let numbered = rows.into_iter().map(strip).zip(1..);
+        let numbered = rows.into_iter().map(|row: &[u8]| row.strip_suffix(b"\r").unwrap_or(row).to_vec()).zip(1..);
         let kept = numbered.filter(|(row, _)| row.len() > max || !row.iter().all(|byte| b" \t".contains(byte)));
         kept.map(|(row, number)| NumberedLine { number, bytes: (row.len() <= max).then(|| row.into()) }).collect()
     }
 
     #[test]
     fn crlf_blank_lines_and_a_last_line_without_end() {
-        let line = |number, text: &'static str| NumberedLine { number, bytes: Some(text.into()) };
-        assert_eq!(cut(&[b"a\r\n\n  \nb\nc"], 9), [line(1, "a"), line(4, "b"), line(5, "c")]);
+        assert_eq!(
+            cut(&[b"a\r\n\n  \nb\nc"], 9),
+            [numbered_line(1, "a"), numbered_line(4, "b"), numbered_line(5, "c")]
+        );
         assert_eq!(cut(&[b"", b"\n"], 9), []);
+    }
+
+    fn numbered_line(number: u64, text: &'static str) -> NumberedLine {
+        NumberedLine { number, bytes: Some(text.into()) }
     }
 
     #[test]

@@ -87,18 +87,20 @@ fn exceed() {
     std::process::exit(0);
 }
 
+/// Runs this program as a child that exceeds a limit.
+fn run_to_exceed(what: &str, path: &Path) -> ExitStatus {
+    let mut command = Command::new(std::env::current_exe().expect("a program"));
+    command.args(["exceed", what]).arg(path).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().expect("it starts")
+}
+
 fn the_operating_system_enforces_a_budget() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("written");
-    let run = |what: &str| -> ExitStatus {
-        let mut command = Command::new(std::env::current_exe().expect("a program"));
-        command.args(["exceed", what]).arg(&path).stdout(Stdio::null()).stderr(Stdio::null());
-        command.status().expect("it starts")
-    };
-    assert_eq!(run("nothing").code(), Some(0));
-    assert_eq!(run("memory").signal(), Some(6), "an allocation that fails aborts");
-    assert_eq!(run("time").signal(), Some(24), "SIGXCPU");
-    assert_ne!(run("files").code(), Some(0));
+    assert_eq!(run_to_exceed("nothing", &path).code(), Some(0));
+    assert_eq!(run_to_exceed("memory", &path).signal(), Some(6), "an allocation that fails aborts");
+    assert_eq!(run_to_exceed("time", &path).signal(), Some(24), "SIGXCPU");
+    assert_ne!(run_to_exceed("files", &path).code(), Some(0));
     assert!(std::fs::read(&path).unwrap_or_default().is_empty(), "nothing was written");
 }
 

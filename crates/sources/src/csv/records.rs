@@ -164,16 +164,15 @@ impl<R: BufRead> CsvRecordReader<R> {
         let mut row_like = 0;
         let mut line_start = None;
         let opened = self.line;
-        let open = |end| Ok(Some(CsvFault::OpenQuote { line: opened, end }));
         loop {
             self.take_run(|byte| matches!(byte, b'"' | b'\r' | b'\n'));
             if self.text.len() - begin > MAX_FIELD_BYTES {
-                return open(QuoteEnd::Bytes);
+                return open_quote(QuoteEnd::Bytes, opened);
             }
             if self.is_too_large() {
                 return Ok(Some(CsvFault::TooLarge { quoted: true }));
             }
-            let Some(byte) = self.peek()? else { return open(QuoteEnd::File) };
+            let Some(byte) = self.peek()? else { return open_quote(QuoteEnd::File, opened) };
             if !matches!(byte, b'"' | b'\r' | b'\n') {
                 continue;
             }
@@ -188,10 +187,10 @@ impl<R: BufRead> CsvRecordReader<R> {
                 }
                 self.text.push(byte);
                 if lines >= MAX_FIELD_LINES {
-                    return open(QuoteEnd::Lines);
+                    return open_quote(QuoteEnd::Lines, opened);
                 }
                 if row_like >= most_row_like_lines(self.separators.unwrap_or(0)) {
-                    return open(QuoteEnd::Rows);
+                    return open_quote(QuoteEnd::Rows, opened);
                 }
                 continue;
             }
@@ -202,7 +201,7 @@ impl<R: BufRead> CsvRecordReader<R> {
                 }
                 // A value of one line may contain a quote that is not doubled.
                 Some(byte) if lines > 0 && byte != self.separator && !matches!(byte, b'\r' | b'\n') => {
-                    return open(QuoteEnd::Later);
+                    return open_quote(QuoteEnd::Later, opened);
                 }
                 _ => return Ok(None),
             }
@@ -284,4 +283,8 @@ impl<R: BufRead> CsvRecordReader<R> {
         }
         Ok(())
     }
+}
+
+fn open_quote(end: QuoteEnd, opened: u64) -> Result<Option<CsvFault>, io::Error> {
+    Ok(Some(CsvFault::OpenQuote { line: opened, end }))
 }

@@ -3,7 +3,7 @@
 //!
 //! A URL that names an authority, but has no mode in which the certificate is checked, is refused: it looks safe and is not.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustls::CertificateError;
 use url::Url;
@@ -91,13 +91,17 @@ pub(super) fn check(dialect: SqlDialect, url: &Url) -> Result<(), LocationError>
 pub(super) fn check_files(dialect: SqlDialect, url: &Url) -> Result<(), DatabaseError> {
     let names = words(dialect).authority;
     let Some(file) = parameter(url, names).map(PathBuf::from) else { return Ok(()) };
-    let wrong = |what: String| DatabaseError::Untrusted(format!("{} {} {what}", names[0], file.display()));
-    let text = std::fs::read(&file).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    let text =
+        std::fs::read(&file).map_err(|error| unusable_file(&format!("cannot be read: {error}"), &file, names))?;
     let begin = b"-----BEGIN CERTIFICATE-----";
     match text.windows(begin.len()).any(|part| part == begin) {
         true => Ok(()),
-        false => Err(wrong("holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)".into())),
+        false => Err(unusable_file("holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)", &file, names)),
     }
+}
+
+fn unusable_file(what: &str, file: &Path, names: &[&str]) -> DatabaseError {
+    DatabaseError::Untrusted(format!("{} {} {what}", names[0], file.display()))
 }
 
 /// Returns the error for a connection that is refused as unsafe, and `None` for another error.
@@ -145,7 +149,6 @@ mod tests {
 
     #[test]
     fn what_is_said_of_certificates_is_what_the_database_knows_and_leaves_no_authority_unused() {
-        let refused = |text: &str| DatabaseLocation::parse(text).map(drop).unwrap_err().to_string();
         for fine in [
             "postgres://h/d?sslmode=verify-full&sslrootcert=ca.pem",
             "postgres://h/d?sslmode=require",
@@ -155,12 +158,17 @@ mod tests {
             assert!(DatabaseLocation::parse(fine).is_ok(), "{fine}");
         }
         assert!(
-            refused("mysql://h/d?sslrootcert=ca.pem").contains("\"sslrootcert\"; there are sslmode, ssl-mode, ssl-ca")
+            refusal_of("mysql://h/d?sslrootcert=ca.pem")
+                .contains("\"sslrootcert\"; there are sslmode, ssl-mode, ssl-ca")
         );
-        assert!(refused("sqlite:a.db?mode=rwc").contains("there are none"));
-        assert!(refused("mysql://h/d?ssl-mode=verify-full").contains("VERIFY_IDENTITY"));
-        assert!(refused("postgres://h/d?sslmode=allow").contains("verify-full"));
-        assert!(refused("postgres://h/d?sslrootcert=ca.pem").contains("sslmode=verify-full"));
-        assert!(refused("mysql://h/d?ssl-mode=REQUIRED&ssl-ca=ca.pem").contains("sslmode=VERIFY_IDENTITY"));
+        assert!(refusal_of("sqlite:a.db?mode=rwc").contains("there are none"));
+        assert!(refusal_of("mysql://h/d?ssl-mode=verify-full").contains("VERIFY_IDENTITY"));
+        assert!(refusal_of("postgres://h/d?sslmode=allow").contains("verify-full"));
+        assert!(refusal_of("postgres://h/d?sslrootcert=ca.pem").contains("sslmode=verify-full"));
+        assert!(refusal_of("mysql://h/d?ssl-mode=REQUIRED&ssl-ca=ca.pem").contains("sslmode=VERIFY_IDENTITY"));
+    }
+
+    fn refusal_of(text: &str) -> String {
+        DatabaseLocation::parse(text).map(drop).unwrap_err().to_string()
     }
 }

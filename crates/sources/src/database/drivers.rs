@@ -14,11 +14,14 @@ where
     for<'c> &'c mut DB::Connection: Executor<'c, Database = DB>,
 {
     let statement = connection.prepare(AssertSqlSafe(select).into_sql_str()).await?;
-    let column = |column: &DB::Column| {
-        let declared = column.type_info();
-        ResultColumn { name: column.name().to_owned(), kind: kind(declared), declared: declared.name().to_owned() }
-    };
-    Ok(statement.columns().iter().map(column).collect())
+    Ok(statement
+        .columns()
+        .iter()
+        .map(|column: &DB::Column| {
+            let declared = column.type_info();
+            ResultColumn { name: column.name().to_owned(), kind: kind(declared), declared: declared.name().to_owned() }
+        })
+        .collect())
 }
 
 /// Closes a connection. An error does not matter, because the connection ends in any case.

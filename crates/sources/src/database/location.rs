@@ -152,15 +152,18 @@ mod tests {
 
     #[test]
     fn databases_are_known_by_their_schemes() {
-        let dialect = |text: &str| DatabaseLocation::parse(text).map(|location| location.dialect());
-        assert_eq!(dialect("mariadb://desk@10.0.0.5:3306/letters"), Ok(SqlDialect::MySql));
-        assert_eq!(dialect("postgresql://desk@10.0.0.5/letters?sslmode=verify-full"), Ok(SqlDialect::Postgres));
-        assert_eq!(dialect("kingbase://desk@10.0.0.5/letters"), Ok(SqlDialect::Postgres));
+        assert_eq!(dialect_of("mariadb://desk@10.0.0.5:3306/letters"), Ok(SqlDialect::MySql));
+        assert_eq!(dialect_of("postgresql://desk@10.0.0.5/letters?sslmode=verify-full"), Ok(SqlDialect::Postgres));
+        assert_eq!(dialect_of("kingbase://desk@10.0.0.5/letters"), Ok(SqlDialect::Postgres));
         assert_eq!(DatabaseLocation::parse("sqlite:data/信件.db").unwrap().file(), PathBuf::from("data/信件.db"));
         assert_eq!(DatabaseLocation::parse("sqlite:///srv/a.db").unwrap().file(), PathBuf::from("/srv/a.db"));
         assert_eq!(DatabaseLocation::parse("sqlite:data/信件 2.db").unwrap().to_string(), "sqlite:data/信件 2.db");
-        assert_eq!(dialect("oracle://desk@10.0.0.5/letters"), Err(LocationError::Unknown));
-        assert!(dialect("postgres://h/d?options=-csearch_path=x").is_err());
-        assert!(dialect("sqlite:").is_err() && dialect("letters.csv").is_err());
+        assert_eq!(dialect_of("oracle://desk@10.0.0.5/letters"), Err(LocationError::Unknown));
+        assert!(dialect_of("postgres://h/d?options=-csearch_path=x").is_err());
+        assert!(dialect_of("sqlite:").is_err() && dialect_of("letters.csv").is_err());
+    }
+
+    fn dialect_of(text: &str) -> Result<SqlDialect, LocationError> {
+        DatabaseLocation::parse(text).map(|location| location.dialect())
     }
 }

@@ -26,15 +26,21 @@ struct MappedDatabaseColumn {
 impl RowMapping {
     /// Maps `columns` to `targets`. A row has at most `max` bytes. Binary columns are left out.
     pub fn new(columns: &[ResultColumn], targets: &[ColumnTarget], max: usize) -> Self {
-        let mapped = |(column, target): (&ResultColumn, &ColumnTarget)| MappedDatabaseColumn {
-            column: column.name.clone(),
-            name: target
-                .name(&column.name)
-                .filter(|_| column.kind != ColumnKind::Binary)
-                .map(|name| Value::from(name).to_string()),
-            is_id: *target == ColumnTarget::Id,
-        };
-        Self { columns: columns.iter().zip(targets).map(mapped).collect(), max }
+        Self {
+            columns: columns
+                .iter()
+                .zip(targets)
+                .map(|(column, target): (&ResultColumn, &ColumnTarget)| MappedDatabaseColumn {
+                    column: column.name.clone(),
+                    name: target
+                        .name(&column.name)
+                        .filter(|_| column.kind != ColumnKind::Binary)
+                        .map(|name| Value::from(name).to_string()),
+                    is_id: *target == ColumnTarget::Id,
+                })
+                .collect(),
+            max,
+        }
     }
 
     /// Returns the row of a record for a row of the database. `NULL` counts as no value, and an id is always text.
@@ -104,18 +110,21 @@ mod tests {
     use super::*;
 
     fn mapping(max: usize) -> RowMapping {
-        let column = |name: &str, kind| ResultColumn { name: name.into(), declared: String::new(), kind };
         let columns = [
-            column("bh", ColumnKind::Number),
-            column("标题", ColumnKind::Text),
-            column("费用", ColumnKind::Decimal),
-            column("photo", ColumnKind::Binary),
+            result_column("bh", ColumnKind::Number),
+            result_column("标题", ColumnKind::Text),
+            result_column("费用", ColumnKind::Decimal),
+            result_column("photo", ColumnKind::Binary),
         ];
         RowMapping::new(
             &columns,
             &[ColumnTarget::Id, ColumnTarget::Field("title".into()), ColumnTarget::Own, ColumnTarget::Own],
             max,
         )
+    }
+
+    fn result_column(name: &str, kind: ColumnKind) -> ResultColumn {
+        ResultColumn { name: name.into(), declared: String::new(), kind }
     }
 
     #[test]
@@ -135,15 +144,18 @@ mod tests {
 
     #[test]
     fn what_cannot_be_a_record_is_refused_by_name_and_not_quoted() {
-        let row = |title| mapping(30).row(&[SqlValue::Int(1), title, SqlValue::Null, SqlValue::Null]).unwrap_err();
-        let error = row(SqlValue::Undecodable);
+        let error = refusal_of_title(SqlValue::Undecodable);
         assert_eq!((error.code, error.text), ("not_text", None));
         assert!(error.detail.contains("标题"));
-        assert_eq!(row(SqlValue::Binary(3)).code, "binary_value");
-        assert_eq!(row(SqlValue::Text("灯".repeat(30))).code, "line_too_large");
+        assert_eq!(refusal_of_title(SqlValue::Binary(3)).code, "binary_value");
+        assert_eq!(refusal_of_title(SqlValue::Text("灯".repeat(30))).code, "line_too_large");
         assert_eq!(
             mapping(30).row(&[SqlValue::Null, SqlValue::Null, SqlValue::Null, SqlValue::Null]).unwrap_err().code,
             "empty_row"
         );
+    }
+
+    fn refusal_of_title(title: SqlValue) -> UnreadableLine {
+        mapping(30).row(&[SqlValue::Int(1), title, SqlValue::Null, SqlValue::Null]).unwrap_err()
     }
 }

@@ -87,17 +87,20 @@ fn cell(row: &PgRow, at: usize, declared: &str) -> Result<SqlValue> {
         return Ok(SqlValue::Null);
     }
     let Ok(text) = value.as_str() else { return Ok(SqlValue::Undecodable) };
-    let as_text = || SqlValue::Text(text.to_owned());
     Ok(match declared {
-        "INT2" | "INT4" | "INT8" | "OID" => text.parse().map_or_else(|_| as_text(), SqlValue::Int),
-        "FLOAT4" | "FLOAT8" => text.parse().map_or_else(|_| as_text(), SqlValue::Float),
+        "INT2" | "INT4" | "INT8" | "OID" => text.parse().map_or_else(|_| text_value(text), SqlValue::Int),
+        "FLOAT4" | "FLOAT8" => text.parse().map_or_else(|_| text_value(text), SqlValue::Float),
         "NUMERIC" => SqlValue::Decimal(text.to_owned()),
         "BOOL" => SqlValue::Bool(text == "t"),
         "TIMESTAMPTZ" => SqlValue::Text(instant(text)),
         // The text is `\x` and two hexadecimal digits for each byte.
         "BYTEA" => SqlValue::Binary(text.len().saturating_sub(2) / 2),
-        _ => as_text(),
+        _ => text_value(text),
     })
+}
+
+fn text_value(text: &str) -> SqlValue {
+    SqlValue::Text(text.to_owned())
 }
 
 /// Returns an instant in the form of RFC 3339. The session is in UTC. A value that is no such instant (`infinity`, a year before Christ)

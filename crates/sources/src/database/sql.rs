@@ -207,12 +207,15 @@ pub fn highest(dialect: SqlDialect, origin: &RowOrigin, column: &str) -> String 
 pub fn written_time(origin: &RowOrigin, column: &str) -> String {
     let column = name(SqlDialect::Sqlite, column);
     let from = from(SqlDialect::Sqlite, origin);
-    let digits = |count| "[0-9]".repeat(count);
-    let day = format!("{}-{}-{}", digits(4), digits(2), digits(2));
+    let day = format!("{}-{}-{}", digits_pattern(4), digits_pattern(2), digits_pattern(2));
     format!(
         "SELECT COALESCE((SELECT {column} FROM {from} WHERE typeof({column}) = 'text' AND {column} GLOB '{day}*' ORDER BY {column} DESC \
          LIMIT 1), (SELECT MAX({column}) FROM {from}))"
     )
+}
+
+fn digits_pattern(count: usize) -> String {
+    "[0-9]".repeat(count)
 }
 
 /// Returns the statement that counts the rows without a value in a column.
@@ -244,28 +247,31 @@ pub fn now(dialect: SqlDialect) -> String {
 /// the index is unique.
 pub fn indexes(dialect: SqlDialect, named: &str) -> String {
     let (schema, bare) = named.rsplit_once('.').map_or((None, named), |(schema, bare)| (Some(schema), bare));
-    let text = |value: &str| quoted(dialect, value);
     match dialect {
         SqlDialect::MySql => format!(
             "SELECT INDEX_NAME, COLUMN_NAME, CAST(1 - NON_UNIQUE AS SIGNED) FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = {} \
              AND TABLE_NAME = {} ORDER BY INDEX_NAME, SEQ_IN_INDEX",
-            schema.map_or("DATABASE()".into(), text),
-            text(bare)
+            schema.map_or("DATABASE()".into(), |name| quoted_name(name, dialect)),
+            quoted_name(bare, dialect)
         ),
         SqlDialect::Postgres => format!(
             "SELECT i.indexrelid::text, a.attname::text, i.indisunique::int FROM pg_index i JOIN pg_attribute a ON a.attrelid = \
              i.indrelid AND a.attnum = ANY(i.indkey) WHERE i.indrelid = to_regclass({}) AND i.indisvalid ORDER BY i.indexrelid, \
              array_position(i.indkey::int2[], a.attnum)",
-            text(&table(dialect, named))
+            quoted_name(&table(dialect, named), dialect)
         ),
         // This statement is never needed, for the same reason as in `now`.
         SqlDialect::Odbc => "SELECT 0".into(),
         SqlDialect::Sqlite => format!(
             "SELECT l.name, i.name, l.\"unique\" FROM pragma_index_list({0}) l, pragma_index_info(l.name) i UNION ALL SELECT 'pk', name, 1 \
              FROM pragma_table_info({0}) WHERE pk > 0 ORDER BY 1",
-            text(bare)
+            quoted_name(bare, dialect)
         ),
     }
+}
+
+fn quoted_name(value: &str, dialect: SqlDialect) -> String {
+    quoted(dialect, value)
 }
 
 /// Returns a statement that reads no row, and fails if the table of verdicts is missing or may not be read.
@@ -306,14 +312,12 @@ pub struct VerdictRow {
 /// Returns the statement that writes verdicts. Each replaces the earlier verdict of its id.
 pub fn put_verdicts(dialect: SqlDialect, named: &str, rows: &[VerdictRow]) -> String {
     const COLUMNS: [&str; 4] = ["verdict", "duplicate_of", "similarity", "relation"];
-    let text = |value: &str| quoted(dialect, value);
-    let optional = |value: Option<&String>| value.map_or("NULL".into(), |value| text(value));
     let values = rows.iter().map(|row| {
         let VerdictRow { id, verdict, duplicate_of, similarity, relation } = row;
         let similarity = similarity.map_or("NULL".into(), |value| literal(dialect, &SqlValue::Float(value)));
-        let of = optional(duplicate_of.as_ref());
-        let relation = optional(relation.as_ref());
-        format!("({}, {}, {of}, {similarity}, {relation})", text(id), text(verdict))
+        let of = quoted_or_null(dialect, duplicate_of.as_deref());
+        let relation = quoted_or_null(dialect, relation.as_deref());
+        format!("({}, {}, {of}, {similarity}, {relation})", quoted(dialect, id), quoted(dialect, verdict))
     });
     let values = values.collect::<Vec<_>>().join(", ");
     let (conflict, new) = match dialect {
@@ -326,6 +330,10 @@ pub fn put_verdicts(dialect: SqlDialect, named: &str, rows: &[VerdictRow]) -> St
     };
     let columns = COLUMNS.join(", ");
     format!("INSERT INTO {} (id, {columns}) VALUES {values} {conflict} {}", table(dialect, named), new.join(", "))
+}
+
+fn quoted_or_null(dialect: SqlDialect, value: Option<&str>) -> String {
+    value.map_or("NULL".into(), |value| quoted(dialect, value))
 }
 
 /// Returns the statement that removes the verdicts of these ids.
@@ -356,15 +364,18 @@ mod tests {
 
     #[test]
     fn a_page_goes_on_behind_the_last_row_also_among_equal_watermarks() {
-        let text = |text: &str| SqlValue::Text(text.into());
         let origin = RowOrigin::Query("SELECT * FROM a; ".into());
         let order = RowOrder { watermark: Some("m"), id: "i" };
-        let after = RowPosition { watermark: Some(text("2024")), id: SqlValue::Int(7) };
-        let page = page(SqlDialect::Sqlite, &origin, order, (None, Some(&text("2025"))), Some(&after), 10);
+        let after = RowPosition { watermark: Some(text_value("2024")), id: SqlValue::Int(7) };
+        let page = page(SqlDialect::Sqlite, &origin, order, (None, Some(&text_value("2025"))), Some(&after), 10);
         assert_eq!(
             page,
             "SELECT * FROM (SELECT * FROM a\n) doppel_query WHERE \"i\" IS NOT NULL AND \"m\" <= '2025' AND \"m\" >= '2024' AND (\"m\" > '2024' OR \"i\" > 7) \
              ORDER BY \"m\", \"i\" LIMIT 10"
         );
+    }
+
+    fn text_value(text: &str) -> SqlValue {
+        SqlValue::Text(text.into())
     }
 }

@@ -147,40 +147,56 @@ mod tests {
     #[test]
     fn bounds_are_written_as_the_column_is() {
         let bound = Watermark("2024-03-05T02:11:12.5Z".parse().unwrap());
-        let written = |shape: WatermarkFormat| match shape.write(bound) {
-            SqlValue::Text(text) => text,
-            other => panic!("{other:?}"),
-        };
         let civil = ColumnKind::Civil;
         let instant = ColumnKind::Instant;
-        assert_eq!(written(shape(SqlDialect::MySql, civil, "2024-03-05 10:11:12")), "2024-03-05 10:11:12.500000");
-        assert_eq!(written(shape(SqlDialect::MySql, instant, "2024-03-05T02:11:12Z")), "2024-03-05 02:11:12.500000");
         assert_eq!(
-            written(shape(SqlDialect::Postgres, instant, "2024-03-05T02:11:12Z")),
+            written_bound(shape(SqlDialect::MySql, civil, "2024-03-05 10:11:12"), &bound),
+            "2024-03-05 10:11:12.500000"
+        );
+        assert_eq!(
+            written_bound(shape(SqlDialect::MySql, instant, "2024-03-05T02:11:12Z"), &bound),
+            "2024-03-05 02:11:12.500000"
+        );
+        assert_eq!(
+            written_bound(shape(SqlDialect::Postgres, instant, "2024-03-05T02:11:12Z"), &bound),
             "2024-03-05 02:11:12.500000Z"
         );
-        assert_eq!(written(shape(SqlDialect::Sqlite, ColumnKind::Text, "2024-03-05T10:00:00")), "2024-03-05T10:11:12");
         assert_eq!(
-            written(shape(SqlDialect::Sqlite, ColumnKind::Text, "2024-03-05T10:00:00Z")),
+            written_bound(shape(SqlDialect::Sqlite, ColumnKind::Text, "2024-03-05T10:00:00"), &bound),
+            "2024-03-05T10:11:12"
+        );
+        assert_eq!(
+            written_bound(shape(SqlDialect::Sqlite, ColumnKind::Text, "2024-03-05T10:00:00Z"), &bound),
             "2024-03-05T02:11:12Z"
         );
     }
 
+    fn written_bound(shape: WatermarkFormat, bound: &Watermark) -> String {
+        match shape.write(*bound) {
+            SqlValue::Text(text) => text,
+            other => panic!("{other:?}"),
+        }
+    }
+
     #[test]
     fn a_value_means_the_same_instant_whichever_way_it_is_written() {
-        let read = |shape: &WatermarkFormat, text: &str| shape.read(&SqlValue::Text(text.into())).unwrap();
         let civil = shape(SqlDialect::Postgres, ColumnKind::Civil, "2024-03-05 10:11:12");
         let instant = shape(SqlDialect::Postgres, ColumnKind::Instant, "2024-03-05T02:11:12Z");
-        assert_eq!(read(&civil, "2024-03-05 10:11:12"), read(&instant, "2024-03-05T02:11:12Z"));
+        assert_eq!(read_text(&civil, "2024-03-05 10:11:12"), read_text(&instant, "2024-03-05T02:11:12Z"));
+    }
+
+    fn read_text(shape: &WatermarkFormat, text: &str) -> Watermark {
+        shape.read(&SqlValue::Text(text.into())).unwrap()
     }
 
     #[test]
     fn what_is_no_time_is_refused_with_its_type() {
-        let shape =
-            |dialect, kind, sample| WatermarkFormat::new(dialect, ("bh", "BIGINT", kind), &sample, TimeZone::UTC);
-        let error = shape(SqlDialect::MySql, ColumnKind::Number, SqlValue::Int(5)).unwrap_err();
+        let error = format_of(SqlDialect::MySql, ColumnKind::Number, SqlValue::Int(5)).unwrap_err();
         assert!(error.to_string().contains("BIGINT"));
-        assert!(shape(SqlDialect::Postgres, ColumnKind::Date, SqlValue::Null).is_err());
-        assert!(shape(SqlDialect::Sqlite, ColumnKind::Text, SqlValue::Text("gestern".into())).is_err());
+        assert!(format_of(SqlDialect::Postgres, ColumnKind::Date, SqlValue::Null).is_err());
+        assert!(format_of(SqlDialect::Sqlite, ColumnKind::Text, SqlValue::Text("gestern".into())).is_err());
+    }
+    fn format_of(dialect: SqlDialect, kind: ColumnKind, sample: SqlValue) -> Result<WatermarkFormat, WatermarkError> {
+        WatermarkFormat::new(dialect, ("bh", "BIGINT", kind), &sample, TimeZone::UTC)
     }
 }

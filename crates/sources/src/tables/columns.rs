@@ -90,15 +90,19 @@ fn has_once(name: &str, header: &[String]) -> bool {
 
 /// Returns the field for a column of this kind: the first field whose name belongs to the kind, otherwise the first field with the role.
 fn field_of(kind: ColumnKind, settings: &Settings, fields: &[String]) -> Option<String> {
-    let takes = |role: Role, is_title: bool| match kind {
-        ColumnKind::Title => is_title && matches!(role, Role::Text | Role::Whole),
-        ColumnKind::Content => role == Role::Text && !is_title,
-        kind => kind.role() == Some(role),
-    };
     let titles = settings.titles();
     let offered = settings.fields.iter().zip(titles).filter(|(field, _)| fields.contains(&field.name));
-    let mut takers = offered.filter(|(field, is_title)| takes(field.role, *is_title)).map(|(field, _)| &field.name);
+    let mut takers =
+        offered.filter(|(field, is_title)| takes_role(field.role, *is_title, &kind)).map(|(field, _)| &field.name);
     let first = takers.next()?;
     let named = std::iter::once(first).chain(takers).find(|name| kind_of(name) == Some(kind));
     Some(named.unwrap_or(first).clone())
+}
+
+fn takes_role(role: Role, is_title: bool, kind: &ColumnKind) -> bool {
+    match *kind {
+        ColumnKind::Title => is_title && matches!(role, Role::Text | Role::Whole),
+        ColumnKind::Content => role == Role::Text && !is_title,
+        kind => kind.role() == Some(role),
+    }
 }

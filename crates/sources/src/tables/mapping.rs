@@ -121,23 +121,26 @@ impl ColumnMapping {
         nulls: &[String],
         max: usize,
     ) -> Self {
-        let column = |(header, target): (&String, &ColumnTarget)| {
-            let name = target.name(header);
-            MappedTableColumn {
-                header: header.clone(),
-                name: name.map(|name| Value::from(name).to_string()),
-                part: match name {
-                    _ if *target == ColumnTarget::Id => CellPart::Id,
-                    Some(name) if times.contains(&name) => CellPart::Time,
-                    _ => CellPart::Other,
-                },
-            }
-        };
         let (encoding, separator) = match kind {
             TableKind::Text(TableLayout::Csv { encoding, separator }) => (*encoding, char::from(*separator)),
             TableKind::Text(TableLayout::Xlsx { .. }) | TableKind::Sheet(..) => (TextEncoding::Utf8, ','),
         };
-        let columns = header.iter().zip(targets).map(column).collect();
+        let columns = header
+            .iter()
+            .zip(targets)
+            .map(|(header, target): (&String, &ColumnTarget)| {
+                let name = target.name(header);
+                MappedTableColumn {
+                    header: header.clone(),
+                    name: name.map(|name| Value::from(name).to_string()),
+                    part: match name {
+                        _ if *target == ColumnTarget::Id => CellPart::Id,
+                        Some(name) if times.contains(&name) => CellPart::Time,
+                        _ => CellPart::Other,
+                    },
+                }
+            })
+            .collect();
         Self { columns, nulls: nulls.to_vec(), encoding, separator, max }
     }
 
@@ -241,18 +244,17 @@ fn date_of_serial(cell: &TableCell) -> Option<String> {
 
 /// Returns year, month and day of the Gregorian calendar for a number of days since 1970-01-01 within [`SERIALS`].
 fn civil(days: i64) -> (i64, u32, i64) {
-    let is_leap = |year: i64| (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
     let mut year = 1970;
     let mut left = days;
     while left < 0 {
         year -= 1;
-        left += 365 + i64::from(is_leap(year));
+        left += 365 + i64::from(is_leap_year(year));
     }
-    while left >= 365 + i64::from(is_leap(year)) {
-        left -= 365 + i64::from(is_leap(year));
+    while left >= 365 + i64::from(is_leap_year(year)) {
+        left -= 365 + i64::from(is_leap_year(year));
         year += 1;
     }
-    let lengths = [31, 28 + i64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let lengths = [31, 28 + i64::from(is_leap_year(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
     let mut month = 1;
     for length in lengths {
         if left < length {
@@ -264,16 +266,16 @@ fn civil(days: i64) -> (i64, u32, i64) {
     (year, month, left + 1)
 }
 
+fn is_leap_year(year: i64) -> bool {
+    (year % 4 == 0 && year % 100 != 0) || year % 400 == 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn an_id_keeps_its_digits_or_is_refused() {
-        let id = |text: &str| {
-            let cell = TableCell::from(text.to_owned());
-            value_of(&cell, CellPart::Id, &[]).map(|value| value.map(Cow::into_owned))
-        };
         for (text, expected) in [
             ("=\"00123\"", "00123"),
             ("'110105200001012345", "110105200001012345"),
@@ -283,36 +285,45 @@ mod tests {
             ("12E5", "12E5"),
             ("2024-E+1", "2024-E+1"),
         ] {
-            assert_eq!(id(text), Ok(Some(expected.to_owned())), "{text}");
+            assert_eq!(id_of_cell(text), Ok(Some(expected.to_owned())), "{text}");
         }
         for text in ["3.30106E+17", "3.301061990010113E+17", "1E+18", "2.5e+16"] {
-            assert_eq!(id(text), Err(InexactNumber), "{text}");
+            assert_eq!(id_of_cell(text), Err(InexactNumber), "{text}");
         }
+    }
+
+    fn id_of_cell(text: &str) -> Result<Option<String>, InexactNumber> {
+        let cell = TableCell::from(text.to_owned());
+        value_of(&cell, CellPart::Id, &[]).map(|value| value.map(Cow::into_owned))
     }
 
     #[test]
     fn a_cell_without_a_value_has_none() {
-        let value = |text: &str| {
-            let cell = TableCell::from(text.to_owned());
-            value_of(&cell, CellPart::Other, &["NULL".into()]).unwrap().map(Cow::into_owned)
-        };
         for text in ["", "  ", "NULL", "#N/A", "#REF!"] {
-            assert_eq!(value(text), None, "{text}");
+            assert_eq!(value_of_cell(text), None, "{text}");
         }
-        assert_eq!(value("'13900001111").as_deref(), Some("13900001111"));
-        assert_eq!(value("'引文'的开头").as_deref(), Some("'引文'的开头"));
-        assert_eq!(value("=\"说\"\"好\"\"\"").as_deref(), Some("说\"好\""));
-        assert_eq!(value(" 路灯 ").as_deref(), Some(" 路灯 "));
+        assert_eq!(value_of_cell("'13900001111").as_deref(), Some("13900001111"));
+        assert_eq!(value_of_cell("'引文'的开头").as_deref(), Some("'引文'的开头"));
+        assert_eq!(value_of_cell("=\"说\"\"好\"\"\"").as_deref(), Some("说\"好\""));
+        assert_eq!(value_of_cell(" 路灯 ").as_deref(), Some(" 路灯 "));
+    }
+
+    fn value_of_cell(text: &str) -> Option<String> {
+        let cell = TableCell::from(text.to_owned());
+        value_of(&cell, CellPart::Other, &["NULL".into()]).unwrap().map(Cow::into_owned)
     }
 
     #[test]
     fn days_of_a_spreadsheet_are_dates_and_other_numbers_are_not() {
-        let date = |text: &str| date_of_serial(&TableCell::from(text.to_owned()));
-        assert_eq!(date("45356").as_deref(), Some("2024-03-05 00:00:00"));
-        assert_eq!(date("45351.5").as_deref(), Some("2024-02-29 12:00:00"));
-        assert_eq!(date("20001").as_deref(), Some("1954-10-04 00:00:00"));
+        assert_eq!(date_of_text("45356").as_deref(), Some("2024-03-05 00:00:00"));
+        assert_eq!(date_of_text("45351.5").as_deref(), Some("2024-02-29 12:00:00"));
+        assert_eq!(date_of_text("20001").as_deref(), Some("1954-10-04 00:00:00"));
         for other in ["20240305", "4535", "99999", "45356x", "03/04/2024", ""] {
-            assert_eq!(date(other), None, "{other}");
+            assert_eq!(date_of_text(other), None, "{other}");
         }
+    }
+
+    fn date_of_text(text: &str) -> Option<String> {
+        date_of_serial(&TableCell::from(text.to_owned()))
     }
 }

@@ -141,7 +141,7 @@ impl ColumnPlan {
             let role = planned.or_else(|| shown_role(name?)).map(role_name);
             match (target, name, role) {
                 (ColumnTarget::Unused, _, _) if column.is_empty() => {
-                    left.push(format!("column {number}, which has no name"))
+                    left.push(format!("column {number}, which has no name"));
                 }
                 (ColumnTarget::Unused, _, _) | (_, None, _) => left.push(column.clone()),
                 (ColumnTarget::Id, _, _) => used.push(format!("{column} (id)")),
@@ -151,18 +151,17 @@ impl ColumnPlan {
             }
         }
         let mut lines = Vec::new();
-        let mut list = |what: &str, names: &[String]| {
-            if !names.is_empty() {
-                lines.push(format!("{what}: {}", names.join(", ")));
-            }
-        };
-        list("columns used", &used);
+        lines.extend(list_line("columns used", &used));
         if self.roles.is_empty() {
-            list("columns", &kept);
+            lines.extend(list_line("columns", &kept));
         }
-        list("columns left out", &left);
+        lines.extend(list_line("columns left out", &left));
         lines
     }
+}
+
+fn list_line(what: &str, names: &[String]) -> Option<String> {
+    (!names.is_empty()).then(|| format!("{what}: {}", names.join(", ")))
 }
 
 /// Checks that no two columns have the same name.

@@ -44,12 +44,15 @@ fn said(error: XlsxError) -> TableError {
 /// Returns the kind of a workbook that is an archive.
 pub(super) fn kind(path: &Path) -> Result<WorkbookKind, TableError> {
     let archive = zip::ZipArchive::new(BufReader::new(File::open(path)?)).map_err(|_| TableError::Damaged)?;
-    let has = |name: &str| archive.file_names().any(|part| part.is_ok_and(|part| part == name));
     match () {
-        () if has("xl/workbook.xml") => Ok(WorkbookKind::Xlsx),
-        () if has("content.xml") => Ok(WorkbookKind::Ods),
+        () if has_part("xl/workbook.xml", &archive) => Ok(WorkbookKind::Xlsx),
+        () if has_part("content.xml", &archive) => Ok(WorkbookKind::Ods),
         () => Err(TableError::Unknown),
     }
+}
+
+fn has_part(name: &str, archive: &zip::ZipArchive<BufReader<File>>) -> bool {
+    archive.file_names().any(|part| part.is_ok_and(|part| part == name))
 }
 
 /// A sheet of a workbook.
@@ -278,45 +281,56 @@ fn whole(
         let mut book: Xls<_> = Xls::new(file).map_err(said_of_xls)?;
         let shown = visibilities(&book);
         let ranges = book.worksheets().into_iter();
-        let merged = |name: &str| book.merge_cells_by_sheet_name(name).unwrap_or_default();
-        let sheet = |(name, range): (String, Range<Data>)| WholeSheet {
-            merged: merged(&name),
-            zeros: HashMap::new(),
-            visible: shown(&name),
-            name,
-            range,
-        };
-        ranges.map(sheet).collect()
+        ranges
+            .map(|(name, range): (String, Range<Data>)| WholeSheet {
+                merged: merged_cells(&name, &book),
+                zeros: HashMap::new(),
+                visible: shown(&name),
+                name,
+                range,
+            })
+            .collect()
     } else {
         let mut book: Ods<_> = Ods::new(file).map_err(said_of_ods)?;
         let shown = visibilities(&book);
         let ranges = book.worksheets().into_iter();
         let OdsLayout { merged, zeros } = layout;
-        let sheet = |(table, (name, range)): (usize, (String, Range<Data>))| WholeSheet {
-            merged: merged.iter().filter(|(of, _)| *of == table).map(|(_, area)| *area).collect(),
-            zeros: zeros
-                .iter()
-                .filter(|((of, ..), _)| *of == table)
-                .map(|((_, row, column), shown)| ((*row, *column), shown.clone()))
-                .collect(),
-            visible: shown(&name),
-            name,
-            range,
-        };
-        ranges.enumerate().map(sheet).collect()
+        ranges
+            .enumerate()
+            .map(|(table, (name, range)): (usize, (String, Range<Data>))| WholeSheet {
+                merged: merged.iter().filter(|(of, _)| *of == table).map(|(_, area)| *area).collect(),
+                zeros: zeros
+                    .iter()
+                    .filter(|((of, ..), _)| *of == table)
+                    .map(|((_, row, column), shown)| ((*row, *column), shown.clone()))
+                    .collect(),
+                visible: shown(&name),
+                name,
+                range,
+            })
+            .collect()
     };
-    let info = |sheet: &WholeSheet| {
-        let mut first = Vec::new();
-        let _ = sheet.rows(MOST_PEEKED, |row| collect(&mut first, row));
-        described(sheet.name.clone(), sheet.visible, &first)
-    };
-    let choice = SheetChoice::new(sheets.iter().map(info).collect(), wanted.sheet.as_deref())?;
+    let choice = SheetChoice::new(
+        sheets
+            .iter()
+            .map(|sheet: &WholeSheet| {
+                let mut first = Vec::new();
+                let _ = sheet.rows(MOST_PEEKED, |row| collect(&mut first, row));
+                described(sheet.name.clone(), sheet.visible, &first)
+            })
+            .collect(),
+        wanted.sheet.as_deref(),
+    )?;
     let sheet = sheets.swap_remove(choice.chosen);
     drop(sheets);
     if seen(SheetEvent::Sheets(choice)).is_continue() {
         let _ = sheet.rows(wanted.max, |row| seen(SheetEvent::Row(row)));
     }
     Ok(())
+}
+
+fn merged_cells(name: &str, book: &Xls<BufReader<CountingReader<File>>>) -> Vec<Dimensions> {
+    book.merge_cells_by_sheet_name(name).unwrap_or_default()
 }
 
 /// Returns a function that returns the visibility of a sheet.
@@ -474,8 +488,15 @@ struct NumberReader<'a> {
 
 impl<'a> NumberReader<'a> {
     fn new(path: &'a Path, sheet: &'a str, styles: &[Style]) -> Self {
-        let format = |style: &Style| ZeroFormat::parse(&style.number_format.as_ref()?.format_code);
-        Self { path, sheet, formats: styles.iter().map(format).collect(), long: None }
+        Self {
+            path,
+            sheet,
+            formats: styles
+                .iter()
+                .map(|style: &Style| ZeroFormat::parse(&style.number_format.as_ref()?.format_code))
+                .collect(),
+            long: None,
+        }
     }
 
     fn cell(&mut self, value: f64, style: usize, at: (u32, u32)) -> Result<TableCell, TableError> {

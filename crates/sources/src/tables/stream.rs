@@ -119,11 +119,10 @@ impl TableStream {
         let kind = request.kind;
         std::thread::spawn(move || {
             // The thread ends when the receiver is gone.
-            let seen = |event| match give.send(Ok(event)) {
+            let ended = guard::each(&path, &request, &count, |event| match give.send(Ok(event)) {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(_) => ControlFlow::Break(()),
-            };
-            let ended = guard::each(&path, &request, &count, seen);
+            });
             let _ = give.send(ended.map(|()| sheet::SheetEvent::End));
         });
         match events.recv() {

@@ -94,12 +94,15 @@ impl PartNames {
                 Ok(true)
             })?;
         }
-        let below = |name: &str| normalised(&format!("{folder}{name}"));
         Ok(Self {
-            relations: below(&format!("_rels/{list}.rels")),
-            shared_texts: below("sharedStrings.xml"),
-            list: below(&list),
-            structure: ["_rels/.rels".to_owned(), below("styles.xml"), below("theme/theme1.xml")],
+            relations: part_below(&format!("_rels/{list}.rels"), &folder),
+            shared_texts: part_below("sharedStrings.xml", &folder),
+            list: part_below(&list, &folder),
+            structure: [
+                "_rels/.rels".to_owned(),
+                part_below("styles.xml", &folder),
+                part_below("theme/theme1.xml", &folder),
+            ],
             sheets: HashSet::new(),
             folder,
         })
@@ -127,6 +130,10 @@ impl PartNames {
         }
         Ok(())
     }
+}
+
+fn part_below(name: &str, folder: &str) -> String {
+    normalised(&format!("{folder}{name}"))
 }
 
 /// Checks an XLSX workbook: unpacks everything without keeping it, because the sizes in the directory may be wrong, and counts the items

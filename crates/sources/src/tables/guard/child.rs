@@ -74,21 +74,22 @@ impl ChildBudget {
     /// # Errors
     /// The system refuses, for example because of a filter of system calls.
     pub fn enforce(self) -> io::Result<()> {
-        // A lower inherited limit stays.
-        let limit = |resource: Resource, current: u64, maximum: u64| {
-            let most = getrlimit(resource).maximum.unwrap_or(u64::MAX);
-            setrlimit(resource, Rlimit { current: Some(current.min(most)), maximum: Some(maximum.min(most)) })
-        };
-        limit(Resource::Core, 0, 0)?;
-        limit(Resource::Fsize, 0, 0)?;
-        limit(Resource::Nofile, MOST_OPEN, MOST_OPEN)?;
+        limit_resource(Resource::Core, 0, 0)?;
+        limit_resource(Resource::Fsize, 0, 0)?;
+        limit_resource(Resource::Nofile, MOST_OPEN, MOST_OPEN)?;
         // At the first limit the process gets a signal that shows the reason for its end.
-        limit(Resource::Cpu, self.seconds, self.seconds + 1)?;
-        limit(Resource::As, self.memory, self.memory)?;
+        limit_resource(Resource::Cpu, self.seconds, self.seconds + 1)?;
+        limit_resource(Resource::As, self.memory, self.memory)?;
         #[cfg(target_os = "linux")]
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
         Ok(())
     }
+}
+
+// A lower inherited limit stays.
+fn limit_resource(resource: Resource, current: u64, maximum: u64) -> Result<(), rustix::io::Errno> {
+    let most = getrlimit(resource).maximum.unwrap_or(u64::MAX);
+    setrlimit(resource, Rlimit { current: Some(current.min(most)), maximum: Some(maximum.min(most)) })
 }
 
 /// The work for a child.
@@ -367,12 +368,12 @@ fn serve() -> io::Result<()> {
             .map(|()| ControlFlow::Continue(())),
         ChildWork::Each(wanted) => {
             let count = Arc::new(AtomicU64::new(0));
-            let seen = |event| match event {
+            sheet::each(path, &wanted, &count, |event| match event {
                 sheet::SheetEvent::Sheets(choice) => answer.send(&AnswerFrame::Sheets(choice)),
                 sheet::SheetEvent::Row(row) => answer.send(&AnswerFrame::Row(row, count.load(Ordering::Relaxed))),
                 sheet::SheetEvent::End => ControlFlow::Continue(()),
-            };
-            sheet::each(path, &wanted, &count, seen).map(|()| ControlFlow::Continue(()))
+            })
+            .map(|()| ControlFlow::Continue(()))
         }
     };
     let _ = match done {

@@ -200,22 +200,24 @@ fn next_record<'s>(stream: &mut &'s [u8]) -> TableResult<Option<BiffRecord<'s>>>
     if stream.is_empty() {
         return Ok(None);
     }
-    let record = |stream: &mut &'s [u8]| {
-        let kind = u16_at(stream, 0)?;
-        let length = usize::from(u16_at(stream, 2)?);
-        let data = stream.get(4..4 + length).ok_or(TableError::Damaged)?;
-        *stream = &stream[4 + length..];
-        TableResult::Ok((kind, data))
-    };
-    let (kind, data) = record(stream)?;
+    let (kind, data) = take_record(stream)?;
     let mut continued = Vec::new();
     while stream.len() > 4 && u16_at(stream, 0)? == 0x003c {
         if continued.len() >= MOST_CONTINUED {
             return Err(TableError::Damaged);
         }
-        continued.push(record(stream)?.1);
+        continued.push(take_record(stream)?.1);
     }
     Ok(Some(BiffRecord { kind, data, continued }))
+}
+
+/// Takes the next record off `stream`, and returns its kind and its data.
+fn take_record<'s>(stream: &mut &'s [u8]) -> TableResult<(u16, &'s [u8])> {
+    let kind = u16_at(stream, 0)?;
+    let length = usize::from(u16_at(stream, 2)?);
+    let data = stream.get(4..4 + length).ok_or(TableError::Damaged)?;
+    *stream = &stream[4 + length..];
+    TableResult::Ok((kind, data))
 }
 
 /// The memory that the sheets of a workbook need.
@@ -243,9 +245,12 @@ impl CellRectangle {
         if self.is_empty {
             return 0;
         }
-        let side = |first: u16, last: u16| u64::from(last - first) + 1;
-        side(self.first.0, self.last.0) * side(self.first.1, self.last.1)
+        side_length(self.first.0, self.last.0) * side_length(self.first.1, self.last.1)
     }
+}
+
+fn side_length(first: u16, last: u16) -> u64 {
+    u64::from(last - first) + 1
 }
 
 /// Checks the stream of records of a workbook.
@@ -348,10 +353,9 @@ fn place(around: &mut CellRectangle, row: u16, column: u16) -> TableResult<()> {
 
 /// Checks the declared rectangle of a sheet, because the library allocates memory for it. It may be as large as the format allows.
 fn check_dimensions(data: &[u8]) -> TableResult<()> {
-    let wide = |at| u16_at(data, at).map(u64::from);
     let (first_row, last_row, first_column, last_column) = match data.len() {
-        10 => (wide(0)?, wide(2)?, wide(4)?, wide(6)?),
-        14 | 16 => (u64::from(u32_at(data, 0)?), u64::from(u32_at(data, 4)?), wide(8)?, wide(10)?),
+        10 => (bound_at(0, data)?, bound_at(2, data)?, bound_at(4, data)?, bound_at(6, data)?),
+        14 | 16 => (u64::from(u32_at(data, 0)?), u64::from(u32_at(data, 4)?), bound_at(8, data)?, bound_at(10, data)?),
         _ => return Err(TableError::Damaged),
     };
     let first_column = if first_column > 0xff || last_column < first_column { 0 } else { first_column };
@@ -362,6 +366,10 @@ fn check_dimensions(data: &[u8]) -> TableResult<()> {
     let rows = last_row.checked_sub(first_row).ok_or(TableError::Damaged)?;
     let columns = last_column.checked_sub(first_column).ok_or(TableError::Damaged)?;
     LimitedQuantity::Cells.check(rows.saturating_mul(columns), LARGEST_SHEET)
+}
+
+fn bound_at(at: usize, data: &[u8]) -> TableResult<u64> {
+    u16_at(data, at).map(u64::from)
 }
 
 /// Returns upper bounds of the lengths of the shared texts, in bytes of UTF-8.

@@ -60,10 +60,13 @@ fn a_workbook_that_declares_more_than_it_has_is_refused() {
 #[test]
 fn more_texts_than_may_be_held_are_refused_at_the_desk() {
     let most = usize::try_from(WorkbookLimits::DESK.held / HELD_PER_TEXT).unwrap();
-    let read = |count| TableProperties::open(file(&samples::empty_texts(count)).path(), 1 << 20).unwrap_err();
-    assert!(matches!(read(3), TableError::NoHeader), "the texts are all empty");
-    let error = read(most + 1);
+    assert!(matches!(refusal_of_texts(3), TableError::NoHeader), "the texts are all empty");
+    let error = refusal_of_texts(most + 1);
     assert!(error.to_string().contains("different texts"), "{error}");
+}
+
+fn refusal_of_texts(count: usize) -> TableError {
+    TableProperties::open(file(&samples::empty_texts(count)).path(), 1 << 20).unwrap_err()
 }
 
 #[test]
@@ -77,12 +80,6 @@ fn a_wrong_count_within_the_limits_does_not_matter() {
 
 #[test]
 fn parts_are_found_as_the_library_finds_them() {
-    // The library reads parts with other letter case, other separators or another folder as the shared texts, too.
-    let relations = |target: &str| {
-        format!(
-            r#"<Relationships><Relationship Type="http://x/relationships/officeDocument" Target="{target}"/></Relationships>"#
-        )
-    };
     let declared = samples::shared("2000000000", &["文"]);
     let sheet = samples::sheet(&[&[0, 0]]);
     for (target, name) in [
@@ -92,7 +89,7 @@ fn parts_are_found_as_the_library_finds_them() {
         ("elsewhere/list.xml", "Elsewhere/sharedstrings.xml"),
     ] {
         let bytes = samples::archive(&[
-            ("_rels/.rels", relations(target).as_bytes()),
+            ("_rels/.rels", relations_to(target).as_bytes()),
             ("xl/workbook.xml", b"<workbook/>"),
             (name, declared.as_bytes()),
             ("xl/worksheets/sheet1.xml", sheet.as_bytes()),
@@ -100,6 +97,13 @@ fn parts_are_found_as_the_library_finds_them() {
         let error = read(file(&bytes).path(), "xlsx").unwrap_err();
         assert!(error.to_string().contains("different texts"), "{name}: {error}");
     }
+}
+
+// The library reads parts with other letter case, other separators or another folder as the shared texts, too.
+fn relations_to(target: &str) -> String {
+    format!(
+        r#"<Relationships><Relationship Type="http://x/relationships/officeDocument" Target="{target}"/></Relationships>"#
+    )
 }
 
 #[test]
