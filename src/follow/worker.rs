@@ -15,7 +15,7 @@ use crate::config;
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_engine::{Engine, Error};
 use doppel_store::StoreError;
-use doppel_store::checkpoints::Checkpoint;
+use doppel_store::checkpoints::StoredCheckpoint;
 
 /// Duration of a lease after it is renewed. A slow machine reads some pages of rows in this time.
 const LEASE: Duration = Duration::from_secs(60);
@@ -55,15 +55,15 @@ pub(super) struct Lease<'a> {
 #[error("another instance has taken over")]
 struct Lost;
 
-fn decode(checkpoint: Option<Checkpoint>) -> Result<(u64, Saved), Error> {
-    let Some(Checkpoint { version, value }) = checkpoint else { return Ok((0, Saved::default())) };
+fn decode(checkpoint: Option<StoredCheckpoint>) -> Result<(u64, Saved), Error> {
+    let Some(StoredCheckpoint { version, value }) = checkpoint else { return Ok((0, Saved::default())) };
     let unreadable = |error| StoreError::Internal(format!("the checkpoint of a source cannot be read: {error}"));
     Ok((version, serde_json::from_value(value).map_err(unreadable)?))
 }
 
-fn encode(version: u64, saved: &Saved) -> Result<Checkpoint, Error> {
+fn encode(version: u64, saved: &Saved) -> Result<StoredCheckpoint, Error> {
     let value = serde_json::to_value(saved).map_err(|error| StoreError::Internal(error.to_string()))?;
-    Ok(Checkpoint { version, value })
+    Ok(StoredCheckpoint { version, value })
 }
 
 impl<'a> Lease<'a> {

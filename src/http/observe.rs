@@ -32,7 +32,7 @@ use crate::http::state::App;
 use crate::http::{audit, body, linger, origin, wording};
 use crate::traces;
 use doppel_engine::stages::RequestTrace;
-use doppel_store::stages::Span;
+use doppel_store::stages::StageSpan;
 
 /// The header of the request id, in requests and answers.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -514,7 +514,7 @@ fn note(seen: &Seen) {
             method,
             route,
             status,
-            span: Span { began: *started, ended: *started + took },
+            span: StageSpan { began: *started, ended: *started + took },
             request_id,
             key: caller.name(),
             parent: asked.parent,

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::support::TestServer;
-use doppel_store::conformance::{Desk, Sample, id};
+use doppel_store::conformance::{SampleRecord, TestCollection, id};
 use doppel_store::decisions::{Decision, Judgement, RecordPair, Ruling};
 use doppel_store::{Seq, Store};
 use doppel_store_embedded::{EmbeddedOptions, EmbeddedStore};
@@ -44,7 +44,7 @@ async fn a_generation_that_lacks_a_record_or_has_one_too_many_is_told() {
     server.stop();
     let store: Arc<dyn Store> =
         Arc::new(EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).expect("the directory opens"));
-    let desk = Desk::existing(&store, "lamps");
+    let desk = TestCollection::existing(&store, "lamps");
     // The signatures of the records do not matter here.
     let second = desk.build("noted").await;
     let last = desk.all().await[3].seq;
@@ -74,9 +74,9 @@ async fn a_decision_that_names_no_record_is_told_and_deleted_on_demand() {
     let open = || -> Arc<dyn Store> {
         Arc::new(EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).expect("the directory opens"))
     };
-    let desk = Desk::new(&open(), "lamps").await;
+    let desk = TestCollection::new(&open(), "lamps").await;
     for (name, keys) in [("a", [1, 2]), ("b", [3, 4])] {
-        desk.put(&Sample::with_keys(name, keys)).await;
+        desk.put(&SampleRecord::with_keys(name, keys)).await;
     }
     let note = "a note about somebody";
     for (one, other) in [("a", "b"), ("a", "gone")] {
@@ -104,7 +104,7 @@ async fn a_decision_that_names_no_record_is_told_and_deleted_on_demand() {
     let (text, code) = doctor(folder.path());
     assert!(!text.contains("lamps/gone") && text.contains(" 0 faults"), "{text}");
     assert_eq!(code, Some(0), "{text}");
-    let desk = Desk::existing(&open(), "lamps");
+    let desk = TestCollection::existing(&open(), "lamps");
     let left = desk.store.decisions(&desk.name, None, 10).await.expect("a list");
     assert_eq!(left.iter().map(|decision| decision.pair.b().as_str()).collect::<Vec<_>>(), ["b"]);
 }

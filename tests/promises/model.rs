@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use doppel_core::index::Entry;
 use doppel_core::verdict::{Match, Verdict};
-use doppel_store::conformance::{Desk, Sample, Signing, id};
+use doppel_store::conformance::{SampleRecord, SampleSigning, TestCollection, id};
 use doppel_store::decisions::{Judgement, RecordPair, Ruling};
-use doppel_store::generations::{Filing, Pairs, Phase};
+use doppel_store::generations::{FiledSignatures, GenerationPhase, RecordMatches};
 use doppel_store::model::ModelStore;
 use doppel_store::{
-    GenerationId, KeptDuplicate, Mode, Registered, RemovalCondition, Seq, Store, StoreError, StoredRecord,
+    GenerationId, KeptDuplicate, RegisterOutcome, RegistrationMode, RemovalCondition, Seq, Store, StoreError,
+    StoredRecord,
 };
 use doppel_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use doppel_store_mongodb::MongoStore;
@@ -17,12 +18,12 @@ use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
 enum Op {
-    Put(Sample),
-    Skip(Sample),
+    Put(SampleRecord),
+    Skip(SampleRecord),
     Remove(String),
     /// Removes the first record if it still has its current version and the second record stays.
     RemoveIf(String, String),
-    Find(Sample, Option<String>),
+    Find(SampleRecord, Option<String>),
     Reopen,
     Beside(Beside),
 }
@@ -30,7 +31,7 @@ enum Op {
 /// A change of the data that is stored in addition to the records.
 #[derive(Clone, Debug)]
 enum Beside {
-    Confirmed(Sample, String),
+    Confirmed(SampleRecord, String),
     Begin(bool),
     File(usize),
     Complete,
@@ -44,12 +45,12 @@ enum Beside {
 }
 
 /// Returns samples with few ids, few keys and few fingerprints, so that nearly all of them meet.
-fn samples() -> impl Strategy<Value = Sample> {
+fn samples() -> impl Strategy<Value = SampleRecord> {
     let keys = proptest::collection::btree_set(0u64..9, 0..5);
     let fingerprint = proptest::option::of(prop_oneof![0u64..16, Just(u64::MAX), Just(u64::MAX ^ 0b1111)]);
     (0..10u8, keys, fingerprint, 0..2u8).prop_map(|(id, keys, fingerprint, note)| {
         let keys: Vec<u64> = keys.into_iter().collect();
-        Sample { fingerprint, ..Sample::with_keys(format!("r{id}"), keys) }.noted(&note.to_string())
+        SampleRecord { fingerprint, ..SampleRecord::with_keys(format!("r{id}"), keys) }.noted(&note.to_string())
     })
 }
 
@@ -99,20 +100,20 @@ fn show_record(record: &StoredRecord) -> String {
     format!("{} {:?} {:?} {}", record.id, record.content, record.digest, show_verdict(&record.verdict))
 }
 
-fn show(outcome: &Registered) -> String {
+fn show(outcome: &RegisterOutcome) -> String {
     match outcome {
-        Registered::Created(record) => format!("created {}", show_record(record)),
-        Registered::Replaced(record) => format!("replaced {}", show_record(record)),
-        Registered::Updated(record) => format!("updated {}", show_record(record)),
-        Registered::Unchanged(record) => format!("unchanged {}", show_record(record)),
-        Registered::Skipped(verdict) => format!("skipped {}", show_verdict(verdict)),
+        RegisterOutcome::Created(record) => format!("created {}", show_record(record)),
+        RegisterOutcome::Replaced(record) => format!("replaced {}", show_record(record)),
+        RegisterOutcome::Updated(record) => format!("updated {}", show_record(record)),
+        RegisterOutcome::Unchanged(record) => format!("unchanged {}", show_record(record)),
+        RegisterOutcome::Skipped(verdict) => format!("skipped {}", show_verdict(verdict)),
     }
 }
 
-async fn apply(desk: &Desk, op: &Op) -> Vec<String> {
+async fn apply(desk: &TestCollection, op: &Op) -> Vec<String> {
     match op {
-        Op::Put(sample) => vec![put(desk, sample, Mode::Put, &[]).await],
-        Op::Skip(sample) => vec![put(desk, sample, Mode::SkipDuplicate, &[]).await],
+        Op::Put(sample) => vec![put(desk, sample, RegistrationMode::Put, &[]).await],
+        Op::Skip(sample) => vec![put(desk, sample, RegistrationMode::SkipDuplicate, &[]).await],
         Op::Remove(id) => vec![desk.remove(id).await.to_string()],
         Op::RemoveIf(of, kept) => vec![remove_if(desk, of, kept).await],
         Op::Find(sample, except) => {
@@ -124,12 +125,12 @@ async fn apply(desk: &Desk, op: &Op) -> Vec<String> {
     }
 }
 
-async fn put(desk: &Desk, sample: &Sample, mode: Mode, confirmed: &[&str]) -> String {
+async fn put(desk: &TestCollection, sample: &SampleRecord, mode: RegistrationMode, confirmed: &[&str]) -> String {
     show(&desk.try_put_confirmed(sample, mode, confirmed).await.expect("a registration"))
 }
 
 /// Removes a record as a duplicate of `kept`. The two records form a set.
-async fn remove_if(desk: &Desk, of: &str, kept: &str) -> String {
+async fn remove_if(desk: &TestCollection, of: &str, kept: &str) -> String {
     let (Some(record), Some(kept)) = (desk.get(of).await, desk.get(kept).await) else { return "no record".into() };
     let mut set = vec![record.id.clone(), kept.id.clone()];
     set.sort_unstable();
@@ -155,23 +156,27 @@ fn outcome<T: std::fmt::Debug>(outcome: doppel_store::Result<T>) -> String {
     }
 }
 
-async fn apply_beside(desk: &Desk, change: &Beside) -> String {
+async fn apply_beside(desk: &TestCollection, change: &Beside) -> String {
     let store = &desk.store;
     let name = &desk.name;
     let profile = |noted: &bool| if *noted { "noted" } else { "p1" };
     let state = desk.state().await;
-    let building = state.others.iter().find(|other| other.phase == Phase::Building);
+    let building = state.others.iter().find(|other| other.phase == GenerationPhase::Building);
     match change {
         Beside::Look => beside(desk).await.concat(),
-        Beside::Confirmed(sample, other) => put(desk, sample, Mode::Put, &[other]).await,
+        Beside::Confirmed(sample, other) => put(desk, sample, RegistrationMode::Put, &[other]).await,
         Beside::Begin(noted) => {
             outcome(store.begin_generation(desk.generation_spec(profile(noted))).await.map(|begun| begun.id))
         }
         Beside::File(count) => {
             let Some(begun) = building else { return "nothing is built".into() };
-            let signed = |record: &StoredRecord| Sample::of_record(record).signed_as(Signing::of(&begun.profile));
-            let filing =
-                |record: &StoredRecord| Filing { id: record.id.clone(), seq: record.seq, signed: signed(record) };
+            let signed =
+                |record: &StoredRecord| SampleRecord::of_record(record).signed_as(SampleSigning::of(&begun.profile));
+            let filing = |record: &StoredRecord| FiledSignatures {
+                id: record.id.clone(),
+                seq: record.seq,
+                signed: signed(record),
+            };
             let batch = desk.all().await.iter().rev().take(*count).map(filing).collect();
             outcome(store.file(name, begun.id, batch).await)
         }
@@ -191,7 +196,7 @@ async fn apply_beside(desk: &Desk, change: &Beside) -> String {
                 seqs.extend(desk.get(other).await.map(|other| other.seq));
             }
             seqs.sort_unstable();
-            let pairs = vec![Pairs { seq: record.seq, earlier: seqs }];
+            let pairs = vec![RecordMatches { seq: record.seq, earlier: seqs }];
             outcome(store.put_pairs(name, state.generation, pairs).await)
         }
         Beside::Decide(a, b, judgement) => {
@@ -215,7 +220,7 @@ async fn apply_beside(desk: &Desk, change: &Beside) -> String {
 }
 
 /// Shows all data that is stored in addition to the records, with ids instead of sequence numbers.
-async fn beside(desk: &Desk) -> Vec<String> {
+async fn beside(desk: &TestCollection) -> Vec<String> {
     let state = desk.state().await;
     let records = desk.all().await;
     let id_of = |seq| records.iter().find(|record| record.seq == seq).map_or("gone", |record| record.id.as_str());
@@ -242,7 +247,7 @@ async fn beside(desk: &Desk) -> Vec<String> {
 }
 
 /// Returns for each verdict whether the record that it names is still the same record, which the sequence numbers show.
-async fn still_same(desk: &Desk) -> Vec<bool> {
+async fn still_same(desk: &TestCollection) -> Vec<bool> {
     let mut same = Vec::new();
     for record in desk.all().await {
         if let Some(id) = &record.verdict.duplicate_of {
@@ -259,12 +264,12 @@ fn open(dir: &std::path::Path) -> Arc<dyn Store> {
 /// Runs the operations on both. `open` opens the store repeatedly, and its content is there each time.
 async fn compare(ops: Vec<Op>, open: impl AsyncFn() -> Arc<dyn Store>) {
     let model: Arc<dyn Store> = Arc::new(ModelStore::default());
-    let model = Desk::new(&model, "desk").await;
-    let mut desk = Desk::new(&open().await, "desk").await;
+    let model = TestCollection::new(&model, "desk").await;
+    let mut desk = TestCollection::new(&open().await, "desk").await;
     for (step, op) in ops.iter().chain([&Op::Reopen]).enumerate() {
         if matches!(op, Op::Reopen) {
             drop(desk);
-            desk = Desk::existing(&open().await, "desk");
+            desk = TestCollection::existing(&open().await, "desk");
         }
         assert_eq!(apply(&desk, op).await, apply(&model, op).await, "step {step}: {op:?}");
     }

@@ -21,7 +21,7 @@ use crate::cli::usage;
 use crate::config::{self, Flags};
 use crate::shutdown;
 use doppel_snapshot::{Repository, Snapshot, SnapshotId, StreamReader};
-use doppel_store::snapshot::{Moment, Piece};
+use doppel_store::snapshot::{SnapshotMoment, SnapshotPiece};
 
 /// Number of bytes of a file that are read at a time.
 const READ_AT_ONCE: usize = 1 << 20;
@@ -105,7 +105,7 @@ fn named(given: Option<&Path>, config: Option<&Path>) -> anyhow::Result<PathBuf>
 fn open(
     named: &Path,
     id: Option<&SnapshotId>,
-) -> anyhow::Result<Box<dyn Snapshot<Item = doppel_snapshot::Result<Piece>>>> {
+) -> anyhow::Result<Box<dyn Snapshot<Item = doppel_snapshot::Result<SnapshotPiece>>>> {
     if named.is_dir() {
         let repository = Repository::open(named)?;
         let id = match id {
@@ -129,23 +129,23 @@ fn open(
 
 /// A snapshot reader that ends when the command is stopped.
 struct UntilStopped {
-    snapshot: Box<dyn Snapshot<Item = doppel_snapshot::Result<Piece>>>,
+    snapshot: Box<dyn Snapshot<Item = doppel_snapshot::Result<SnapshotPiece>>>,
     stopped: Arc<AtomicBool>,
     /// Called for each piece.
-    told: Box<dyn FnMut(&Piece)>,
+    told: Box<dyn FnMut(&SnapshotPiece)>,
 }
 
 impl UntilStopped {
     fn new(
-        snapshot: Box<dyn Snapshot<Item = doppel_snapshot::Result<Piece>>>,
-        told: Box<dyn FnMut(&Piece)>,
+        snapshot: Box<dyn Snapshot<Item = doppel_snapshot::Result<SnapshotPiece>>>,
+        told: Box<dyn FnMut(&SnapshotPiece)>,
     ) -> anyhow::Result<Self> {
         Ok(Self { snapshot, stopped: on_signal()?, told })
     }
 }
 
 impl Iterator for UntilStopped {
-    type Item = doppel_snapshot::Result<Piece>;
+    type Item = doppel_snapshot::Result<SnapshotPiece>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.stopped.load(Ordering::Relaxed) {
@@ -160,7 +160,7 @@ impl Iterator for UntilStopped {
 }
 
 impl Snapshot for UntilStopped {
-    fn moment(&self) -> &Moment {
+    fn moment(&self) -> &SnapshotMoment {
         self.snapshot.moment()
     }
 

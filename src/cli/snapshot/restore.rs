@@ -11,7 +11,7 @@ use crate::config::snapshots::real;
 use crate::config::{self, Flags};
 use doppel_snapshot::{Repository, Snapshot as _, SnapshotId};
 use doppel_store::keys::KeyRing;
-use doppel_store::snapshot::Piece;
+use doppel_store::snapshot::SnapshotPiece;
 use doppel_store_embedded as embedded;
 
 /// Options of `doppel snapshot restore`.
@@ -42,7 +42,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let progress = Arc::new(Progress::of_bytes());
     let shown = Arc::clone(&progress);
     let mut bytes = 0;
-    let told = move |piece: &Piece| {
+    let told = move |piece: &SnapshotPiece| {
         bytes += piece.entries.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum::<u64>();
         shown.told(bytes, format!("restored ({})", piece.space));
     };

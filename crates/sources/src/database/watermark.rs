@@ -150,28 +150,28 @@ mod tests {
         let civil = ColumnKind::Civil;
         let instant = ColumnKind::Instant;
         assert_eq!(
-            written_bound(shape(SqlDialect::MySql, civil, "2024-03-05 10:11:12"), &bound),
+            written_bound(&shape(SqlDialect::MySql, civil, "2024-03-05 10:11:12"), &bound),
             "2024-03-05 10:11:12.500000"
         );
         assert_eq!(
-            written_bound(shape(SqlDialect::MySql, instant, "2024-03-05T02:11:12Z"), &bound),
+            written_bound(&shape(SqlDialect::MySql, instant, "2024-03-05T02:11:12Z"), &bound),
             "2024-03-05 02:11:12.500000"
         );
         assert_eq!(
-            written_bound(shape(SqlDialect::Postgres, instant, "2024-03-05T02:11:12Z"), &bound),
+            written_bound(&shape(SqlDialect::Postgres, instant, "2024-03-05T02:11:12Z"), &bound),
             "2024-03-05 02:11:12.500000Z"
         );
         assert_eq!(
-            written_bound(shape(SqlDialect::Sqlite, ColumnKind::Text, "2024-03-05T10:00:00"), &bound),
+            written_bound(&shape(SqlDialect::Sqlite, ColumnKind::Text, "2024-03-05T10:00:00"), &bound),
             "2024-03-05T10:11:12"
         );
         assert_eq!(
-            written_bound(shape(SqlDialect::Sqlite, ColumnKind::Text, "2024-03-05T10:00:00Z"), &bound),
+            written_bound(&shape(SqlDialect::Sqlite, ColumnKind::Text, "2024-03-05T10:00:00Z"), &bound),
             "2024-03-05T02:11:12Z"
         );
     }
 
-    fn written_bound(shape: WatermarkFormat, bound: &Watermark) -> String {
+    fn written_bound(shape: &WatermarkFormat, bound: &Watermark) -> String {
         match shape.write(*bound) {
             SqlValue::Text(text) => text,
             other => panic!("{other:?}"),
@@ -191,12 +191,13 @@ mod tests {
 
     #[test]
     fn what_is_no_time_is_refused_with_its_type() {
-        let error = format_of(SqlDialect::MySql, ColumnKind::Number, SqlValue::Int(5)).unwrap_err();
+        let error = format_of(SqlDialect::MySql, ColumnKind::Number, &SqlValue::Int(5)).unwrap_err();
         assert!(error.to_string().contains("BIGINT"));
-        assert!(format_of(SqlDialect::Postgres, ColumnKind::Date, SqlValue::Null).is_err());
-        assert!(format_of(SqlDialect::Sqlite, ColumnKind::Text, SqlValue::Text("gestern".into())).is_err());
+        assert!(format_of(SqlDialect::Postgres, ColumnKind::Date, &SqlValue::Null).is_err());
+        assert!(format_of(SqlDialect::Sqlite, ColumnKind::Text, &SqlValue::Text("gestern".into())).is_err());
     }
-    fn format_of(dialect: SqlDialect, kind: ColumnKind, sample: SqlValue) -> Result<WatermarkFormat, WatermarkError> {
-        WatermarkFormat::new(dialect, ("bh", "BIGINT", kind), &sample, TimeZone::UTC)
+
+    fn format_of(dialect: SqlDialect, kind: ColumnKind, sample: &SqlValue) -> Result<WatermarkFormat, WatermarkError> {
+        WatermarkFormat::new(dialect, ("bh", "BIGINT", kind), sample, TimeZone::UTC)
     }
 }

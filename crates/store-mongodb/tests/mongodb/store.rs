@@ -10,14 +10,15 @@ use std::time::{Duration, Instant};
 use crate::pair::{Pair, near, patient_put, spread};
 use doppel_core::verdict::VerdictKind;
 use doppel_store::conformance::{
-    ALL, CHANGES, CHECKPOINTS, DECISIONS, Desk, FREQUENCIES, GENERATIONS, KEYS, SCHEMES, Sample, TASKS, id, stored,
+    ALL, CHANGES, CHECKPOINTS, DECISIONS, FREQUENCIES, GENERATIONS, KEYS, SCHEMES, SampleRecord, TASKS, TestCollection,
+    id, stored,
 };
-use doppel_store::{GenerationId, Mode, Registered, Seq, Store, StoreError};
+use doppel_store::{GenerationId, RegisterOutcome, RegistrationMode, Seq, Store, StoreError};
 use doppel_store_mongodb::{MongoStore, Options, State};
 use mongodb::bson::{Document, doc};
 
 /// Registers every sample at the same time, alternately with the two instances. Returns the outcomes by id.
-async fn put_at_once(desks: &[Desk; 2], samples: Vec<Sample>) -> HashMap<String, Registered> {
+async fn put_at_once(desks: &[TestCollection; 2], samples: Vec<SampleRecord>) -> HashMap<String, RegisterOutcome> {
     let puts = samples.into_iter().enumerate().map(|(at, sample)| {
         let desk = desks[at % 2].clone();
         tokio::spawn(async move { (sample.id.clone(), patient_put(&desk, &sample).await) })
@@ -30,11 +31,11 @@ async fn put_at_once(desks: &[Desk; 2], samples: Vec<Sample>) -> HashMap<String,
     outcomes
 }
 
-fn is_original(outcome: &Registered) -> bool {
+fn is_original(outcome: &RegisterOutcome) -> bool {
     stored(outcome.clone()).verdict.kind == VerdictKind::Original
 }
 
-fn originals(outcomes: &HashMap<String, Registered>) -> usize {
+fn originals(outcomes: &HashMap<String, RegisterOutcome>) -> usize {
     outcomes.values().filter(|outcome| is_original(outcome)).count()
 }
 
@@ -80,7 +81,7 @@ async fn the_mongodb_store_passes_the_conformance_tests_of_generations() {
         assert!(check.await.is_ok(), "{name}");
     }
     // One check completes a generation that does not contain all records.
-    let incomplete = Desk::existing(&shared, "one_generation_at_a_time").name;
+    let incomplete = TestCollection::existing(&shared, "one_generation_at_a_time").name;
     assert!(shared.drop_collection(&incomplete).await.expect("a drop"));
     let report = store.examine(false, false).await.expect("it can be examined");
     assert!(report.faults.is_empty(), "{:?}", report.faults);
@@ -116,10 +117,10 @@ async fn each_family_written_by_two_instances_has_exactly_one_original_for_every
                 1 => {
                     let mut keys = [spread(family), spread(family) ^ 1, spread(family * 100 + member)];
                     keys.sort_unstable();
-                    Sample::with_keys(id, keys)
+                    SampleRecord::with_keys(id, keys)
                 }
                 // The same content.
-                _ => Sample::with_keys(id, [spread(family)]),
+                _ => SampleRecord::with_keys(id, [spread(family)]),
             }
         })
     });
@@ -170,14 +171,14 @@ async fn races_for_pages_leave_one_original_and_four_entries_for_each_record() {
     // Both instances fill a bucket of different fingerprints to its last entry and beyond. Q1 is 0x00AA.
     for wave in 0..17_u64 {
         // 136 in all: the 128th and 129th entries arrive at the same time.
-        let wave: Vec<Sample> =
+        let wave: Vec<SampleRecord> =
             (0..8).map(|at| near(format!("s{wave}-{at}"), in_shared_bucket(wave * 8 + at))).collect();
         assert_eq!(originals(&put_at_once(&desks, wave).await), 8, "different records in one bucket are no duplicates");
     }
     // A pair of matching records at the change to a new page: the second must see the first on either page.
     for round in 0..130_u64 {
         let base = in_shared_bucket(10_000 + round);
-        let pair: Vec<Sample> = (0..2).map(|at| near(format!("r{round}-{at}"), base ^ at)).collect();
+        let pair: Vec<SampleRecord> = (0..2).map(|at| near(format!("r{round}-{at}"), base ^ at)).collect();
         assert_eq!(originals(&put_at_once(&desks, pair).await), 1, "new page, round {round}");
     }
     let blocks = pair.client().await.collection::<Document>("blocks");
@@ -218,7 +219,7 @@ async fn concurrent_equal_texts_without_signatures_have_one_original() {
     for round in 0..10 {
         // No keys and no fingerprint, as for records that are too short for every channel.
         let desks = pair.desks(&format!("digests{round}")).await;
-        let samples = (0..6).map(|at| Sample::with_keys(format!("d{at}"), [])).collect();
+        let samples = (0..6).map(|at| SampleRecord::with_keys(format!("d{at}"), [])).collect();
         assert_eq!(originals(&put_at_once(&desks, samples).await), 1, "round {round}");
     }
     pair.end().await;
@@ -231,7 +232,7 @@ async fn a_new_profile_during_first_registrations_leaves_no_record_in_the_old_ge
         let [here, there] = pair.desks(&format!("profile{round}")).await;
         let sample = near("first", spread(round));
         let change = here.store.update_collection(here.spec("another profile"));
-        let (changed, put) = tokio::join!(change, there.try_put(&sample, Mode::Put));
+        let (changed, put) = tokio::join!(change, there.try_put(&sample, RegistrationMode::Put));
         match (&changed, &put) {
             (Ok(state), Err(StoreError::StaleGeneration { .. })) => assert_eq!(state.generation, GenerationId(2)),
             (Err(StoreError::ProfileConflict(_)), Ok(_)) => {}
@@ -382,7 +383,7 @@ async fn a_database_without_one_order_of_commits_is_migrated() {
     const MICROS: i64 = 1_790_000_000_000_000;
     let pair = Pair::start("carried").await;
     let [desk, _] = pair.desks("carried").await;
-    let without = Desk::new(&desk.store, "without").await;
+    let without = TestCollection::new(&desk.store, "without").await;
     for number in 0..20_u64 {
         desk.put(&near(format!("r{number}"), spread(number))).await;
     }
@@ -417,12 +418,12 @@ async fn a_database_without_one_order_of_commits_is_migrated() {
     assert!(!client.list_collection_names().await.expect("names").contains(&"latches".to_owned()));
     collections.update_one(doc! { "_id": "carried" }, doc! { "$set": { "others": [] } }).await.expect("an update");
     // A new registration is later than all old records, and finds them.
-    let desk = Desk::existing(&store, "carried");
-    let Registered::Created(record) = desk.put(&near("again", spread(7))).await else { panic!("it is new") };
+    let desk = TestCollection::existing(&store, "carried");
+    let RegisterOutcome::Created(record) = desk.put(&near("again", spread(7))).await else { panic!("it is new") };
     assert_eq!(record.verdict.duplicate_of.as_ref().map(|id| id.as_str()), Some("r7"));
     assert!(record.seq > Seq(last as u64) && desk.all().await.len() == 21);
-    let without = Desk::existing(&store, without.name.as_str());
-    assert!(matches!(without.put(&near("first", 1)).await, Registered::Created(record) if record.seq == Seq(1)));
+    let without = TestCollection::existing(&store, without.name.as_str());
+    assert!(matches!(without.put(&near("first", 1)).await, RegisterOutcome::Created(record) if record.seq == Seq(1)));
     pair.end().await;
 }
 
@@ -503,10 +504,10 @@ fn in_shared_bucket(number: u64) -> u64 {
     0x00AA_0000_0000_0000 | (spread(1000 + number) & 0x0000_FFFF_FFFF_FFFF)
 }
 
-async fn put_frequencies(desk: &Desk, version: u32, byte: u8) -> bool {
+async fn put_frequencies(desk: &TestCollection, version: u32, byte: u8) -> bool {
     desk.store.put_frequencies(&desk.name, version, vec![byte; 9]).await.expect("a put")
 }
 
-async fn read_frequencies(desk: &Desk, version: u32) -> Option<Vec<u8>> {
+async fn read_frequencies(desk: &TestCollection, version: u32) -> Option<Vec<u8>> {
     desk.store.frequencies(&desk.name, version).await.expect("a read")
 }

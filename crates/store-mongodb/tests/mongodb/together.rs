@@ -5,26 +5,31 @@ use std::sync::Arc;
 use crate::pair::{Pair, near, patient_put, spread};
 use doppel_core::record::RecordId;
 use doppel_core::verdict::{Facts, Match, Verdict};
-use doppel_store::conformance::{Desk, Sample, SampleJudge};
+use doppel_store::conformance::{SampleJudge, SampleRecord, TestCollection};
 use doppel_store::decisions::{Judgement, RecordPair, Ruling};
-use doppel_store::{Candidate, GenerationId, Judge, Mode, Registered, Registration, Seq, Store, StoreError, Until};
+use doppel_store::{
+    CandidateJudge, CandidateRecord, GenerationId, LookupEnd, RegisterOutcome, Registration, RegistrationMode, Seq,
+    Store, StoreError,
+};
 use doppel_store_mongodb::{MongoStore, Options};
 
 /// True if a registration has the expected outcome.
-type ExpectedOutcome = fn(&Registered) -> bool;
+type ExpectedOutcome = fn(&RegisterOutcome) -> bool;
 
 /// Returns a mixture of new records, unchanged records, other texts under existing ids, and duplicates that are to be skipped.
-fn mixed(number: u64) -> (Sample, Mode, ExpectedOutcome) {
+fn mixed(number: u64) -> (SampleRecord, RegistrationMode, ExpectedOutcome) {
     let known = format!("known{number}");
     match number % 10 {
-        0 => (near(known, spread(number)), Mode::Put, |it| matches!(it, Registered::Unchanged(_))),
-        1 => (near(known, spread(5_000 + number)), Mode::Put, |it| matches!(it, Registered::Replaced(_))),
-        2 => (near(format!("copy{number}"), spread(number)), Mode::SkipDuplicate, |it| {
-            matches!(it, Registered::Skipped(_))
+        0 => (near(known, spread(number)), RegistrationMode::Put, |it| matches!(it, RegisterOutcome::Unchanged(_))),
+        1 => (near(known, spread(5_000 + number)), RegistrationMode::Put, |it| {
+            matches!(it, RegisterOutcome::Replaced(_))
         }),
-        _ => {
-            (near(format!("new{number}"), spread(1_000 + number)), Mode::Put, |it| matches!(it, Registered::Created(_)))
-        }
+        2 => (near(format!("copy{number}"), spread(number)), RegistrationMode::SkipDuplicate, |it| {
+            matches!(it, RegisterOutcome::Skipped(_))
+        }),
+        _ => (near(format!("new{number}"), spread(1_000 + number)), RegistrationMode::Put, |it| {
+            matches!(it, RegisterOutcome::Created(_))
+        }),
     }
 }
 
@@ -56,8 +61,8 @@ async fn registrations_that_share_a_transaction_have_the_outcomes_of_separate_re
 /// A judge that panics for the record `r13`.
 struct PanickingJudge(RecordId);
 
-impl Judge for PanickingJudge {
-    fn judge(&self, _candidate: &Candidate<'_>) -> Option<Match> {
+impl CandidateJudge for PanickingJudge {
+    fn judge(&self, _candidate: &CandidateRecord<'_>) -> Option<Match> {
         None
     }
 
@@ -81,14 +86,14 @@ async fn a_registration_that_panics_does_not_fail_others() {
     let puts = (0..40_u64).map(|number| {
         let sample = near(format!("r{number}"), spread(number));
         let store = pair.stores[0].clone();
-        let registration = desk.registration(&sample, Mode::Put);
+        let registration = desk.registration(&sample, RegistrationMode::Put);
         let judge = Arc::new(PanickingJudge(registration.id.clone()));
         tokio::spawn(async move { (number, store.register(registration, judge).await) })
     });
     for put in puts.collect::<Vec<_>>() {
         let (number, outcome) = put.await.expect("no put panics");
         match outcome {
-            Ok(Registered::Created(_)) => assert_ne!(number, 13),
+            Ok(RegisterOutcome::Created(_)) => assert_ne!(number, 13),
             Err(StoreError::Internal(_)) => assert_eq!(number, 13),
             other => panic!("r{number}: {other:?}"),
         }
@@ -109,8 +114,8 @@ async fn an_id_that_both_instances_register_at_once_is_stored_once() {
     let mut created = vec![0; 200];
     for put in puts.collect::<Vec<_>>() {
         match put.await.expect("no put panics") {
-            (number, Registered::Created(_)) => created[number as usize] += 1,
-            (_, Registered::Unchanged(_)) => {}
+            (number, RegisterOutcome::Created(_)) => created[number as usize] += 1,
+            (_, RegisterOutcome::Unchanged(_)) => {}
             other => panic!("{other:?}"),
         }
     }
@@ -131,7 +136,7 @@ async fn records_that_share_a_transaction_are_added_to_every_generation() {
         tokio::spawn(async move { desk.put_in_all(&near(format!("r{number}"), spread(number))).await })
     });
     for put in puts.collect::<Vec<_>>() {
-        assert!(matches!(put.await.expect("no put panics"), Registered::Created(_)));
+        assert!(matches!(put.await.expect("no put panics"), RegisterOutcome::Created(_)));
     }
     desk.file_rest(&begun).await;
     assert_eq!(desk.filed(begun.id).await, desk.should_be_filed("other").await);
@@ -152,20 +157,20 @@ async fn posting_lists_are_complete_up_to_their_limit_with_joined_and_separate_r
     // The number of records with any of the keys: exactly as many as are read at once, one more, and many more.
     for records in [256, 512, 513, 700] {
         let name = format!("few{records}");
-        let desk = Desk::new(&stores[0], &name).await;
+        let desk = TestCollection::new(&stores[0], &name).await;
         let puts = (0..records).map(|number: u64| {
             let desk = desk.clone();
             let keys = [1_000 + number % GROUPS, 2_000 + number % GROUPS, 50_000 + number];
-            tokio::spawn(async move { patient_put(&desk, &Sample::with_keys(format!("r{number}"), keys)).await })
+            tokio::spawn(async move { patient_put(&desk, &SampleRecord::with_keys(format!("r{number}"), keys)).await })
         });
         for put in puts.collect::<Vec<_>>() {
             put.await.expect("no put panics");
         }
         let asked: Vec<u64> = (0..GROUPS).flat_map(|group| [1_000 + group, 2_000 + group]).collect();
-        let asked = Sample::with_keys("asked", asked);
+        let asked = SampleRecord::with_keys("asked", asked);
         let mut answers = Vec::new();
         for store in &stores {
-            let found = Desk::existing(store, &name).find_all(&asked, None, Until::Exhausted).await;
+            let found = TestCollection::existing(store, &name).find_all(&asked, None, LookupEnd::Exhausted).await;
             let ids: Vec<String> = found.matches.iter().map(|found| found.id.to_string()).collect();
             answers.push((ids, found.truncated));
         }
@@ -215,8 +220,8 @@ async fn a_follower_of_two_instances_by_seq_misses_no_record() {
 /// A judge that reports its call and waits before it answers, so that other changes gather meanwhile.
 struct WaitingJudge(parking_lot::Mutex<Option<(std::sync::mpsc::Sender<()>, std::sync::mpsc::Receiver<()>)>>);
 
-impl Judge for WaitingJudge {
-    fn judge(&self, _candidate: &Candidate<'_>) -> Option<Match> {
+impl CandidateJudge for WaitingJudge {
+    fn judge(&self, _candidate: &CandidateRecord<'_>) -> Option<Match> {
         None
     }
 
@@ -240,7 +245,7 @@ impl Judge for WaitingJudge {
 #[derive(Clone, Debug)]
 enum ChangeStep {
     /// Registers a record. The ids are those of records that a decision confirmed.
-    Put(Sample, Mode, Vec<String>),
+    Put(SampleRecord, RegistrationMode, Vec<String>),
     Remove(String),
 }
 
@@ -261,11 +266,11 @@ impl StepOutcome {
     }
 }
 
-fn put(sample: Sample) -> ChangeStep {
-    ChangeStep::Put(sample, Mode::Put, Vec::new())
+fn put(sample: SampleRecord) -> ChangeStep {
+    ChangeStep::Put(sample, RegistrationMode::Put, Vec::new())
 }
 
-async fn make(desk: &Desk, step: ChangeStep) -> StepOutcome {
+async fn make(desk: &TestCollection, step: ChangeStep) -> StepOutcome {
     let (sample, mode, confirmed) = match step {
         ChangeStep::Put(sample, mode, confirmed) => (sample, mode, confirmed),
         ChangeStep::Remove(id) => {
@@ -275,19 +280,19 @@ async fn make(desk: &Desk, step: ChangeStep) -> StepOutcome {
     };
     let confirmed: Vec<&str> = confirmed.iter().map(String::as_str).collect();
     match desk.try_put_confirmed(&sample, mode, &confirmed).await.expect("a registration") {
-        Registered::Created(record) => StepOutcome::of("created", record.verdict),
-        Registered::Replaced(record) => StepOutcome::of("replaced", record.verdict),
-        Registered::Updated(_) => StepOutcome { done: "updated", ..StepOutcome::default() },
-        Registered::Unchanged(_) => StepOutcome { done: "unchanged", ..StepOutcome::default() },
-        Registered::Skipped(verdict) => StepOutcome::of("skipped", verdict),
+        RegisterOutcome::Created(record) => StepOutcome::of("created", record.verdict),
+        RegisterOutcome::Replaced(record) => StepOutcome::of("replaced", record.verdict),
+        RegisterOutcome::Updated(_) => StepOutcome { done: "updated", ..StepOutcome::default() },
+        RegisterOutcome::Unchanged(_) => StepOutcome { done: "unchanged", ..StepOutcome::default() },
+        RegisterOutcome::Skipped(verdict) => StepOutcome::of("skipped", verdict),
     }
 }
 
 /// Sends changes in this order, all while another change is being committed.
-async fn behind_each_other(desk: &Desk, store: &MongoStore, steps: Vec<ChangeStep>) -> Vec<StepOutcome> {
+async fn behind_each_other(desk: &TestCollection, store: &MongoStore, steps: Vec<ChangeStep>) -> Vec<StepOutcome> {
     let ((asked, is_asked), (go, may_go)) = (std::sync::mpsc::channel(), std::sync::mpsc::channel());
     let plug = Arc::new(WaitingJudge(parking_lot::Mutex::new(Some((asked, may_go)))));
-    let first = desk.registration(&Sample::with_keys("plug", [5_555, 6_666]), Mode::Put);
+    let first = desk.registration(&SampleRecord::with_keys("plug", [5_555, 6_666]), RegistrationMode::Put);
     let own = store.clone();
     let judge = Arc::clone(&plug);
     let first = tokio::spawn(async move { own.register(first, judge).await.map(drop) });
@@ -316,7 +321,7 @@ fn some_steps(seed: u64, count: u64) -> Vec<ChangeStep> {
             return ChangeStep::Remove(own);
         }
         let matter = pick(chance, 16, 3);
-        let mut sample = Sample::with_keys(own, [1, 3, 5].map(|key| key + 10 * matter));
+        let mut sample = SampleRecord::with_keys(own, [1, 3, 5].map(|key| key + 10 * matter));
         sample.fingerprint = Some(0xABCD << (4 * matter) | 1 << pick(chance, 24, 2));
         sample.note = ["", "noted"][pick(chance, 28, 2) as usize].into();
         let mut confirmed = Vec::new();
@@ -324,7 +329,11 @@ fn some_steps(seed: u64, count: u64) -> Vec<ChangeStep> {
             confirmed = vec![format!("r{}", pick(chance, 36, 6)), format!("r{}", pick(chance, 40, 6))];
             confirmed.retain(|other| *other != sample.id);
         }
-        ChangeStep::Put(sample, if pick(chance, 44, 4) == 0 { Mode::SkipDuplicate } else { Mode::Put }, confirmed)
+        ChangeStep::Put(
+            sample,
+            if pick(chance, 44, 4) == 0 { RegistrationMode::SkipDuplicate } else { RegistrationMode::Put },
+            confirmed,
+        )
     });
     steps.collect()
 }
@@ -372,9 +381,9 @@ async fn a_member_of_a_batch_is_judged_against_the_members_before_it() {
         put(list_member("a")),
         ChangeStep::Remove("old".into()),
         put(list_member("b")),
-        put(Sample::with_keys("a", [7, 9, 11])),
+        put(SampleRecord::with_keys("a", [7, 9, 11])),
         put(list_member("c")),
-        put(Sample::with_keys("d", [7, 9, 11])),
+        put(SampleRecord::with_keys("d", [7, 9, 11])),
     ];
     let before = pair.stores[0].attempts().0;
     let outcomes = behind_each_other(&desk, &pair.stores[0], steps).await;
@@ -405,8 +414,8 @@ async fn a_record_removed_from_a_cut_list_is_replaced_by_the_next_one() {
     pair.end().await;
 }
 
-fn list_member(id: &str) -> Sample {
-    Sample::with_keys(id, [1, 3, 5])
+fn list_member(id: &str) -> SampleRecord {
+    SampleRecord::with_keys(id, [1, 3, 5])
 }
 /// A burst about one event: each of its records has more candidates than are judged, so that their order must be read first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -447,7 +456,7 @@ async fn a_single_registration_takes_seven_round_trips() {
         crate::set_profiling(&client, 2).await;
         let outcome = desk.put(&near(id, fingerprint)).await;
         crate::set_profiling(&client, 0).await;
-        assert!(matches!(outcome, Registered::Created(_)));
+        assert!(matches!(outcome, RegisterOutcome::Created(_)));
         // The profiler records each statement of an update and also the update itself; a commit is a command of another database.
         let collections = ["collections", "records", "signatures", "blocks", "changes", "decisions", "waiting"];
         let of = collections.map(|name| format!("{}.{name}", pair.database));
@@ -497,8 +506,12 @@ async fn a_decision_invalidates_only_registrations_of_its_records() {
         let sample = near(id, spread(matter));
         let confirmed = record_ids(confirmed);
         let refused = record_ids(refused);
-        let registration =
-            Registration { confirmed, refused, decisions_as_of: known, ..desk.registration(&sample, Mode::Put) };
+        let registration = Registration {
+            confirmed,
+            refused,
+            decisions_as_of: known,
+            ..desk.registration(&sample, RegistrationMode::Put)
+        };
         (registration, SampleJudge::of(&sample, false))
     };
     let rule = |judgement: Judgement| {
@@ -519,13 +532,13 @@ async fn a_decision_invalidates_only_registrations_of_its_records() {
         rule(judgement).await.expect("a decision");
         let (registration, judge) = put("a", matter, confirmed, refused);
         match desk.store.register(registration, judge).await {
-            Ok(Registered::Replaced(_)) => assert!(holds, "{judgement:?} {confirmed:?} {refused:?}"),
+            Ok(RegisterOutcome::Replaced(_)) => assert!(holds, "{judgement:?} {confirmed:?} {refused:?}"),
             Err(StoreError::StaleGeneration { .. }) => assert!(!holds, "{judgement:?} {confirmed:?} {refused:?}"),
             outcome => panic!("{outcome:?}"),
         }
         let (registration, judge) = put("c", 10 * matter, &[], &[]);
         let outcome = desk.store.register(registration, judge).await.expect("nobody decided about it");
-        assert!(matches!(outcome, Registered::Replaced(_)), "{outcome:?}");
+        assert!(matches!(outcome, RegisterOutcome::Replaced(_)), "{outcome:?}");
     }
     // A decision is deleted with one of its records.
     rule(Judgement::Same).await.expect("a decision");
@@ -546,16 +559,16 @@ async fn lists_that_were_read_ahead_are_used_and_contain_later_commits() {
     const BEHIND: u64 = 40;
     let pair = Pair::start("ahead").await;
     let [desk, other] = pair.desks("ahead").await;
-    desk.put(&Sample::with_keys("old", keys_of(1_000))).await;
+    desk.put(&SampleRecord::with_keys("old", keys_of(1_000))).await;
     let client = pair.client().await;
     crate::set_profiling(&client, 2).await;
     // Every second change behind the batch is of a matter in the batch; the last change is of an old matter.
-    let before = (0..BATCH).map(|number| put(Sample::with_keys(format!("a{number}"), keys_of(number))));
+    let before = (0..BATCH).map(|number| put(SampleRecord::with_keys(format!("a{number}"), keys_of(number))));
     let behind = (0..BEHIND - 1).map(|number| {
         let matter = if number.is_multiple_of(2) { number } else { 500 + number };
-        put(Sample::with_keys(format!("b{number}"), keys_of(matter)))
+        put(SampleRecord::with_keys(format!("b{number}"), keys_of(matter)))
     });
-    let last = put(Sample::with_keys("last", keys_of(1_000)));
+    let last = put(SampleRecord::with_keys("last", keys_of(1_000)));
     let steps = before.chain(behind).chain([last]).collect::<Vec<_>>();
     let transactions = pair.stores[0].attempts().0;
     let outcomes = behind_each_other(&desk, &pair.stores[0], steps).await;
@@ -580,10 +593,10 @@ async fn lists_that_were_read_ahead_are_used_and_contain_later_commits() {
     // The transaction of the full batch reads its lists; a task reads the lists of the changes behind it that the batch does not share.
     assert_eq!((in_transactions, outside), (finds_of(BATCH), finds_of(BEHIND / 2)));
     // It also sees a commit of the other instance.
-    other.put(&Sample::with_keys("elsewhere", keys_of(700))).await;
-    let outcome = desk.put(&Sample::with_keys("here", keys_of(700))).await;
+    other.put(&SampleRecord::with_keys("elsewhere", keys_of(700))).await;
+    let outcome = desk.put(&SampleRecord::with_keys("here", keys_of(700))).await;
     assert!(
-        matches!(outcome, Registered::Created(ref record) if record.verdict.duplicate_of.as_ref().is_some_and(|id| id.as_str() == "elsewhere"))
+        matches!(outcome, RegisterOutcome::Created(ref record) if record.verdict.duplicate_of.as_ref().is_some_and(|id| id.as_str() == "elsewhere"))
     );
     pair.end().await;
 }
