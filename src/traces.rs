@@ -14,7 +14,7 @@ mod otlp;
 
 use tokio::runtime::Handle;
 
-use crate::config::Log;
+use crate::config::LogConfig;
 use crate::http::audit::TraceParent;
 use doppel_store::stages::{RegistrationStage, StageSpan};
 
@@ -50,7 +50,7 @@ impl Traces {
     ///
     /// # Errors
     /// The client cannot be created.
-    pub fn start(log: &Log, runtime: &Handle) -> anyhow::Result<Self> {
+    pub fn start(log: &LogConfig, runtime: &Handle) -> anyhow::Result<Self> {
         #[cfg(feature = "otlp")]
         if !log.otlp_endpoint.is_empty() {
             return Ok(Self { exporter: Some(otlp::Exporter::start(log, runtime)?) });

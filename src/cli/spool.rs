@@ -14,9 +14,9 @@ use super::import::input::{Came, Head, Input, Line};
 use super::log::Log;
 use super::output::Output;
 use super::usage;
-use crate::console::words::Words;
-use crate::findings::output::{self, Added, Form, MOST_ROWS, MOST_UNITS};
-use crate::findings::{Earlier, Refusal, added, headings};
+use crate::console::words::DeskWords;
+use crate::findings::output::{self, AddedCells, MOST_ROWS, MOST_UNITS, TableForm};
+use crate::findings::{EarlierRow, RowRefusal, added, headings};
 use crate::texts;
 use doppel_sources::tables::TableCell;
 
@@ -27,11 +27,11 @@ const SHEET: &str = "Sheet1";
 ///
 /// # Errors
 /// Wrong usage, if the ending is unknown.
-pub(super) fn form_of(path: &Path) -> anyhow::Result<Form> {
+pub(super) fn form_of(path: &Path) -> anyhow::Result<TableForm> {
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default().to_ascii_lowercase();
     match extension.as_str() {
-        "csv" => Ok(Form::Csv),
-        "xlsx" => Ok(Form::Xlsx(SHEET.into())),
+        "csv" => Ok(TableForm::Csv),
+        "xlsx" => Ok(TableForm::Xlsx(SHEET.into())),
         _ => Err(usage(format!("--out {}: give a name that ends in .csv or .xlsx", path.display()))),
     }
 }
@@ -55,12 +55,12 @@ pub(super) struct Spool {
     names: Vec<String>,
     heads: Vec<Option<Head>>,
     columns: Columns,
-    words: &'static Words,
+    words: &'static DeskWords,
 }
 
 impl Spool {
     /// Makes a spool for the rows of `input`, whose columns are known. Keeps about `memory` bytes in memory and the rest in `dir`.
-    pub(super) fn new(input: &Input, (dir, memory): (&Path, usize), words: &'static Words) -> Self {
+    pub(super) fn new(input: &Input, (dir, memory): (&Path, usize), words: &'static DeskWords) -> Self {
         let heads: Vec<Option<Head>> = input.files.iter().map(|source| source.head.clone()).collect();
         let names = input.files.iter().map(|source| source.name.clone()).collect();
         let columns = Columns::of(&heads);
@@ -83,20 +83,20 @@ impl Spool {
         self.columns.width = self.columns.width.max(cells.len());
         let content = match (&line.content, refused) {
             (Ok(json), None) => Ok(json.as_ref().to_owned()),
-            (Ok(_), Some(code)) => Err(self.sentence(&Refusal::Invalid(code.to_owned()))),
+            (Ok(_), Some(code)) => Err(self.sentence(&RowRefusal::Invalid(code.to_owned()))),
             (Err(why), _) => {
                 let fault = match &line.came {
                     Came::Row(row) => row.fault.as_ref(),
                     _ => None,
                 };
-                Err(self.sentence(&Refusal::of_unreadable(why, fault)))
+                Err(self.sentence(&RowRefusal::of_unreadable(why, fault)))
             }
         };
         let entry = Entry { file: line.file, line: line.number, number, content, cells };
         self.log.push(&[&entry.encode()]).context("cannot keep a row on disk")
     }
 
-    fn sentence(&self, refusal: &Refusal) -> String {
+    fn sentence(&self, refusal: &RowRefusal) -> String {
         (self.words.files.refusal)(refusal)
     }
 
@@ -107,11 +107,11 @@ impl Spool {
     }
 
     /// Returns the name of the row `at`, for rows that repeat it.
-    pub(super) fn earlier(&self, at: usize) -> anyhow::Result<Earlier> {
+    pub(super) fn earlier(&self, at: usize) -> anyhow::Result<EarlierRow> {
         let Entry { file, number, .. } = self.entry(at)?;
         Ok(match self.names.len() {
-            1 => Earlier::Row(number),
-            _ => Earlier::RowOf(self.names[file].clone(), number),
+            1 => EarlierRow::Row(number),
+            _ => EarlierRow::RowOf(self.names[file].clone(), number),
         })
     }
 
@@ -119,7 +119,7 @@ impl Spool {
     ///
     /// # Errors
     /// There are more rows than a sheet can have.
-    pub(super) fn fits(&self, form: &Form) -> anyhow::Result<()> {
+    pub(super) fn fits(&self, form: &TableForm) -> anyhow::Result<()> {
         fit(form, self.top_rows() + self.len() as u64)
     }
 
@@ -127,15 +127,15 @@ impl Spool {
     ///
     /// # Errors
     /// The table cannot be written, or has more rows than a sheet can have.
-    pub(super) fn begin(&self, out: Output, form: &Form, dir: &Path) -> anyhow::Result<Table> {
+    pub(super) fn begin(&self, out: Output, form: &TableForm, dir: &Path) -> anyhow::Result<Table> {
         let form = match (form, self.single()) {
-            (Form::Xlsx(_), Some(Head { sheet: Some(sheet), .. })) => Form::Xlsx(sheet.clone()),
+            (TableForm::Xlsx(_), Some(Head { sheet: Some(sheet), .. })) => TableForm::Xlsx(sheet.clone()),
             _ => form.clone(),
         };
         self.fits(&form)?;
         let path = out.path().display().to_string();
         let cannot = || format!("cannot write {path}");
-        let mut table = output::Output::new(&form, out, dir, self.columns.width).with_context(cannot)?;
+        let mut table = output::TableOutput::new(&form, out, dir, self.columns.width).with_context(cannot)?;
         let at = match self.single() {
             Some(head) => {
                 let last = head.rows.len().saturating_sub(1);
@@ -167,8 +167,8 @@ impl Spool {
     }
 }
 
-fn fit(form: &Form, rows: u64) -> anyhow::Result<()> {
-    if *form != Form::Csv && rows > MOST_ROWS {
+fn fit(form: &TableForm, rows: u64) -> anyhow::Result<()> {
+    if *form != TableForm::Csv && rows > MOST_ROWS {
         return Err(usage(format!("{rows} rows are more than a sheet has ({MOST_ROWS}); name a .csv file in --out")));
     }
     Ok(())
@@ -247,11 +247,11 @@ impl Columns {
 
 /// The resulting table while it is written.
 pub(super) struct Table {
-    table: output::Output<Output>,
+    table: output::TableOutput<Output>,
     /// The number of the last row, if rows are numbered anew.
     at: Option<u64>,
     path: String,
-    words: &'static Words,
+    words: &'static DeskWords,
 }
 
 impl Table {
@@ -259,7 +259,7 @@ impl Table {
     pub(super) fn put(
         &mut self,
         entry: &Entry,
-        said: &Result<crate::findings::Finding, Refusal>,
+        said: &Result<crate::findings::RowFinding, RowRefusal>,
     ) -> anyhow::Result<()> {
         self.write(entry, &added(self.words, said))
     }
@@ -271,11 +271,11 @@ impl Table {
     }
 
     /// Returns the reason of a refusal as a sentence.
-    pub(super) fn sentence(&self, refusal: &Refusal) -> String {
+    pub(super) fn sentence(&self, refusal: &RowRefusal) -> String {
         (self.words.files.refusal)(refusal)
     }
 
-    fn write(&mut self, entry: &Entry, added: &Added) -> anyhow::Result<()> {
+    fn write(&mut self, entry: &Entry, added: &AddedCells) -> anyhow::Result<()> {
         let number = match &mut self.at {
             Some(at) => {
                 *at += 1;
@@ -384,8 +384,8 @@ mod tests {
 
     #[test]
     fn more_rows_than_a_sheet_has_go_to_csv_alone() {
-        assert!(fit(&Form::Xlsx("A".into()), MOST_ROWS).is_ok() && fit(&Form::Csv, MOST_ROWS + 1).is_ok());
-        assert!(fit(&Form::Xlsx("A".into()), MOST_ROWS + 1).unwrap_err().to_string().contains("1048577 rows"));
+        assert!(fit(&TableForm::Xlsx("A".into()), MOST_ROWS).is_ok() && fit(&TableForm::Csv, MOST_ROWS + 1).is_ok());
+        assert!(fit(&TableForm::Xlsx("A".into()), MOST_ROWS + 1).unwrap_err().to_string().contains("1048577 rows"));
     }
 
     #[test]

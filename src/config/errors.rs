@@ -16,12 +16,12 @@ const MOST_BYTES: u64 = 1 << 20;
 
 /// The configuration file, for finding lines in it.
 #[derive(Clone, Debug)]
-pub(super) struct File {
+pub(super) struct ConfigFile {
     path: PathBuf,
     text: String,
 }
 
-impl File {
+impl ConfigFile {
     /// Reads the file.
     ///
     /// # Errors
@@ -90,7 +90,7 @@ fn parts(key: &str) -> Vec<String> {
 }
 
 /// Makes the message for a wrong value: its source, its place, the mistake and a suggestion.
-pub(super) fn explain(error: &figment::Error, file: Option<&File>) -> String {
+pub(super) fn explain(error: &figment::Error, file: Option<&ConfigFile>) -> String {
     let in_environment = error.metadata.as_ref().is_some_and(is_environment);
     let section = error.path.first().filter(|_| error.path.len() > 1);
     // For an item of a list, the key of the list.
@@ -134,7 +134,7 @@ pub(super) fn explain(error: &figment::Error, file: Option<&File>) -> String {
 }
 
 /// Makes the message for the result of a check, like [`explain`]. The text of a check begins with the key.
-pub(super) fn explain_check(said: &str, figment: &Figment, file: Option<&File>) -> String {
+pub(super) fn explain_check(said: &str, figment: &Figment, file: Option<&ConfigFile>) -> String {
     let key = said.split([' ', ':']).next().unwrap_or_default();
     let path = parts(&key.replace('[', ".").replace(']', ""));
     let plain: Vec<&str> = path.iter().take(2).map(String::as_str).collect();
@@ -142,7 +142,7 @@ pub(super) fn explain_check(said: &str, figment: &Figment, file: Option<&File>) 
 }
 
 /// Returns the place at which the value at `path` was set, with a colon after it. Empty if the value was not set.
-fn place(path: &[String], metadata: Option<&Metadata>, file: Option<&File>) -> String {
+fn place(path: &[String], metadata: Option<&Metadata>, file: Option<&ConfigFile>) -> String {
     let Some(metadata) = metadata else { return String::new() };
     if is_environment(metadata) {
         let more = if path.len() > 1 { "" } else { "__…" };
@@ -232,7 +232,7 @@ mod tests {
     fn lines_are_found_in_sections_lists_of_them_and_dotted_keys() {
         let text = "# [server]\nlog.level = \"info\"\n[server]\n listen = \"a=b\"\n[[auth.keys]]\nname = \"a\"\n[[auth.keys]]\n\
                     name = \"b\"\n[limits]\nmax_waiting = 1\n";
-        let file = File { path: "x".into(), text: text.into() };
+        let file = ConfigFile { path: "x".into(), text: text.into() };
         let line = |key: &str| file.line_of(&parts(key));
         let found =
             ["log.level", "server", "server.listen", "auth.keys.1.name", "auth.keys.1.sha256", "limits.max_waiting"];

@@ -14,7 +14,7 @@ pub const MAX_NAME_BYTES: usize = 64;
 /// `[[source]]`: a table or query of a database, and the collection that takes its rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Source {
+pub struct SourceConfig {
     /// The name: 1 to 64 characters of `a-z`, `0-9` and `-`.
     pub name: String,
     /// The address of the database, without a password.
@@ -60,7 +60,7 @@ pub struct WriteBack {
     pub table: String,
 }
 
-impl Default for Source {
+impl Default for SourceConfig {
     fn default() -> Self {
         Self {
             name: String::new(),
@@ -85,7 +85,7 @@ impl Default for Source {
     }
 }
 
-impl Source {
+impl SourceConfig {
     /// Returns the first mistake, without repeating values.
     fn check(&self) -> Result<(), String> {
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
@@ -151,10 +151,10 @@ impl Source {
 }
 
 /// Returns the first mistake in the sources.
-pub(super) fn check(sources: &[Source]) -> Result<(), String> {
+pub(super) fn check(sources: &[SourceConfig]) -> Result<(), String> {
     for (at, source) in sources.iter().enumerate() {
         source.check().map_err(|reason| format!("source[{at}] {}: {reason}", source.name))?;
-        let Source { name, collection, .. } = source;
+        let SourceConfig { name, collection, .. } = source;
         for other in &sources[..at] {
             if other.name == *name {
                 return Err(format!("source[{at}]: two sources are called {name}"));
@@ -175,33 +175,33 @@ pub(super) fn check(sources: &[Source]) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn source() -> Source {
-        Source {
+    fn source() -> SourceConfig {
+        SourceConfig {
             name: "hotline".into(),
             url: "mysql://reader@10.0.0.7/office".into(),
             table: "letters".into(),
             collection: "letters".into(),
             watermark: "changed".into(),
             follow: true,
-            ..Source::default()
+            ..SourceConfig::default()
         }
     }
 
     #[test]
     fn errors_name_the_source_and_do_not_repeat_secrets() {
         assert_eq!(check(&[source()]), Ok(()));
-        let said = |source: Source| check(&[source]).unwrap_err();
-        let error = said(Source { url: "mysql://reader:geheim@10.0.0.7/office".into(), ..source() });
+        let said = |source: SourceConfig| check(&[source]).unwrap_err();
+        let error = said(SourceConfig { url: "mysql://reader:geheim@10.0.0.7/office".into(), ..source() });
         assert!(error.contains("hotline") && error.contains("password_file") && !error.contains("geheim"), "{error}");
-        assert!(said(Source { query: "SELECT 1".into(), ..source() }).contains("either table or query"));
-        assert!(said(Source { watermark: String::new(), ..source() }).contains("watermark"));
-        assert!(said(Source { name: "A B".into(), ..source() }).contains("name is"));
-        assert!(said(Source { time_zone: "Mars".into(), ..source() }).contains("time_zone"));
+        assert!(said(SourceConfig { query: "SELECT 1".into(), ..source() }).contains("either table or query"));
+        assert!(said(SourceConfig { watermark: String::new(), ..source() }).contains("watermark"));
+        assert!(said(SourceConfig { name: "A B".into(), ..source() }).contains("name is"));
+        assert!(said(SourceConfig { time_zone: "Mars".into(), ..source() }).contains("time_zone"));
     }
 
     #[test]
     fn a_source_that_deletes_records_must_be_the_only_one_of_its_collection() {
-        let other = Source { name: "mailbox".into(), delete: true, ..source() };
+        let other = SourceConfig { name: "mailbox".into(), delete: true, ..source() };
         let error = check(&[source(), other]).unwrap_err();
         assert!(error.contains("give each a collection of its own"), "{error}");
         let twice = check(&[source(), source()]).unwrap_err();

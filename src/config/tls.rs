@@ -20,7 +20,7 @@ pub enum ClientCertificates {
 /// `[server.tls]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Tls {
+pub struct TlsConfig {
     /// The file with the certificates (PEM): first the certificate of the service, then the intermediate ones. If empty, the service does
     /// not use TLS. The file is read again when it changes and on SIGHUP.
     pub certificate: PathBuf,
@@ -31,7 +31,7 @@ pub struct Tls {
     pub client_ca: PathBuf,
 }
 
-impl Tls {
+impl TlsConfig {
     /// True if the service uses TLS.
     pub fn is_on(&self) -> bool {
         !self.certificate.as_os_str().is_empty()
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn settings_that_depend_on_each_other_must_be_set_together() {
-        let tls = |certificate: &str, key: &str, client_ca: &str, client_certificates| Tls {
+        let tls = |certificate: &str, key: &str, client_ca: &str, client_certificates| TlsConfig {
             certificate: certificate.into(),
             key: key.into(),
             client_ca: client_ca.into(),

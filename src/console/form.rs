@@ -13,9 +13,9 @@ const MOST_FIELDS: usize = 600;
 
 /// The fields of a form, in their order.
 #[derive(Clone, Debug, Default)]
-pub struct Form(Vec<(String, String)>);
+pub struct FormFields(Vec<(String, String)>);
 
-impl Form {
+impl FormFields {
     /// Parses `application/x-www-form-urlencoded`. CR LF, with which forms end lines, becomes LF.
     ///
     /// # Errors
@@ -64,7 +64,7 @@ impl Form {
     }
 }
 
-impl FromRequestParts<App> for Form {
+impl FromRequestParts<App> for FormFields {
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
         let form = parts.extensions.remove::<Self>();
@@ -78,14 +78,14 @@ mod tests {
 
     #[test]
     fn a_form_is_read_as_it_was_filled_in() {
-        let form = Form::parse("q=%E8%B7%AF+%E7%81%AF&row.a=1%0D%0A2&row.=+&empty=".as_bytes()).unwrap();
+        let form = FormFields::parse("q=%E8%B7%AF+%E7%81%AF&row.a=1%0D%0A2&row.=+&empty=".as_bytes()).unwrap();
         assert_eq!((form.text("q"), form.text("empty"), form.text("row.")), (Some("路 灯"), None, None));
         assert_eq!(form.below("row.").collect::<Vec<_>>(), [("a", "1\n2"), ("", " ")]);
     }
 
     #[test]
     fn what_is_none_of_the_choices_is_refused_by_name() {
-        let form = Form::parse(b"days=7&page=x&tab=").unwrap();
+        let form = FormFields::parse(b"days=7&page=x&tab=").unwrap();
         let number = |text: &str| text.parse::<u32>().ok();
         assert_eq!((form.choice("days", number).unwrap(), form.choice("tab", number).unwrap()), (Some(7), None));
         let problem = form.choice("page", number).unwrap_err();
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn what_is_no_form_is_refused() {
-        let code = |bytes: &[u8]| Form::parse(bytes).unwrap_err().code();
+        let code = |bytes: &[u8]| FormFields::parse(bytes).unwrap_err().code();
         assert_eq!(code(b"a=%ff"), "malformed_query");
         assert_eq!(code(b"\xff"), "malformed_body");
         assert_eq!(code("a&".repeat(MOST_FIELDS + 1).as_bytes()), "body_too_large");

@@ -1,6 +1,6 @@
 //! Checks a source before it is followed: finds properties that make rows be missed or rounds slow, and gives a remedy for each.
 
-use super::opened::Opened;
+use super::opened::ReadableSource;
 use crate::config;
 use doppel_core::collection::Settings;
 use doppel_sources::database::{ColumnKind, RowOrigin, SqlDialect, SqlValue, Watermark, sql};
@@ -14,7 +14,7 @@ const MAX_ROW_BYTES: usize = 1 << 20;
 
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Weight {
+pub enum FindingSeverity {
     /// There is no problem.
     Fine,
     /// The source works with a disadvantage.
@@ -25,22 +25,22 @@ pub enum Weight {
 
 /// A result of the check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    pub weight: Weight,
+pub struct SourceFinding {
+    pub weight: FindingSeverity,
     /// The problem and its remedy.
     pub text: String,
 }
 
-fn fine(text: impl Into<String>) -> Finding {
-    Finding { weight: Weight::Fine, text: text.into() }
+fn fine(text: impl Into<String>) -> SourceFinding {
+    SourceFinding { weight: FindingSeverity::Fine, text: text.into() }
 }
 
-fn warning(text: impl Into<String>) -> Finding {
-    Finding { weight: Weight::Warning, text: text.into() }
+fn warning(text: impl Into<String>) -> SourceFinding {
+    SourceFinding { weight: FindingSeverity::Warning, text: text.into() }
 }
 
-fn wrong(text: impl Into<String>) -> Finding {
-    Finding { weight: Weight::Wrong, text: text.into() }
+fn wrong(text: impl Into<String>) -> SourceFinding {
+    SourceFinding { weight: FindingSeverity::Wrong, text: text.into() }
 }
 
 /// Converts a record id to a value of the id column.
@@ -76,14 +76,14 @@ impl OptionNames {
 /// # Errors
 /// The database cannot be reached or refuses a query.
 pub async fn check(
-    config: &config::Source,
+    config: &config::SourceConfig,
     password: Option<&str>,
     settings: &Settings,
     names: &OptionNames,
-) -> anyhow::Result<Vec<Finding>> {
-    let mut opened = Opened::open(config, password, settings, MAX_ROW_BYTES).await?;
+) -> anyhow::Result<Vec<SourceFinding>> {
+    let mut opened = ReadableSource::open(config, password, settings, MAX_ROW_BYTES).await?;
     let header: Vec<String> = opened.columns.iter().map(|column| column.name.clone()).collect();
-    let mut findings: Vec<Finding> = opened.plan.lines(&header).into_iter().map(fine).collect();
+    let mut findings: Vec<SourceFinding> = opened.plan.lines(&header).into_iter().map(fine).collect();
     for column in opened.columns.iter().filter(|column| column.kind == ColumnKind::Binary) {
         findings.push(fine(format!("column {} is binary ({}), and so left out", column.name, column.declared)));
     }
@@ -115,7 +115,7 @@ pub async fn check(
     Ok(findings)
 }
 
-async fn count(opened: &mut Opened, select: String) -> anyhow::Result<i64> {
+async fn count(opened: &mut ReadableSource, select: String) -> anyhow::Result<i64> {
     match opened.connection.value(select).await? {
         SqlValue::Int(count) => Ok(count),
         SqlValue::Text(text) | SqlValue::Decimal(text) => Ok(text.parse().unwrap_or(0)),
@@ -123,7 +123,11 @@ async fn count(opened: &mut Opened, select: String) -> anyhow::Result<i64> {
     }
 }
 
-async fn check_ids(opened: &mut Opened, names: &OptionNames, findings: &mut Vec<Finding>) -> anyhow::Result<()> {
+async fn check_ids(
+    opened: &mut ReadableSource,
+    names: &OptionNames,
+    findings: &mut Vec<SourceFinding>,
+) -> anyhow::Result<()> {
     let dialect = opened.connection.dialect();
     let id = opened.id.clone();
     let nulls = count(opened, sql::nulls(dialect, &opened.origin, &id)).await?;
@@ -142,11 +146,11 @@ async fn check_ids(opened: &mut Opened, names: &OptionNames, findings: &mut Vec<
 }
 
 async fn check_watermark(
-    config: &config::Source,
+    config: &config::SourceConfig,
     names: &OptionNames,
-    opened: &mut Opened,
+    opened: &mut ReadableSource,
     now: Watermark,
-    findings: &mut Vec<Finding>,
+    findings: &mut Vec<SourceFinding>,
 ) -> anyhow::Result<()> {
     let Some(watermark) = &opened.watermark else { return Ok(()) };
     let name = watermark.name.clone();
@@ -186,7 +190,7 @@ async fn check_watermark(
     Ok(())
 }
 
-async fn check_index(opened: &mut Opened, findings: &mut Vec<Finding>) -> anyhow::Result<()> {
+async fn check_index(opened: &mut ReadableSource, findings: &mut Vec<SourceFinding>) -> anyhow::Result<()> {
     let RowOrigin::Table(table) = &opened.origin else {
         findings.push(warning("a query is read: whether an index serves its watermark and id, EXPLAIN says"));
         return Ok(());

@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
 
-use super::write_back::Verdicts;
+use super::write_back::VerdictTable;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::verdict::VerdictKind;
@@ -23,9 +23,9 @@ const MOST_REMEMBERED: usize = 100_000;
 
 /// A hash of the content of each row that was registered or rejected recently, by id.
 #[derive(Debug, Default)]
-pub(super) struct Recent(HashMap<String, u64>);
+pub(super) struct RecentRows(HashMap<String, u64>);
 
-impl Recent {
+impl RecentRows {
     /// True if a row with this id and this content was handled recently.
     pub(super) fn has(&self, id: &str, content: u64) -> bool {
         self.0.get(id) == Some(&content)
@@ -50,14 +50,14 @@ pub(super) fn hash(row: &Result<Row, UnreadableLine>, cells: &[SqlValue]) -> u64
 
 /// The numbers of registered and rejected rows.
 #[derive(Debug, Default)]
-pub(super) struct Taken {
+pub(super) struct IntakeCounts {
     pub(super) registered: u64,
     pub(super) rejected: u64,
     /// The id of the last rejected row, and the reason.
     pub(super) last_rejected: Option<(String, String)>,
 }
 
-impl Taken {
+impl IntakeCounts {
     fn reject(&mut self, id: &str, code: &str) {
         self.rejected += 1;
         self.last_rejected = Some((id.to_owned(), code.to_owned()));
@@ -65,20 +65,23 @@ impl Taken {
 }
 
 /// Registers the rows of one source in its collection.
-pub(super) struct Intake<'a> {
+pub(super) struct SourceIntake<'a> {
     pub(super) engine: &'a Engine,
     pub(super) collection: &'a CollectionName,
     pub(super) source: &'a str,
-    pub(super) verdicts: Verdicts,
+    pub(super) verdicts: VerdictTable,
 }
 
-impl Intake<'_> {
+impl SourceIntake<'_> {
     /// Registers rows in their order, each with its id. A row that is no record is counted as rejected, and the next rows are registered.
     ///
     /// # Errors
     /// A row cannot be registered at the moment. This row and the rows after it may be unregistered.
-    pub(super) async fn take(&mut self, rows: Vec<(String, Result<Row, UnreadableLine>)>) -> anyhow::Result<Taken> {
-        let mut taken = Taken::default();
+    pub(super) async fn take(
+        &mut self,
+        rows: Vec<(String, Result<Row, UnreadableLine>)>,
+    ) -> anyhow::Result<IntakeCounts> {
+        let mut taken = IntakeCounts::default();
         let mut verdicts = Vec::new();
         let mut series = Series::default();
         let mut under_way = FuturesOrdered::new();
@@ -130,7 +133,7 @@ impl Intake<'_> {
         self.verdicts.trouble().map(|trouble| (crate::clock::now(), trouble.to_owned()))
     }
 
-    fn reject(&self, taken: &mut Taken, id: &str, code: &str) {
+    fn reject(&self, taken: &mut IntakeCounts, id: &str, code: &str) {
         metrics::counter!("doppel_source_rows_rejected_total", "source" => self.source.to_owned()).increment(1);
         tracing::warn!(source = self.source, id, code, "a row of a source cannot be registered");
         taken.reject(id, code);

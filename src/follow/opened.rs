@@ -4,7 +4,7 @@ use anyhow::{Context, bail};
 use futures_util::StreamExt;
 use jiff::tz::TimeZone;
 
-use super::state::Kept;
+use super::state::CheckpointValue;
 use crate::config;
 use doppel_core::collection::Settings;
 use doppel_sources::database::sql::{self, RowOrder, RowPosition};
@@ -21,7 +21,7 @@ pub(super) const PAGE: usize = 500;
 const PAGE_BYTES: usize = 8 << 20;
 
 /// A source that can be read.
-pub(super) struct Opened {
+pub(super) struct ReadableSource {
     pub(super) connection: DatabaseConnection,
     pub(super) origin: RowOrigin,
     pub(super) columns: Vec<ResultColumn>,
@@ -42,15 +42,15 @@ pub(super) struct WatermarkColumn {
 }
 
 /// A page of rows, and whether more rows may follow.
-pub(super) struct Page {
+pub(super) struct SourcePage {
     pub(super) rows: Vec<Vec<SqlValue>>,
     pub(super) is_last: bool,
 }
 
-impl Opened {
+impl ReadableSource {
     /// Connects and reads the columns.
     pub(super) async fn open(
-        config: &config::Source,
+        config: &config::SourceConfig,
         password: Option<&str>,
         settings: &Settings,
         max_row: usize,
@@ -94,7 +94,7 @@ impl Opened {
 
     async fn watermark_column(
         &mut self,
-        config: &config::Source,
+        config: &config::SourceConfig,
         settings: &Settings,
     ) -> anyhow::Result<WatermarkColumn> {
         let name = config.watermark.clone();
@@ -144,7 +144,7 @@ impl Opened {
 
     /// Returns the id as a value by which rows can be ordered.
     pub(super) fn ordered(&self, id: &SqlValue) -> anyhow::Result<SqlValue> {
-        let kept = Kept::of(id).with_context(|| {
+        let kept = CheckpointValue::of(id).with_context(|| {
             format!(
                 "a value of {} is no whole number, decimal number or text, so that rows cannot be read in its order",
                 self.id
@@ -165,7 +165,7 @@ impl Opened {
     }
 
     /// Reads the rows of a `SELECT`, up to the size of a page.
-    pub(super) async fn page(&mut self, select: String) -> Result<Page, DatabaseError> {
+    pub(super) async fn page(&mut self, select: String) -> Result<SourcePage, DatabaseError> {
         let mut stream = self.connection.rows_of(select, &self.columns);
         let mut rows = Vec::new();
         let mut bytes = 0;
@@ -175,11 +175,11 @@ impl Opened {
                 row.iter().map(|cell| if let SqlValue::Text(text) = cell { text.len() } else { 16 }).sum::<usize>();
             rows.push(row);
             if bytes >= PAGE_BYTES {
-                return Ok(Page { rows, is_last: false });
+                return Ok(SourcePage { rows, is_last: false });
             }
         }
         let is_last = rows.len() < PAGE;
-        Ok(Page { rows, is_last })
+        Ok(SourcePage { rows, is_last })
     }
 }
 

@@ -4,10 +4,10 @@
 //! watermark. It begins `read_back_s` before the last row of the previous round, because a transaction may have been open for longer. Rows
 //! that were read before and have not changed are not registered again.
 
-use super::intake::{Intake, Recent, hash};
-use super::opened::{Opened, PAGE};
-use super::state::{Import, Kept, Unwritten};
-use super::worker::Lease;
+use super::intake::{RecentRows, SourceIntake, hash};
+use super::opened::{PAGE, ReadableSource};
+use super::state::{CheckpointValue, ImportProgress, UnwrittenVerdicts};
+use super::worker::SourceLease;
 use crate::config;
 use doppel_sources::UnreadableLine;
 use doppel_sources::database::sql::{self, RowPosition};
@@ -18,11 +18,11 @@ use doppel_sources::database::{SqlValue, Watermark, WatermarkFormat};
 /// # Errors
 /// The database or the store is not available, or the lease is lost. The checkpoint contains the progress until then.
 pub(super) async fn run(
-    config: &config::Source,
-    opened: &mut Opened,
-    intake: &mut Intake<'_>,
-    recent: &mut Recent,
-    lease: &mut Lease<'_>,
+    config: &config::SourceConfig,
+    opened: &mut ReadableSource,
+    intake: &mut SourceIntake<'_>,
+    recent: &mut RecentRows,
+    lease: &mut SourceLease<'_>,
 ) -> anyhow::Result<()> {
     let upper = lease.asking(opened.now()).await?.earlier(config.delay_s);
     let Some(watermark) = &opened.watermark else { anyhow::bail!("a source that is followed has no watermark") };
@@ -31,7 +31,7 @@ pub(super) async fn run(
     let to = shape.write(upper);
     let from = begin(config, &shape, upper, lease)?;
     let from = with_unwritten(from, &shape, intake, recent, lease)?;
-    let mut seen = Recent::default();
+    let mut seen = RecentRows::default();
     let mut after: Option<RowPosition> = None;
     loop {
         let bounds = (from.as_ref(), Some(&to));
@@ -51,7 +51,7 @@ pub(super) async fn run(
         if let Some((mark, read)) = read {
             let highest = lease.saved.watermark.as_ref().and_then(|kept| shape.read(&kept.cell()).ok());
             if highest.is_none_or(|highest| read >= highest) {
-                lease.saved.watermark = Kept::of(mark);
+                lease.saved.watermark = CheckpointValue::of(mark);
                 lease.saved.watermark_at = Some(read.0.to_string());
             }
             let reached = highest.map_or(read, |highest| highest.max(read));
@@ -77,17 +77,17 @@ pub(super) async fn run(
 
 /// Returns the watermark at which a round that ends at `upper` begins; `None` to read all rows.
 fn begin(
-    config: &config::Source,
+    config: &config::SourceConfig,
     shape: &WatermarkFormat,
     upper: Watermark,
-    lease: &mut Lease<'_>,
+    lease: &mut SourceLease<'_>,
 ) -> anyhow::Result<Option<SqlValue>> {
     let Some(kept) = &lease.saved.watermark else { return Ok(None) };
     let last = shape.read(&kept.cell())?;
     // If the clock of the database was ahead for a moment, the stored watermark lies in the future. It is moved back, so that rows with the
     // right time are read.
     let last = if last > upper {
-        lease.saved.watermark = Kept::of(&shape.write(upper));
+        lease.saved.watermark = CheckpointValue::of(&shape.write(upper));
         lease.saved.watermark_at = Some(upper.0.to_string());
         upper
     } else {
@@ -100,30 +100,30 @@ fn begin(
 fn with_unwritten(
     from: Option<SqlValue>,
     shape: &WatermarkFormat,
-    intake: &Intake<'_>,
-    recent: &mut Recent,
-    lease: &Lease<'_>,
+    intake: &SourceIntake<'_>,
+    recent: &mut RecentRows,
+    lease: &SourceLease<'_>,
 ) -> anyhow::Result<Option<SqlValue>> {
     let Some(unwritten) = lease.saved.unwritten.as_ref().filter(|_| intake.verdicts.are_written()) else {
         return Ok(from);
     };
-    *recent = Recent::default();
+    *recent = RecentRows::default();
     let (Some(kept), Some(from)) = (&unwritten.from, from) else { return Ok(None) };
     Ok(Some(if shape.read(&kept.cell())? < shape.read(&from)? { kept.cell() } else { from }))
 }
 
 /// Records that the verdicts of rows from this watermark on are not written.
-fn note_unwritten(from: Option<&SqlValue>, shape: &WatermarkFormat, lease: &mut Lease<'_>) {
-    let read = |kept: Option<&Kept>| kept.and_then(|kept| shape.read(&kept.cell()).ok());
-    let from = from.and_then(Kept::of);
+fn note_unwritten(from: Option<&SqlValue>, shape: &WatermarkFormat, lease: &mut SourceLease<'_>) {
+    let read = |kept: Option<&CheckpointValue>| kept.and_then(|kept| shape.read(&kept.cell()).ok());
+    let from = from.and_then(CheckpointValue::of);
     let is_noted = lease.saved.unwritten.as_ref().is_some_and(|noted| read(noted.from.as_ref()) <= read(from.as_ref()));
     if !is_noted {
-        lease.saved.unwritten = Some(Unwritten { from });
+        lease.saved.unwritten = Some(UnwrittenVerdicts { from });
     }
 }
 
 /// Records that all rows up to `reached` were read when the clock of the database was at `now`.
-fn show_lag(config: &config::Source, reached: Watermark, now: Watermark, lease: &mut Lease<'_>) {
+fn show_lag(config: &config::SourceConfig, reached: Watermark, now: Watermark, lease: &mut SourceLease<'_>) {
     let lag_s = (reached.seconds_before(now) * 10.0).round() / 10.0;
     lease.saved.lag_s = Some(lag_s);
     metrics::gauge!("doppel_source_lag_seconds", "source" => config.name.clone()).set(lag_s);
@@ -131,11 +131,11 @@ fn show_lag(config: &config::Source, reached: Watermark, now: Watermark, lease: 
 
 /// Returns the rows that were not handled recently with the same content.
 fn fresh(
-    opened: &Opened,
+    opened: &ReadableSource,
     (at, shape): (usize, &WatermarkFormat),
     rows: &[Vec<SqlValue>],
-    recent: &Recent,
-    seen: &mut Recent,
+    recent: &RecentRows,
+    seen: &mut RecentRows,
 ) -> Vec<(String, Result<doppel_core::record::Row, UnreadableLine>)> {
     let mut new = Vec::new();
     for cells in rows {
@@ -162,7 +162,11 @@ fn no_time() -> UnreadableLine {
 ///
 /// # Errors
 /// The same as for [`run`].
-pub(super) async fn import(opened: &mut Opened, intake: &mut Intake<'_>, lease: &mut Lease<'_>) -> anyhow::Result<()> {
+pub(super) async fn import(
+    opened: &mut ReadableSource,
+    intake: &mut SourceIntake<'_>,
+    lease: &mut SourceLease<'_>,
+) -> anyhow::Result<()> {
     while let Some(import) = lease.saved.import.clone().filter(|import| import.shown.finished_at.is_none()) {
         let dialect = opened.connection.dialect();
         let after = import.position();
@@ -172,17 +176,17 @@ pub(super) async fn import(opened: &mut Opened, intake: &mut Intake<'_>, lease: 
         let rows = page.rows.iter().map(|cells| (opened.id_text(cells), opened.mapping.row(cells))).collect();
         let taken = lease.beside(intake.take(rows)).await?;
         if intake.verdicts.trouble().is_some() {
-            lease.saved.unwritten = Some(Unwritten::default());
+            lease.saved.unwritten = Some(UnwrittenVerdicts::default());
         }
-        let Import { after, mut shown } = import;
+        let ImportProgress { after, mut shown } = import;
         shown.rows += taken.registered;
         shown.rejected += taken.rejected;
-        let after = last.and_then(|last| Kept::of(&last.id)).or(after);
+        let after = last.and_then(|last| CheckpointValue::of(&last.id)).or(after);
         if page.is_last {
             shown.finished_at = Some(crate::clock::now());
             lease.saved.last_error = intake.trouble();
         }
-        lease.saved.import = Some(Import { after, shown });
+        lease.saved.import = Some(ImportProgress { after, shown });
         lease.count(&taken);
         lease.keep().await?;
     }

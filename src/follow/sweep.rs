@@ -9,10 +9,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use anyhow::Context;
 
-use super::intake::Intake;
-use super::opened::Opened;
-use super::state::{Swept, Unwritten};
-use super::worker::Lease;
+use super::intake::SourceIntake;
+use super::opened::ReadableSource;
+use super::state::{SweepResult, UnwrittenVerdicts};
+use super::worker::SourceLease;
 use crate::config;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
@@ -41,14 +41,14 @@ const SHARE_PERCENT: usize = 10;
 /// # Errors
 /// The database or the store is not available, or the lease is lost.
 pub(super) async fn run(
-    config: &config::Source,
-    opened: &mut Opened,
-    intake: &mut Intake<'_>,
-    lease: &mut Lease<'_>,
+    config: &config::SourceConfig,
+    opened: &mut ReadableSource,
+    intake: &mut SourceIntake<'_>,
+    lease: &mut SourceLease<'_>,
 ) -> anyhow::Result<()> {
     let of = (intake.engine, intake.collection);
     let mut records = lease.beside(hashes_of_records(of)).await?;
-    let mut swept = Swept::default();
+    let mut swept = SweepResult::default();
     let mut skipped = Vec::new();
     let mut after: Option<SqlValue> = None;
     loop {
@@ -92,7 +92,7 @@ pub(super) async fn run(
         (swept.deleted, swept.refused) = lease.beside(delete(intake, &missing)).await?;
     }
     swept.at = crate::clock::now();
-    let Swept { rows, skipped, registered, missing, deleted, .. } = swept;
+    let SweepResult { rows, skipped, registered, missing, deleted, .. } = swept;
     tracing::info!(
         source = config.name,
         rows,
@@ -111,16 +111,16 @@ pub(super) async fn run(
     lease.keep().await
 }
 
-async fn all(opened: &mut Opened, select: String) -> anyhow::Result<Vec<Vec<SqlValue>>> {
+async fn all(opened: &mut ReadableSource, select: String) -> anyhow::Result<Vec<Vec<SqlValue>>> {
     Ok(opened.connection.all(select).await?)
 }
 
-async fn all_of(opened: &mut Opened, select: String) -> anyhow::Result<Vec<Vec<SqlValue>>> {
+async fn all_of(opened: &mut ReadableSource, select: String) -> anyhow::Result<Vec<Vec<SqlValue>>> {
     Ok(opened.connection.all_of(select, &opened.columns).await?)
 }
 
 /// The engine and the collection whose records are read.
-type Whole<'a> = (&'a Engine, &'a CollectionName);
+type WholeCollection<'a> = (&'a Engine, &'a CollectionName);
 
 fn hash(id: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
@@ -128,7 +128,10 @@ fn hash(id: &str) -> u64 {
     hasher.finish()
 }
 
-async fn each_record((engine, collection): Whole<'_>, mut each: impl FnMut(RecordId) + Send) -> anyhow::Result<()> {
+async fn each_record(
+    (engine, collection): WholeCollection<'_>,
+    mut each: impl FnMut(RecordId) + Send,
+) -> anyhow::Result<()> {
     let mut after = Seq(0);
     loop {
         let page = engine.store().records(collection, after, RECORDS).await?;
@@ -139,7 +142,7 @@ async fn each_record((engine, collection): Whole<'_>, mut each: impl FnMut(Recor
 }
 
 /// Returns the hashes of all record ids. The value is true after a row with this id was seen; here it is false.
-async fn hashes_of_records(of: Whole<'_>) -> anyhow::Result<HashMap<u64, bool>> {
+async fn hashes_of_records(of: WholeCollection<'_>) -> anyhow::Result<HashMap<u64, bool>> {
     let count = of.0.store().count(of.1).await?;
     let most = MOST_COMPARED;
     anyhow::ensure!(
@@ -156,10 +159,10 @@ async fn hashes_of_records(of: Whole<'_>) -> anyhow::Result<HashMap<u64, bool>> 
 
 /// Reads the rows without a record again, and registers them if the configuration allows it.
 async fn take_skipped(
-    config: &config::Source,
-    (opened, intake, lease): (&mut Opened, &mut Intake<'_>, &mut Lease<'_>),
+    config: &config::SourceConfig,
+    (opened, intake, lease): (&mut ReadableSource, &mut SourceIntake<'_>, &mut SourceLease<'_>),
     skipped: &mut Vec<SqlValue>,
-    swept: &mut Swept,
+    swept: &mut SweepResult,
 ) -> anyhow::Result<()> {
     let dialect = opened.connection.dialect();
     let settings = intake.engine.collection(intake.collection).await?.settings;
@@ -197,7 +200,7 @@ async fn take_skipped(
         if registers && !late.is_empty() {
             let taken = lease.beside(intake.take(late)).await?;
             if intake.verdicts.trouble().is_some() {
-                lease.saved.unwritten = Some(Unwritten::default());
+                lease.saved.unwritten = Some(UnwrittenVerdicts::default());
             }
             swept.registered += taken.registered;
             lease.count(&taken);
@@ -208,7 +211,11 @@ async fn take_skipped(
 }
 
 /// Returns the records that had no row and still have none.
-async fn missing(opened: &mut Opened, of: Whole<'_>, records: &HashMap<u64, bool>) -> anyhow::Result<Vec<RecordId>> {
+async fn missing(
+    opened: &mut ReadableSource,
+    of: WholeCollection<'_>,
+    records: &HashMap<u64, bool>,
+) -> anyhow::Result<Vec<RecordId>> {
     if records.values().all(|has_row| *has_row) {
         return Ok(Vec::new());
     }
@@ -237,7 +244,7 @@ async fn missing(opened: &mut Opened, of: Whole<'_>, records: &HashMap<u64, bool
 
 /// Deletes records and their verdicts. Verdicts are deleted first, so that the next comparison finds the rest if the deletion is
 /// interrupted. Returns the number of deleted records, and the reason if not all were deleted.
-async fn delete(intake: &mut Intake<'_>, missing: &[RecordId]) -> anyhow::Result<(u64, Option<String>)> {
+async fn delete(intake: &mut SourceIntake<'_>, missing: &[RecordId]) -> anyhow::Result<(u64, Option<String>)> {
     let mut deleted = 0;
     for ids in missing.chunks(LOOKED_AT) {
         if !intake.verdicts.remove(ids).await {

@@ -10,7 +10,7 @@ const MOST_SHOWN: usize = 1_024;
 
 /// The data of a request for its audit line, taken before the request is processed.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct AuditedRequest {
     /// Its path, if the call is audited.
     path: Option<String>,
     /// The id of its trace; empty if the request has none.
@@ -31,7 +31,7 @@ pub struct TraceParent {
 }
 
 /// The result of a request.
-pub struct Outcome<'a> {
+pub struct AuditOutcome<'a> {
     /// The method.
     pub method: &'a str,
     /// The route, with the names of its parts.
@@ -45,7 +45,7 @@ pub struct Outcome<'a> {
     pub key: &'a str,
 }
 
-impl Asked {
+impl AuditedRequest {
     /// Takes the data of a request to `route`.
     pub fn of(method: &Method, route: Option<&str>, path: &str, headers: &HeaderMap) -> Self {
         let audited = route.is_some_and(|route| is_audited(method, route));
@@ -56,9 +56,9 @@ impl Asked {
     }
 
     /// Writes the line, if the call is audited.
-    pub fn note(&self, outcome: &Outcome<'_>) {
+    pub fn note(&self, outcome: &AuditOutcome<'_>) {
         let Some(path) = &self.path else { return };
-        let Outcome { method, route, status, request_id, key } = *outcome;
+        let AuditOutcome { method, route, status, request_id, key } = *outcome;
         let trace_id = &*self.trace_id;
         tracing::info!(target: "audit", key, method, route, path, status, request_id, trace_id, "audit");
     }

@@ -3,10 +3,10 @@
 use super::*;
 use crate::config::auth;
 
-fn keys(rate: u32) -> (Keys, HeaderValue) {
+fn keys(rate: u32) -> (ApiKeys, HeaderValue) {
     let (key, sha256) = auth::new_key("desk").unwrap();
-    let auth = Auth { keys: vec![auth::Key { name: "desk".into(), sha256, scopes: vec![Scope::Read] }] };
-    (Keys::new(&auth, rate), HeaderValue::from_str(&format!("Bearer {key}")).unwrap())
+    let auth = AuthConfig { keys: vec![auth::KeyConfig { name: "desk".into(), sha256, scopes: vec![Scope::Read] }] };
+    (ApiKeys::new(&auth, rate), HeaderValue::from_str(&format!("Bearer {key}")).unwrap())
 }
 
 #[test]
@@ -95,14 +95,14 @@ fn of_two_keys_of_one_name_that_of_the_configuration_counts() {
     keys.manage(&KeyRing { version: 1, keys: vec![key] });
     assert!(keys.authorise(Some(&header), Scope::Read).is_ok());
     assert_eq!(keys.authorise(Some(&other), Scope::Read).unwrap_err().code(), "invalid_key");
-    keys.configure(&Auth::default());
+    keys.configure(&AuthConfig::default());
     assert!(keys.authorise(Some(&other), Scope::Read).is_ok());
     assert_eq!(keys.authorise(Some(&header), Scope::Read).unwrap_err().code(), "invalid_key");
 }
 
 #[test]
 fn a_service_whose_last_key_has_expired_is_not_open() {
-    let keys = Keys::new(&Auth::default(), 0);
+    let keys = ApiKeys::new(&AuthConfig::default(), 0);
     assert!(!keys.are_there() && keys.authorise(None, Scope::Admin).is_ok());
     let (key, header) = managed("clerk");
     let expired = ManagedKey { expires_at: Some("2000-01-01T00:00:00Z".into()), ..key };

@@ -26,18 +26,18 @@ const RESERVE: usize = 8;
 
 /// The open connections.
 #[derive(Debug)]
-pub struct OpenConnections(Mutex<Table>);
+pub struct OpenConnections(Mutex<ConnectionTable>);
 
 #[derive(Debug)]
-struct Table {
+struct ConnectionTable {
     most: usize,
     /// Number of the next connection.
     next: u64,
-    open: HashMap<u64, Entry>,
+    open: HashMap<u64, ConnectionEntry>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct ConnectionEntry {
     peer: Option<IpAddr>,
     /// The token that is cancelled when another connection takes the place.
     lost: CancellationToken,
@@ -51,7 +51,7 @@ struct Entry {
 impl OpenConnections {
     /// Creates `most` places, at least one.
     pub fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(Table { most: most.max(1), next: 0, open: HashMap::new() })))
+        Arc::new(Self(Mutex::new(ConnectionTable { most: most.max(1), next: 0, open: HashMap::new() })))
     }
 
     /// Changes the number of places. Connections beyond a lower number stay open until they end or another connection takes their place.
@@ -76,8 +76,13 @@ impl OpenConnections {
         let number = table.next;
         let lost = CancellationToken::new();
         table.next += 1;
-        let entry =
-            Entry { peer, lost: lost.clone(), requests: 0, idle_since: Instant::now(), is_authenticated: false };
+        let entry = ConnectionEntry {
+            peer,
+            lost: lost.clone(),
+            requests: 0,
+            idle_since: Instant::now(),
+            is_authenticated: false,
+        };
         table.open.insert(number, entry);
         let mark = ConnectionMark { connections: Arc::clone(self), number };
         Some(ConnectionPlace { mark, lost })
@@ -89,7 +94,7 @@ impl OpenConnections {
     }
 }
 
-impl Table {
+impl ConnectionTable {
     /// Returns the number of the idle connection that is closed next. If `strangers_alone` is true, only connections without authentication
     /// are considered.
     fn longest_idle(&self, strangers_alone: bool) -> Option<u64> {
@@ -97,7 +102,7 @@ impl Table {
         self.open.values().for_each(|entry| *of_peer.entry(entry.peer).or_default() += 1);
         let idle = self.open.iter().filter(|(_, entry)| entry.requests == 0);
         let idle = idle.filter(|(_, entry)| !(strangers_alone && entry.is_authenticated));
-        let order = |(number, entry): &(&u64, &Entry)| {
+        let order = |(number, entry): &(&u64, &ConnectionEntry)| {
             let of_peer = of_peer.get(&entry.peer).copied().unwrap_or(0);
             // The number decides between connections with the same time.
             (entry.is_authenticated, usize::MAX - of_peer, entry.idle_since, **number)
@@ -139,7 +144,7 @@ pub struct ConnectionMark {
 }
 
 impl ConnectionMark {
-    fn change(&self, change: impl FnOnce(&mut Entry)) {
+    fn change(&self, change: impl FnOnce(&mut ConnectionEntry)) {
         if let Some(connection) = self.connections.0.lock().open.get_mut(&self.number) {
             change(connection);
         }
@@ -151,17 +156,17 @@ impl ConnectionMark {
     }
 
     /// Records a request in progress until the returned value is dropped.
-    pub fn begin_request(&self) -> Busy {
+    pub fn begin_request(&self) -> BusyRequest {
         self.change(|entry| entry.requests += 1);
-        Busy(self.clone())
+        BusyRequest(self.clone())
     }
 }
 
 /// A request in progress.
 #[derive(Debug)]
-pub struct Busy(ConnectionMark);
+pub struct BusyRequest(ConnectionMark);
 
-impl Drop for Busy {
+impl Drop for BusyRequest {
     fn drop(&mut self) {
         self.0.change(|entry| {
             entry.requests -= 1;
@@ -173,12 +178,12 @@ impl Drop for Busy {
 /// The body of a response. The request is in progress until the body has been sent.
 pub struct BusyBody {
     body: Body,
-    _busy: Option<Busy>,
+    _busy: Option<BusyRequest>,
 }
 
 impl BusyBody {
     /// Wraps `body`, and keeps `busy` until the end of the body.
-    pub fn new(body: Body, busy: Option<Busy>) -> Self {
+    pub fn new(body: Body, busy: Option<BusyRequest>) -> Self {
         Self { body, _busy: busy }
     }
 }

@@ -24,7 +24,7 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// Additional restrictions for a request.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Restrictions {
+pub struct RequestRestrictions {
     /// The service has no keys, so that a request must name this machine as its host.
     pub loopback_only: bool,
     /// The request is for a page of the desk. Only the pages of the desk may send forms to it, not other origins that may call the API.
@@ -33,12 +33,12 @@ pub struct Restrictions {
 
 /// The origins from which requests are accepted.
 #[derive(Clone, Debug)]
-pub struct Origins {
+pub struct AllowedOrigins {
     /// Other origins whose pages may send requests.
     also: Vec<String>,
 }
 
-impl Origins {
+impl AllowedOrigins {
     /// Accepts the own origin and the origins `also` (`https://desk.example`).
     pub fn new(also: &[String]) -> Self {
         Self { also: also.to_vec() }
@@ -50,7 +50,7 @@ impl Origins {
     /// 403 `foreign_origin`, 421 `foreign_host`.
     pub fn check(
         &self,
-        only: Restrictions,
+        only: RequestRestrictions,
         (method, uri, headers): (&Method, &Uri, &HeaderMap),
     ) -> Result<(), Problem> {
         let host = host(uri, headers);
@@ -159,19 +159,19 @@ mod tests {
     use super::*;
 
     /// Returns the code of the refusal of a request, or an empty text if the request is accepted.
-    fn refusal(loopback_only: bool, origins: &Origins, headers: &[(&'static str, &str)]) -> &'static str {
+    fn refusal(loopback_only: bool, origins: &AllowedOrigins, headers: &[(&'static str, &str)]) -> &'static str {
         let pair = |(name, value): &(&'static str, &str)| {
             (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
         };
         let headers: HeaderMap = headers.iter().map(pair).collect();
         let uri = Uri::from_static("/v1/tasks");
-        let only = Restrictions { loopback_only, own_pages_only: false };
+        let only = RequestRestrictions { loopback_only, own_pages_only: false };
         origins.check(only, (&Method::GET, &uri, &headers)).map_or_else(|problem| problem.code(), |()| "")
     }
 
     #[test]
     fn without_keys_only_names_of_this_machine_are_taken() {
-        let open = Origins::new(&[]);
+        let open = AllowedOrigins::new(&[]);
         for host in ["localhost", "LOCALHOST:8080", "127.0.0.1:8080", "127.8.0.1", "[::1]:8080"] {
             assert_eq!(refusal(true, &open, &[("host", host)]), "", "{host}");
         }
@@ -181,14 +181,14 @@ mod tests {
         }
         assert_eq!(refusal(true, &open, &[]), "", "no browser leaves it out");
         let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_static("localhost"))]);
-        let only = Restrictions { loopback_only: true, own_pages_only: false };
+        let only = RequestRestrictions { loopback_only: true, own_pages_only: false };
         let rebound = open.check(only, (&Method::GET, &Uri::from_static("http://attacker.example/v1/tasks"), &headers));
         assert_eq!(rebound.unwrap_err().code(), "foreign_host", "what the URI names counts");
     }
 
     #[test]
     fn pages_of_other_sites_are_refused_and_programs_are_not() {
-        let origins = Origins::new(&["https://desk.example".into()]);
+        let origins = AllowedOrigins::new(&["https://desk.example".into()]);
         let host = ("host", "doppel.example:8080");
         let fine: [&[(&str, &str)]; 6] = [
             &[host],
@@ -218,12 +218,12 @@ mod tests {
 
     #[test]
     fn an_origin_that_may_call_may_not_send_forms_of_pages() {
-        let origins = Origins::new(&["https://desk.example".into()]);
+        let origins = AllowedOrigins::new(&["https://desk.example".into()]);
         let origin = (header::ORIGIN, HeaderValue::from_static("https://desk.example"));
         let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_static("doppel.example")), origin]);
         let uri = Uri::from_static("/console/letters/decide");
         let refusal = |own_pages_only| {
-            let only = Restrictions { loopback_only: false, own_pages_only };
+            let only = RequestRestrictions { loopback_only: false, own_pages_only };
             origins.check(only, (&Method::POST, &uri, &headers)).map_or_else(|problem| problem.code(), |()| "")
         };
         assert_eq!((refusal(false), refusal(true)), ("", "foreign_origin"));
@@ -236,9 +236,11 @@ mod tests {
             let pairs = pairs.map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
             pairs.into_iter().collect::<HeaderMap>()
         };
-        let origins = Origins::new(&[]);
+        let origins = AllowedOrigins::new(&[]);
         let follows = |method: &Method, path: &'static str, (mode, dest)| {
-            origins.check(Restrictions::default(), (method, &Uri::from_static(path), &headers(mode, dest))).is_ok()
+            origins
+                .check(RequestRestrictions::default(), (method, &Uri::from_static(path), &headers(mode, dest)))
+                .is_ok()
         };
         assert!(follows(&Method::GET, "/docs/", ("navigate", "document")));
         for (method, path, how) in [

@@ -39,10 +39,10 @@ pub const MOST_VIOLATIONS: usize = 20;
 
 /// An error of a request.
 #[derive(Clone, Debug)]
-pub struct Problem(Box<Facts>);
+pub struct Problem(Box<ProblemFacts>);
 
 #[derive(Clone, Debug)]
-struct Facts {
+struct ProblemFacts {
     status: StatusCode,
     code: &'static str,
     detail: String,
@@ -91,7 +91,7 @@ impl Problem {
         let retryable = matches!(status.as_u16(), 408 | 429 | 503 | 507);
         let retry_after_s = matches!(status.as_u16(), 429 | 503).then_some(1);
         let detail = detail.into();
-        Self(Box::new(Facts {
+        Self(Box::new(ProblemFacts {
             status,
             code,
             detail,
@@ -213,7 +213,7 @@ impl Problem {
 
     /// Returns the body of the response with the request id.
     pub fn body<'a>(&'a self, request_id: &'a str) -> ProblemBody<'a> {
-        let Facts {
+        let ProblemFacts {
             status,
             code,
             detail,

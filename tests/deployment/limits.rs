@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use doppel::config::{Config, Limits as Requests};
+use doppel::config::{Config, LimitsConfig as Requests};
 use doppel::console::{files, sign_in};
 use doppel::http::coding::expand;
 use doppel::http::routes::changes::LONGEST_WAIT_S;

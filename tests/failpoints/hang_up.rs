@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::faults::{gate, open};
 use doppel::config::Config;
 use doppel::http::server;
-use doppel::http::state::{App, Parts};
+use doppel::http::state::{App, OptionalParts};
 use doppel::shutdown::{Phase, Shutdown};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::{RecordId, Row};
@@ -42,7 +42,7 @@ async fn a_record_whose_client_hangs_up_between_append_and_sync_is_there_afterwa
     let config = Config::default();
     let shutdown = Shutdown::default();
     let metrics = doppel::observe::start_metrics().expect("metrics");
-    let app = App::new(engine.clone(), Parts::default(), &config, shutdown.clone(), metrics);
+    let app = App::new(engine.clone(), OptionalParts::default(), &config, shutdown.clone(), metrics);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let address = listener.local_addr().expect("an address");
     let serving = tokio::spawn(async move { server::serve(app, listener, &config).await });

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::faults::{gate, open};
 use doppel::config::Config;
 use doppel::http::server;
-use doppel::http::state::{App, Parts};
+use doppel::http::state::{App, OptionalParts};
 use doppel::shutdown::{Phase, Shutdown};
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::record::RecordId;
@@ -57,7 +57,7 @@ async fn a_line_that_waits_for_its_turn_when_the_service_has_drained_is_not_begu
     config.server.shutdown_drain_ms = 500;
     let streams = config.limits.max_streams;
     let metrics = doppel::observe::start_metrics().expect("metrics");
-    let app = App::new(engine.clone(), Parts::default(), &config, shutdown.clone(), metrics);
+    let app = App::new(engine.clone(), OptionalParts::default(), &config, shutdown.clone(), metrics);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let address = listener.local_addr().expect("an address");
     let serving = tokio::spawn({

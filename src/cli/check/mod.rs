@@ -29,8 +29,8 @@ use crate::cli::spool::{Spool, form_of};
 use crate::cli::table::SummaryFormat;
 use crate::cli::{PARTLY, key, usage, with_usage_shown};
 use crate::config::{self, Config};
-use crate::console::words::{Language, Words};
-use crate::findings::output::Form;
+use crate::console::words::{DeskWords, Language};
+use crate::findings::output::TableForm;
 use crate::shutdown::{Phase, Shutdown, Signals};
 use crate::texts;
 use doppel_core::collection::{CollectionName, Settings};
@@ -143,12 +143,12 @@ struct Job<'a> {
     to: To,
     key: Option<String>,
     dir: PathBuf,
-    words: &'static Words,
+    words: &'static DeskWords,
 }
 
 fn check(args: &Args) -> anyhow::Result<ExitCode> {
-    let config::Loaded { config, file, .. } =
-        config::load(&config::Flags { file: args.config.clone(), ..config::Flags::default() })?;
+    let config::LoadedConfig { config, file, .. } =
+        config::load(&config::ConfigFlags { file: args.config.clone(), ..config::ConfigFlags::default() })?;
     let to = To::parse(&args.to).map_err(|reason| usage(format!("--to {}: {reason}", args.to)))?;
     if to.is_new_directory() && !args.register && !args.dry_run {
         anyhow::bail!("{} does not exist: there is nothing to check against", args.to);
@@ -219,7 +219,7 @@ impl Job<'_> {
     async fn run(
         &self,
         input: Input,
-        out: Option<(Form, Output)>,
+        out: Option<(TableForm, Output)>,
         stop: &Shutdown,
         report: &mut Report,
     ) -> anyhow::Result<()> {

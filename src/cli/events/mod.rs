@@ -123,8 +123,8 @@ fn events(args: &Args) -> anyhow::Result<ExitCode> {
     if args.out.extension().is_none_or(|extension| !extension.eq_ignore_ascii_case("xlsx")) {
         return Err(usage(format!("--out {}: give a name that ends in .xlsx", args.out.display())));
     }
-    let flags = config::Flags { file: args.config.clone(), ..config::Flags::default() };
-    let config::Loaded { config, file, .. } = config::load(&flags)?;
+    let flags = config::ConfigFlags { file: args.config.clone(), ..config::ConfigFlags::default() };
+    let config::LoadedConfig { config, file, .. } = config::load(&flags)?;
     let outputs = Outputs::new();
     args.files.iter().for_each(|name| outputs.reads(name));
     args.settings.iter().chain(&file).for_each(|file| outputs.reads(file));

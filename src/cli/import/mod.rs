@@ -32,7 +32,7 @@ use crate::cli::table::SummaryFormat;
 use crate::cli::transfer::{Restore, restore};
 use crate::cli::{PARTLY, key, usage, with_usage_shown};
 use crate::config::{self, Config};
-use crate::http::coding::Coding;
+use crate::http::coding::ContentCoding;
 use crate::shutdown::{Phase, Shutdown, Signals};
 use crate::texts;
 use doppel_core::collection::{CollectionName, Settings};
@@ -108,7 +108,7 @@ pub struct Args {
     trust: Trust,
     /// Compress what is sent to a service: worth it over a slow line, not on one machine or a fast network
     #[arg(long, value_enum, value_name = "HOW")]
-    compress: Option<Coding>,
+    compress: Option<ContentCoding>,
     /// How the files are written [default: by extension: .jsonl, .ndjson, .csv, .tsv, .xlsx, .xlsm, .xls, .ods]
     #[arg(long, value_enum)]
     format: Option<FileFormat>,
@@ -214,8 +214,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn import(args: &Args) -> anyhow::Result<ExitCode> {
-    let config::Loaded { config, file, .. } =
-        config::load(&config::Flags { file: args.config.clone(), ..config::Flags::default() })?;
+    let config::LoadedConfig { config, file, .. } =
+        config::load(&config::ConfigFlags { file: args.config.clone(), ..config::ConfigFlags::default() })?;
     if args.exported {
         let [file] = &args.files[..] else { return Err(usage("an exported collection is one file")) };
         let what = Restore { to: &args.to, collection: &args.collection, file };

@@ -18,7 +18,7 @@ use anyhow::Context as _;
 use clap::Subcommand;
 
 use crate::cli::usage;
-use crate::config::{self, Flags};
+use crate::config::{self, ConfigFlags};
 use crate::shutdown;
 use doppel_snapshot::{Repository, Snapshot, SnapshotId, StreamReader};
 use doppel_store::snapshot::{SnapshotMoment, SnapshotPiece};
@@ -94,7 +94,8 @@ fn named(given: Option<&Path>, config: Option<&Path>) -> anyhow::Result<PathBuf>
     if let Some(given) = given {
         return Ok(given.to_owned());
     }
-    let dir = config::load(&Flags { file: config.map(Path::to_owned), ..Flags::default() })?.config.snapshots.dir;
+    let dir =
+        config::load(&ConfigFlags { file: config.map(Path::to_owned), ..ConfigFlags::default() })?.config.snapshots.dir;
     if dir.as_os_str().is_empty() {
         return Err(usage("name the directory of the snapshots (or set snapshots.dir in the configuration)"));
     }

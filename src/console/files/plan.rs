@@ -9,11 +9,11 @@ use doppel_sources::tables::columns::{ColumnTarget, check_columns};
 use doppel_sources::tables::mapping::ColumnMapping;
 use doppel_sources::tables::{TableKind, TableProperties, TableRow};
 
-use crate::findings::Refusal;
+use crate::findings::RowRefusal;
 
 /// The field for each column, and the choice between checking and registering.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct UploadPlan {
     /// The target of each column of the header.
     pub targets: Vec<ColumnTarget>,
     /// True if the rows are registered, false if they are only checked.
@@ -32,7 +32,7 @@ pub enum WrongPlan {
     NoText,
 }
 
-impl Plan {
+impl UploadPlan {
     /// Creates a plan for the columns of `table`. `settings` are the settings of the collection.
     pub fn new(table: &TableProperties, targets: Vec<ColumnTarget>, registers: bool, settings: &Settings) -> Self {
         let times = settings.fields.iter().filter(|field| field.role == Role::Time).map(|field| field.name.as_str());
@@ -62,8 +62,8 @@ impl Plan {
     ///
     /// # Errors
     /// The reason why the row is refused.
-    pub fn row(&self, row: &TableRow) -> Result<Row, Refusal> {
-        self.mapping.row(row).map_err(|why| Refusal::of_unreadable(&why, row.fault.as_ref()))
+    pub fn row(&self, row: &TableRow) -> Result<Row, RowRefusal> {
+        self.mapping.row(row).map_err(|why| RowRefusal::of_unreadable(&why, row.fault.as_ref()))
     }
 }
 
@@ -75,11 +75,11 @@ mod tests {
     use doppel_core::collection::Preset;
     use doppel_sources::tables::TableCell;
 
-    fn plan(targets: &[ColumnTarget]) -> Plan {
+    fn plan(targets: &[ColumnTarget]) -> UploadPlan {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all("编号,内容,办理单位\n".as_bytes()).unwrap();
         let table = TableProperties::open(file.path(), 1000).unwrap();
-        Plan::new(&table, targets.to_vec(), true, &Settings::default())
+        UploadPlan::new(&table, targets.to_vec(), true, &Settings::default())
     }
 
     #[test]
@@ -91,9 +91,9 @@ mod tests {
         };
         assert_eq!(row(&[" 7 ", "路灯", "城管局"]).unwrap(), r#"{"id":"7","content":"路灯","办理单位":"城管局"}"#);
         assert_eq!(row(&["", "路灯", "NULL"]).unwrap(), r#"{"content":"路灯"}"#);
-        assert_eq!(row(&["", " "]), Err(Refusal::Empty));
-        assert_eq!(row(&["3.30106E+17", "路灯"]), Err(Refusal::Invalid("inexact_id".into())));
-        assert_eq!(row(&["_7", "路灯"]), Err(Refusal::Invalid("invalid_id".into())));
+        assert_eq!(row(&["", " "]), Err(RowRefusal::Empty));
+        assert_eq!(row(&["3.30106E+17", "路灯"]), Err(RowRefusal::Invalid("inexact_id".into())));
+        assert_eq!(row(&["_7", "路灯"]), Err(RowRefusal::Invalid("invalid_id".into())));
     }
 
     #[test]

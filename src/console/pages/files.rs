@@ -11,13 +11,15 @@ use axum::routing::{get, post};
 use axum::{Extension, Router};
 use tokio_util::io::ReaderStream;
 
-use crate::console::Desk;
-use crate::console::files::{self, End, Ended, Job, MOST_BYTES, Plan, Progress, ROUTE, SAMPLES, upload};
-use crate::console::form::Form;
-use crate::console::page::{self, Frame, Section, SeeOther};
+use crate::console::DeskState;
+use crate::console::files::{
+    self, FileJob, JobEnd, JobProgress, JobResult, MOST_BYTES, ROUTE, SAMPLES, UploadPlan, upload,
+};
+use crate::console::form::FormFields;
+use crate::console::page::{self, DeskSection, PageFrame, SeeOther};
 use crate::console::view::numbers::count;
 use crate::console::view::row::RowReader;
-use crate::console::visitor::{Reading, Visitor};
+use crate::console::visitor::{PageVisitor, ReadingVisitor};
 use crate::console::words::FilesWords;
 use crate::findings::output;
 use crate::http::extract::InCollection;
@@ -51,14 +53,14 @@ pub fn routes() -> Router<App> {
 #[derive(Template)]
 #[template(path = "files.html")]
 struct ListPage {
-    frame: Frame,
+    frame: PageFrame,
     words: &'static FilesWords,
     file_hint: String,
-    jobs: Vec<Line>,
+    jobs: Vec<FileListLine>,
 }
 
 /// A file of the list.
-struct Line {
+struct FileListLine {
     href: String,
     name: String,
     rows: String,
@@ -68,7 +70,7 @@ struct Line {
 #[derive(Template)]
 #[template(path = "file.html")]
 struct FilePage {
-    frame: Frame,
+    frame: PageFrame,
     words: &'static FilesWords,
     path: String,
     name: String,
@@ -110,23 +112,28 @@ struct WorkView {
     result: Option<String>,
 }
 
-fn path(job: &Job) -> String {
+fn path(job: &FileJob) -> String {
     page::below(&job.collection, &format!("files/{}", job.id))
 }
 
 /// Returns the visitor's file `id`.
-fn own(desk: &Desk, visitor: &Visitor, collection: &CollectionName, id: &str) -> Result<Arc<Job>, Problem> {
+fn own(
+    desk: &DeskState,
+    visitor: &PageVisitor,
+    collection: &CollectionName,
+    id: &str,
+) -> Result<Arc<FileJob>, Problem> {
     desk.files.get(id, visitor.caller(), collection)
 }
 
-fn how_far(job: &Job, words: &FilesWords) -> &'static str {
+fn how_far(job: &FileJob, words: &FilesWords) -> &'static str {
     match job.state() {
-        files::State::New => words.is_new,
-        files::State::Waiting => words.is_waiting,
-        files::State::Running => words.is_running,
-        files::State::Ended(Ended { how: End::Whole, .. }) => words.is_whole,
-        files::State::Ended(Ended { how: End::Stopped, .. }) => words.is_stopped,
-        files::State::Ended(Ended { how: End::Failed(_), .. }) => words.is_failed,
+        files::JobState::New => words.is_new,
+        files::JobState::Waiting => words.is_waiting,
+        files::JobState::Running => words.is_running,
+        files::JobState::Ended(JobResult { how: JobEnd::Whole, .. }) => words.is_whole,
+        files::JobState::Ended(JobResult { how: JobEnd::Stopped, .. }) => words.is_stopped,
+        files::JobState::Ended(JobResult { how: JobEnd::Failed(_), .. }) => words.is_failed,
     }
 }
 
@@ -135,22 +142,22 @@ fn how_far(job: &Job, words: &FilesWords) -> &'static str {
 /// # Errors
 /// 403; 404 for an unknown collection.
 pub async fn list(
-    visitor: Reading,
+    visitor: ReadingVisitor,
     State(app): State<App>,
-    Extension(desk): Extension<Arc<Desk>>,
+    Extension(desk): Extension<Arc<DeskState>>,
     InCollection(collection): InCollection,
 ) -> Result<Response, Problem> {
     app.engine.collection(&collection).await?;
     let words = &visitor.words().files;
     let jobs = desk.files.of(visitor.caller(), &collection);
-    let line = |job: Arc<Job>| Line {
+    let line = |job: Arc<FileJob>| FileListLine {
         href: path(&job),
         name: job.name.clone(),
         rows: count(job.rows),
         how_far: how_far(&job, words),
     };
     let page = ListPage {
-        frame: Frame::of(&visitor, &collection, Section::Files, words.title),
+        frame: PageFrame::of(&visitor, &collection, DeskSection::Files, words.title),
         words,
         file_hint: (words.file_hint)(MOST_BYTES >> 20),
         jobs: jobs.into_iter().map(line).collect(),
@@ -163,9 +170,9 @@ pub async fn list(
 /// # Errors
 /// 403, 404; 409 if the collection keeps no text; the errors of [`upload::take`].
 pub async fn take(
-    visitor: Reading,
+    visitor: ReadingVisitor,
     State(app): State<App>,
-    Extension(desk): Extension<Arc<Desk>>,
+    Extension(desk): Extension<Arc<DeskState>>,
     InCollection(collection): InCollection,
     request: Request,
 ) -> Result<Response, Problem> {
@@ -190,15 +197,15 @@ pub async fn take(
 /// # Errors
 /// 403, 404.
 pub async fn show(
-    visitor: Reading,
+    visitor: ReadingVisitor,
     State(app): State<App>,
-    Extension(desk): Extension<Arc<Desk>>,
+    Extension(desk): Extension<Arc<DeskState>>,
     InCollection(collection): InCollection,
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
     let job = own(&desk, &visitor, &collection, &id)?;
     let columns = match job.state() {
-        files::State::New => {
+        files::JobState::New => {
             let settings = app.engine.collection(&collection).await?.settings;
             let fields = fields(&app, &collection, &settings, &job).await?;
             let names: Vec<String> = fields.iter().map(|(name, _)| name.clone()).collect();
@@ -210,7 +217,7 @@ pub async fn show(
     page::html(StatusCode::OK, &file_page(&visitor, &job, columns))
 }
 
-fn file_page(visitor: &Visitor, job: &Job, columns: Option<ColumnsView>) -> FilePage {
+fn file_page(visitor: &PageVisitor, job: &FileJob, columns: Option<ColumnsView>) -> FilePage {
     let words = &visitor.words().files;
     let other_sheets: Vec<String> = job.table.sheets.others().map(|sheet| sheet.name.clone()).collect();
     let read_as = match &job.table.layout {
@@ -221,7 +228,7 @@ fn file_page(visitor: &Visitor, job: &Job, columns: Option<ColumnsView>) -> File
         TableLayout::Xlsx { sheet } => (words.read_as_sheet)(&count(job.rows), sheet, &other_sheets),
     };
     FilePage {
-        frame: Frame::of(visitor, &job.collection, Section::Files, job.name.clone()),
+        frame: PageFrame::of(visitor, &job.collection, DeskSection::Files, job.name.clone()),
         words,
         path: path(job),
         name: job.name.clone(),
@@ -237,7 +244,7 @@ async fn fields(
     app: &App,
     collection: &CollectionName,
     settings: &Settings,
-    job: &Job,
+    job: &FileJob,
 ) -> Result<Vec<(String, Role)>, Problem> {
     let latest = app.engine.arrivals(collection, &arrivals::ArrivalFilter::default(), None, LATEST).await?;
     let rows = latest.items.iter().filter_map(|arrival| arrival.record.read());
@@ -280,8 +287,8 @@ fn target(text: &str, settings: &Settings) -> ColumnTarget {
 }
 
 fn columns(
-    visitor: &Visitor,
-    job: &Job,
+    visitor: &PageVisitor,
+    job: &FileJob,
     fields: &[(String, Role)],
     targets: &[ColumnTarget],
     registers: bool,
@@ -311,7 +318,7 @@ fn shortened(text: &str) -> String {
     crate::console::view::marked::beginning(text.trim(), SAMPLE_CHARS)
 }
 
-fn work(visitor: &Visitor, job: &Job) -> WorkView {
+fn work(visitor: &PageVisitor, job: &FileJob) -> WorkView {
     let all = visitor.words();
     let words = &all.files;
     let record = &all.record;
@@ -329,24 +336,24 @@ fn work(visitor: &Visitor, job: &Job) -> WorkView {
         numbers.push((words.created, count(progress.created)));
     }
     let (result, problem) = match &state {
-        files::State::Ended(Ended { how, result }) => {
+        files::JobState::Ended(JobResult { how, result }) => {
             let says = match how {
-                End::Whole => words.download.to_owned(),
+                JobEnd::Whole => words.download.to_owned(),
                 _ => (words.download_part)(&count(progress.done)),
             };
             let problem = match how {
-                End::Failed(problem) => Some(page::in_words(problem, &all.problem)),
+                JobEnd::Failed(problem) => Some(page::in_words(problem, &all.problem)),
                 _ => None,
             };
             (result.is_some().then_some(says), problem)
         }
         _ => (None, None),
     };
-    let Progress { done, refused, refusals, .. } = progress;
+    let JobProgress { done, refused, refusals, .. } = progress;
     let named = refusals.len();
     WorkView {
         how_far: how_far(job, words),
-        is_busy: matches!(state, files::State::Waiting | files::State::Running),
+        is_busy: matches!(state, files::JobState::Waiting | files::JobState::Running),
         problem,
         done,
         rows: job.rows,
@@ -363,12 +370,12 @@ fn work(visitor: &Visitor, job: &Job) -> WorkView {
 /// # Errors
 /// 403, 404; the errors of [`upload::choose_sheet`].
 pub async fn choose_sheet(
-    visitor: Reading,
+    visitor: ReadingVisitor,
     State(app): State<App>,
-    Extension(desk): Extension<Arc<Desk>>,
+    Extension(desk): Extension<Arc<DeskState>>,
     InCollection(collection): InCollection,
     Path((_, id)): Path<(String, String)>,
-    form: Form,
+    form: FormFields,
 ) -> Result<Response, Problem> {
     let job = own(&desk, &visitor, &collection, &id)?;
     let sheet = form.raw("sheet").unwrap_or_default();
@@ -381,12 +388,12 @@ pub async fn choose_sheet(
 /// # Errors
 /// 403, also if the rows are to be registered and the key does not allow it; 404. The page shows errors in the choice of fields.
 pub async fn start(
-    visitor: Reading,
+    visitor: ReadingVisitor,
     State(app): State<App>,
-    Extension(desk): Extension<Arc<Desk>>,
+    Extension(desk): Extension<Arc<DeskState>>,
     InCollection(collection): InCollection,
     Path((_, id)): Path<(String, String)>,
-    form: Form,
+    form: FormFields,
 ) -> Result<Response, Problem> {
     let job = own(&desk, &visitor, &collection, &id)?;
     let registers = form.text("do") == Some("register");
@@ -397,7 +404,7 @@ pub async fn start(
     let settings = app.engine.collection(&collection).await?.settings;
     let said = |at: usize| form.raw(&format!("column.{at}")).unwrap_or_default();
     let targets: Vec<ColumnTarget> = (0..job.table.header.len()).map(|at| target(said(at), &settings)).collect();
-    let plan = Plan::new(&job.table, targets, registers, &settings);
+    let plan = UploadPlan::new(&job.table, targets, registers, &settings);
     if let Err(wrong) = plan.check(&settings) {
         let fields = fields(&app, &collection, &settings, &job).await?;
         let wrong = Some((visitor.words().files.wrong_plan)(&wrong));
@@ -413,11 +420,11 @@ pub async fn start(
 /// # Errors
 /// 403, 404.
 pub async fn stop(
-    visitor: Reading,
-    Extension(desk): Extension<Arc<Desk>>,
+    visitor: ReadingVisitor,
+    Extension(desk): Extension<Arc<DeskState>>,
     InCollection(collection): InCollection,
     Path((_, id)): Path<(String, String)>,
-    _: Form,
+    _: FormFields,
 ) -> Result<Response, Problem> {
     let job = own(&desk, &visitor, &collection, &id)?;
     job.stop();
@@ -429,15 +436,15 @@ pub async fn stop(
 /// # Errors
 /// 403, 404.
 pub async fn remove(
-    visitor: Reading,
-    Extension(desk): Extension<Arc<Desk>>,
+    visitor: ReadingVisitor,
+    Extension(desk): Extension<Arc<DeskState>>,
     InCollection(collection): InCollection,
     Path((_, id)): Path<(String, String)>,
-    _: Form,
+    _: FormFields,
 ) -> Result<Response, Problem> {
     let job = own(&desk, &visitor, &collection, &id)?;
     desk.files.remove(&job);
-    Ok(SeeOther::to(page::below(&collection, Section::Files.path())).into_response())
+    Ok(SeeOther::to(page::below(&collection, DeskSection::Files.path())).into_response())
 }
 
 /// Sends the resulting file.
@@ -445,13 +452,13 @@ pub async fn remove(
 /// # Errors
 /// 403, 404; 409 if there is no result yet.
 pub async fn result(
-    visitor: Reading,
-    Extension(desk): Extension<Arc<Desk>>,
+    visitor: ReadingVisitor,
+    Extension(desk): Extension<Arc<DeskState>>,
     InCollection(collection): InCollection,
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
     let job = own(&desk, &visitor, &collection, &id)?;
-    let files::State::Ended(Ended { how, result: Some(place) }) = job.state() else {
+    let files::JobState::Ended(JobResult { how, result: Some(place) }) = job.state() else {
         return Err(Problem::new(StatusCode::CONFLICT, "file_unfinished", "there is no result of this file yet"));
     };
     let failed = |error| Problem::internal(format!("a file of the desk: {error}"));
@@ -460,7 +467,7 @@ pub async fn result(
     let (media, ending) = output::kind(&job.table.layout);
     let words = &visitor.words().files;
     let suffix = match how {
-        End::Whole => words.suffix.to_owned(),
+        JobEnd::Whole => words.suffix.to_owned(),
         _ => (words.suffix_part)(job.progress().done),
     };
     let stem = job.name.rsplit_once('.').map_or(job.name.as_str(), |(stem, _)| stem);

@@ -11,10 +11,10 @@ use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 
-use crate::console::page::{self, Frame, Section, segment};
+use crate::console::page::{self, DeskSection, PageFrame, segment};
 use crate::console::view::numbers::{bytes, count};
-use crate::console::view::time::Clock;
-use crate::console::visitor::{Reading, Visitor};
+use crate::console::view::time::ZonedClock;
+use crate::console::visitor::{PageVisitor, ReadingVisitor};
 use crate::console::words::WorkWords;
 use crate::http::extract::InCollection;
 use crate::http::problem::Problem;
@@ -36,8 +36,8 @@ const HX_REFRESH: HeaderName = HeaderName::from_static("hx-refresh");
 
 #[derive(Template)]
 #[template(path = "work.html")]
-struct Page {
-    frame: Frame,
+struct WorkPage {
+    frame: PageFrame,
     words: &'static WorkWords,
     place: String,
     token: String,
@@ -57,7 +57,7 @@ struct Page {
 /// The part of the page that the browser requests repeatedly.
 #[derive(Template)]
 #[template(path = "work_now.html")]
-struct Part {
+struct WorkNow {
     words: &'static WorkWords,
     place: String,
     token: String,
@@ -99,14 +99,14 @@ struct GenerationLine {
 /// # Errors
 /// 403; 404 for an unknown collection.
 pub async fn show(
-    visitor: Reading,
+    visitor: ReadingVisitor,
     State(app): State<App>,
     InCollection(collection): InCollection,
 ) -> Result<Response, Problem> {
     let found = app.engine.collection(&collection).await?;
     let words = &visitor.words().work;
-    let clock = Clock::of(&found.settings.time_zone);
-    let place = page::below(&collection, Section::Work.path());
+    let clock = ZonedClock::of(&found.settings.time_zone);
+    let place = page::below(&collection, DeskSection::Work.path());
     let mut tasks = app.engine.tasks().await?;
     tasks.retain(|task| task.collection == collection);
     let line = |task: &Task| TaskLine::new(task, words, &clock, &place);
@@ -114,8 +114,8 @@ pub async fn show(
     let mut ended = tasks.iter().filter(|task| task.status.is_finished());
     let lines = ended.by_ref().take(MOST_ENDED).map(line).collect();
     let generations = app.engine.generations(&collection).await?;
-    let page = Page {
-        frame: Frame::of(&visitor, &collection, Section::Work, words.title),
+    let page = WorkPage {
+        frame: PageFrame::of(&visitor, &collection, DeskSection::Work, words.title),
         words,
         token: visitor.form_token.clone(),
         generations: generation_lines(&generations, found.generation.0, running.is_some(), (words, &clock, &place)),
@@ -140,18 +140,18 @@ pub async fn show(
 /// # Errors
 /// 403; 404 for an unknown collection.
 pub async fn now(
-    visitor: Reading,
+    visitor: ReadingVisitor,
     State(app): State<App>,
     InCollection(collection): InCollection,
 ) -> Result<Response, Problem> {
-    let clock = Clock::of(&app.engine.settings(&collection).await?.time_zone);
+    let clock = ZonedClock::of(&app.engine.settings(&collection).await?.time_zone);
     let words = &visitor.words().work;
-    let place = page::below(&collection, Section::Work.path());
+    let place = page::below(&collection, DeskSection::Work.path());
     let running = unfinished(&app, &collection).await?.map(|task| TaskLine::new(&task, words, &clock, &place));
     let has_ended = running.is_none();
     let token = visitor.form_token.clone();
-    let may_admin = Visitor::may_admin(&visitor);
-    let mut response = page::html(StatusCode::OK, &Part { words, place, token, running, may_admin })?;
+    let may_admin = PageVisitor::may_admin(&visitor);
+    let mut response = page::html(StatusCode::OK, &WorkNow { words, place, token, running, may_admin })?;
     if has_ended {
         response.headers_mut().insert(HX_REFRESH, HeaderValue::from_static("true"));
     }
@@ -173,7 +173,7 @@ fn class(status: TaskStatus) -> &'static str {
 }
 
 impl TaskLine {
-    fn new(task: &Task, words: &'static WorkWords, clock: &Clock, place: &str) -> Self {
+    fn new(task: &Task, words: &'static WorkWords, clock: &ZonedClock, place: &str) -> Self {
         let runs = !task.status.is_finished();
         let share = (runs && task.total > 0).then(|| (task.done.min(task.total), task.total));
         let says = |name: &str, value: bool| task.request.get(name).and_then(|said| said.as_bool()) == Some(value);
@@ -217,7 +217,7 @@ fn generation_lines(
     generations: &[Generation],
     live: u32,
     is_busy: bool,
-    (words, clock, place): (&WorkWords, &Clock, &str),
+    (words, clock, place): (&WorkWords, &ZonedClock, &str),
 ) -> Vec<GenerationLine> {
     let line = |generation: &Generation| {
         let number = generation.generation.0;

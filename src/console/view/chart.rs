@@ -5,7 +5,7 @@ use jiff::Timestamp;
 
 /// A column of a chart.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bar {
+pub struct ChartBar {
     /// The left edge.
     pub x: usize,
     /// The upper edge.
@@ -23,14 +23,14 @@ pub const SPARK_HEIGHT: usize = 28;
 
 /// Returns the columns for these numbers. The largest number has the height of the picture; a number above 0 has at least a height of 1; a
 /// 0 has no column.
-pub fn spark(numbers: &[usize]) -> Vec<Bar> {
+pub fn spark(numbers: &[usize]) -> Vec<ChartBar> {
     let most = numbers.iter().copied().max().unwrap_or(0).max(1);
     let edge = |at: usize| at * SPARK_WIDTH / numbers.len().max(1);
     let bar = |(at, number): (usize, &usize)| {
         let height = (number * SPARK_HEIGHT).div_ceil(most);
         let x = edge(at);
         let next = edge(at + 1);
-        Bar { x, y: SPARK_HEIGHT - height, width: (next - x).saturating_sub(1).max(1), height }
+        ChartBar { x, y: SPARK_HEIGHT - height, width: (next - x).saturating_sub(1).max(1), height }
     };
     numbers.iter().enumerate().map(bar).filter(|bar| bar.height > 0).collect()
 }
@@ -52,7 +52,7 @@ pub const LINE_WIDTH: usize = COLUMNS * STEP;
 
 /// A member on a time line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Dot {
+pub struct MemberDot {
     /// Index of the member in the given list.
     pub member: usize,
     /// X coordinate of the centre.
@@ -65,9 +65,9 @@ pub struct Dot {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TimeLine {
     /// The drawn members.
-    pub dots: Vec<Dot>,
+    pub dots: Vec<MemberDot>,
     /// The bars above columns with too many members, each with the number of members that have no dot.
-    pub more: Vec<(Bar, usize)>,
+    pub more: Vec<(ChartBar, usize)>,
     /// Height of the picture.
     pub height: usize,
     /// Y coordinate of the line.
@@ -102,20 +102,21 @@ pub fn time_line(times: &[Option<Timestamp>]) -> TimeLine {
     let mut more = Vec::new();
     for (at, column) in columns.iter().enumerate() {
         let x = at * STEP + STEP / 2;
-        let dot = |(level, member): (usize, &usize)| Dot { member: *member, x, y: base - level * STEP - STEP / 2 - 1 };
+        let dot =
+            |(level, member): (usize, &usize)| MemberDot { member: *member, x, y: base - level * STEP - STEP / 2 - 1 };
         dots.extend(column.iter().take(cap).enumerate().map(dot));
         if column.len() > cap {
             let left = column.len() - cap;
             let height = (left * (ABOVE - 6)).div_ceil(most);
             let y = base - cap * STEP - 4 - height;
-            more.push((Bar { x: x - 4, y, width: 8, height }, left));
+            more.push((ChartBar { x: x - 4, y, width: 8, height }, left));
         }
     }
     TimeLine { dots, more, height: base + BELOW, base, undated, ends: Some((first, last)) }
 }
 
 /// A part of a stacked column: its CSS class and its rectangle.
-pub type Part = (&'static str, Bar);
+pub type StackPart = (&'static str, ChartBar);
 
 /// Width of a chart of stacked columns.
 pub const STACK_WIDTH: usize = 720;
@@ -123,7 +124,7 @@ pub const STACK_WIDTH: usize = 720;
 pub const STACK_HEIGHT: usize = 160;
 
 /// Returns stacked columns of parts. The largest column has the height of the picture.
-pub fn stacks(columns: &[Vec<(&'static str, u64)>]) -> Vec<Vec<Part>> {
+pub fn stacks(columns: &[Vec<(&'static str, u64)>]) -> Vec<Vec<StackPart>> {
     let total = |column: &Vec<(&'static str, u64)>| column.iter().map(|(_, number)| number).sum::<u64>();
     let most = columns.iter().map(total).max().unwrap_or(0).max(1);
     let edge = |at: usize| at * STACK_WIDTH / columns.len().max(1);
@@ -139,7 +140,7 @@ pub fn stacks(columns: &[Vec<(&'static str, u64)>]) -> Vec<Vec<Part>> {
             let to = height(below + number);
             below += number;
             if to > from {
-                parts.push((*class, Bar { x, y: STACK_HEIGHT - to, width, height: to - from }));
+                parts.push((*class, ChartBar { x, y: STACK_HEIGHT - to, width, height: to - from }));
             }
         }
         parts
@@ -182,9 +183,9 @@ mod tests {
     #[test]
     fn parts_of_a_column_stand_on_each_other() {
         let stacked = stacks(&[vec![("a", 1), ("b", 0), ("c", 2)], vec![("a", 6)]]);
-        let bar = |y, height| Bar { x: 0, y, width: 357, height };
+        let bar = |y, height| ChartBar { x: 0, y, width: 357, height };
         assert_eq!(stacked[0], [("a", bar(134, 26)), ("c", bar(80, 54))]);
-        assert_eq!(stacked[1], [("a", Bar { x: 360, y: 0, width: 357, height: 160 })]);
-        assert_eq!(stacks(&[]), Vec::<Vec<Part>>::new());
+        assert_eq!(stacked[1], [("a", ChartBar { x: 360, y: 0, width: 357, height: 160 })]);
+        assert_eq!(stacks(&[]), Vec::<Vec<StackPart>>::new());
     }
 }

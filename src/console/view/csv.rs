@@ -8,9 +8,9 @@ const FORMULA: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
 
 /// A table in CSV.
 #[derive(Debug)]
-pub struct Csv(String);
+pub struct CsvTable(String);
 
-impl Csv {
+impl CsvTable {
     /// Creates a table with these headings.
     pub fn new(headings: &[&str]) -> Self {
         let mut csv = Self("\u{feff}".to_owned());
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_file_begins_with_the_mark_that_excel_looks_for() {
-        let mut csv = Csv::new(&["编号", "初/重"]);
+        let mut csv = CsvTable::new(&["编号", "初/重"]);
         csv.row(&["1", "初件"]);
         assert_eq!(csv.0, "\u{feff}编号,初/重\r\n1,初件\r\n");
         let response = csv.download("group-a\"b\r\n信");

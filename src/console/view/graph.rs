@@ -10,12 +10,12 @@ pub const HEIGHT: f64 = 360.0;
 /// Width of the empty margin.
 const MARGIN: f64 = 16.0;
 
-type Point = (f64, f64);
+type GraphPoint = (f64, f64);
 
 /// Returns places for `count` records with these pairs. Takes O(rounds × count²); callers draw at most a hundred records.
 pub fn layout(count: usize, pairs: &[(usize, usize)]) -> Vec<(u32, u32)> {
     let turn = std::f64::consts::TAU / count.max(1) as f64;
-    let mut places: Vec<Point> = (0..count).map(|at| (at as f64 * turn).sin_cos()).collect();
+    let mut places: Vec<GraphPoint> = (0..count).map(|at| (at as f64 * turn).sin_cos()).collect();
     let ideal = (4.0 / count.max(1) as f64).sqrt();
     for round in 0..ROUNDS {
         let mut moves = pushes(&places, ideal);
@@ -36,10 +36,10 @@ pub fn layout(count: usize, pairs: &[(usize, usize)]) -> Vec<(u32, u32)> {
     fitted(&places)
 }
 
-fn pushes(places: &[Point], ideal: f64) -> Vec<Point> {
-    let push = |(at, place): (usize, &Point)| {
+fn pushes(places: &[GraphPoint], ideal: f64) -> Vec<GraphPoint> {
+    let push = |(at, place): (usize, &GraphPoint)| {
         let others = places.iter().enumerate().filter(|(other, _)| *other != at);
-        others.fold((0.0, 0.0), |sum: Point, (_, other)| {
+        others.fold((0.0, 0.0), |sum: GraphPoint, (_, other)| {
             let (x, y, distance) = between(*place, *other);
             let push = ideal * ideal / (distance * distance);
             (sum.0 + x * push, sum.1 + y * push)
@@ -49,15 +49,15 @@ fn pushes(places: &[Point], ideal: f64) -> Vec<Point> {
 }
 
 /// Returns the vector from `other` to `one`, and its length, which is never 0.
-fn between(one: Point, other: Point) -> (f64, f64, f64) {
+fn between(one: GraphPoint, other: GraphPoint) -> (f64, f64, f64) {
     let x = one.0 - other.0;
     let y = one.1 - other.1;
     (x, y, x.hypot(y).max(1e-4))
 }
 
 /// Scales the places to the size of the picture.
-fn fitted(places: &[Point]) -> Vec<(u32, u32)> {
-    let range = |of: fn(&Point) -> f64| {
+fn fitted(places: &[GraphPoint]) -> Vec<(u32, u32)> {
+    let range = |of: fn(&GraphPoint) -> f64| {
         let (least, most) = places.iter().map(of).fold((f64::MAX, f64::MIN), |(l, m), v| (l.min(v), m.max(v)));
         (least, (most - least).max(1e-9))
     };

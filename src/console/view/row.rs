@@ -11,7 +11,7 @@ use doppel_engine::answers::RecordView;
 use jiff::tz::TimeZone;
 
 use crate::console::view::marked::beginning;
-use crate::console::view::time::Clock;
+use crate::console::view::time::ZonedClock;
 use crate::console::words::RecordWords;
 
 /// Largest length of a title that is made of a text, in characters.
@@ -25,12 +25,12 @@ pub struct RowReader {
     fields: Vec<(Field, bool)>,
     zone: TimeZone,
     /// Formats times of the collection.
-    pub clock: Clock,
+    pub clock: ZonedClock,
 }
 
 /// The facts from a row.
 #[derive(Clone, Debug, Default)]
-pub struct Facts {
+pub struct RowFacts {
     /// The title, or the beginning of the text; empty if the row has neither.
     pub title: String,
     /// The beginning of the text.
@@ -43,7 +43,7 @@ pub struct Facts {
     pub handling: Handling,
 }
 
-impl Facts {
+impl RowFacts {
     /// Returns the category, status and unit that the office wrote, each with its name.
     pub fn handled(&self, words: &RecordWords) -> Vec<(&'static str, &str)> {
         let Handling { category, status, unit, reply: _ } = &self.handling;
@@ -72,7 +72,7 @@ impl RowReader {
     pub fn of(settings: &Settings) -> Self {
         let fields = settings.fields.iter().cloned().zip(settings.titles()).collect();
         let zone = TimeZone::get(&settings.time_zone).unwrap_or(TimeZone::UTC);
-        Self { fields, zone, clock: Clock::of(&settings.time_zone) }
+        Self { fields, zone, clock: ZonedClock::of(&settings.time_zone) }
     }
 
     /// True if a field has this role.
@@ -85,21 +85,21 @@ impl RowReader {
     }
 
     /// Returns the facts of a record; only its id and time if no text is kept.
-    pub fn facts_of(&self, record: &RecordView) -> Facts {
+    pub fn facts_of(&self, record: &RecordView) -> RowFacts {
         match (record.read(), &record.row) {
             (Some(row), _) => self.facts(&row),
             (None, None) => self.without_text(&record.id, record.time.as_deref()),
-            (None, Some(_)) => Facts::default(),
+            (None, Some(_)) => RowFacts::default(),
         }
     }
 
     /// Returns the facts of a record whose text is not kept.
-    pub fn without_text(&self, id: &RecordId, time: Option<&str>) -> Facts {
-        Facts { title: id.to_string(), time: time.map(|time| self.time(time)), ..Facts::default() }
+    pub fn without_text(&self, id: &RecordId, time: Option<&str>) -> RowFacts {
+        RowFacts { title: id.to_string(), time: time.map(|time| self.time(time)), ..RowFacts::default() }
     }
 
     /// Returns the facts from a row.
-    pub fn facts(&self, row: &Row) -> Facts {
+    pub fn facts(&self, row: &Row) -> RowFacts {
         let content = |title: bool| {
             let fields = self
                 .fields
@@ -111,7 +111,7 @@ impl RowReader {
         let running = content(false);
         let title = titled.as_ref().or(running.as_ref()).map(|text| beginning(text.trim(), TITLE_CHARS));
         let excerpt = running.or(titled).map(|text| beginning(text.trim(), EXCERPT_CHARS));
-        Facts {
+        RowFacts {
             title: title.unwrap_or_default(),
             excerpt: excerpt.unwrap_or_default(),
             time: self.of_role(row, Role::Time).map(|text| self.time(text)),
@@ -199,7 +199,7 @@ fn text<'r>(row: &'r Row, name: &str) -> Option<&'r str> {
 mod tests {
     use super::*;
 
-    fn facts(json: &str) -> Facts {
+    fn facts(json: &str) -> RowFacts {
         RowReader::of(&Settings::default()).facts(&Row::parse(json.as_bytes()).unwrap())
     }
 

@@ -5,9 +5,9 @@ use jiff::tz::TimeZone;
 
 /// Formats times in one time zone.
 #[derive(Clone, Debug)]
-pub struct Clock(TimeZone);
+pub struct ZonedClock(TimeZone);
 
-impl Clock {
+impl ZonedClock {
     /// Creates a formatter for the time zone with this IANA name; for UTC if the name is unknown.
     pub fn of(zone: &str) -> Self {
         Self(TimeZone::get(zone).unwrap_or(TimeZone::UTC))
@@ -36,7 +36,7 @@ impl Clock {
         back.iter().rev().filter_map(begin).collect()
     }
 
-    /// Formats a time in RFC 3339 like [`Clock::show`]; returns other texts unchanged.
+    /// Formats a time in RFC 3339 like [`ZonedClock::show`]; returns other texts unchanged.
     pub fn show_text(&self, time: &str) -> String {
         time.parse().map_or_else(|_| time.to_owned(), |time| self.show(time))
     }
@@ -48,15 +48,15 @@ mod tests {
 
     #[test]
     fn a_time_is_shown_in_the_zone_of_the_collection() {
-        let shanghai = Clock::of("Asia/Shanghai");
+        let shanghai = ZonedClock::of("Asia/Shanghai");
         assert_eq!(shanghai.show_text("2024-02-29T17:30:59.5Z"), "2024-03-01 01:30");
-        assert_eq!(Clock::of("no zone").show_text("2024-03-01T01:30:00Z"), "2024-03-01 01:30");
+        assert_eq!(ZonedClock::of("no zone").show_text("2024-03-01T01:30:00Z"), "2024-03-01 01:30");
         assert_eq!(shanghai.show_text("soon"), "soon");
     }
 
     #[test]
     fn stretches_are_of_days_of_the_zone_and_end_with_today() {
-        let shanghai = Clock::of("Asia/Shanghai");
+        let shanghai = ZonedClock::of("Asia/Shanghai");
         let now = "2024-02-29T17:30:00Z".parse().unwrap();
         let begins = |days, step| {
             let found = shanghai.stretches(now, days, step);

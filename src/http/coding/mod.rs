@@ -15,14 +15,14 @@ const ACCEPTED: HeaderValue = HeaderValue::from_static("gzip, zstd");
 
 /// A content coding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Coding {
+pub enum ContentCoding {
     /// gzip (RFC 1952)
     Gzip,
     /// zstd (RFC 8878)
     Zstd,
 }
 
-impl Coding {
+impl ContentCoding {
     /// Returns the name of the coding in headers.
     pub fn name(self) -> &'static str {
         match self {
@@ -44,7 +44,7 @@ impl Coding {
 ///
 /// # Errors
 /// 415 for an unknown coding, and for several codings at once, because each would multiply the expansion of the other.
-pub fn of_body(headers: &HeaderMap) -> Result<Option<Coding>, Problem> {
+pub fn of_body(headers: &HeaderMap) -> Result<Option<ContentCoding>, Problem> {
     let Some(value) = headers.get(header::CONTENT_ENCODING) else { return Ok(None) };
     let names = value.to_str().unwrap_or("?").split(',').map(str::trim);
     let mut names = names.filter(|name| !name.is_empty() && !name.eq_ignore_ascii_case("identity"));
@@ -55,7 +55,7 @@ pub fn of_body(headers: &HeaderMap) -> Result<Option<Coding>, Problem> {
     match (names.next(), names.next()) {
         (None, _) => Ok(None),
         (Some(_), Some(_)) => refuse("the body is compressed more than once; compress it once, or not at all"),
-        (Some(name), None) => match Coding::of(name) {
+        (Some(name), None) => match ContentCoding::of(name) {
             Some(coding) => Ok(Some(coding)),
             None => refuse("send the body with content-encoding gzip or zstd, or uncompressed"),
         },
@@ -72,11 +72,11 @@ mod tests {
             of_body(&HeaderMap::from_iter([(header::CONTENT_ENCODING, HeaderValue::from_static(value))]))
         };
         let fine = [
-            ("gzip", Some(Coding::Gzip)),
-            ("x-gzip", Some(Coding::Gzip)),
-            ("ZSTD", Some(Coding::Zstd)),
+            ("gzip", Some(ContentCoding::Gzip)),
+            ("x-gzip", Some(ContentCoding::Gzip)),
+            ("ZSTD", Some(ContentCoding::Zstd)),
             ("identity", None),
-            ("identity, gzip", Some(Coding::Gzip)),
+            ("identity, gzip", Some(ContentCoding::Gzip)),
             ("", None),
         ];
         for (value, coding) in fine {

@@ -9,7 +9,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::http::auth::Reader;
 use crate::http::extract::{InCollection, JsonBytes};
 use crate::http::problem::Problem;
-use crate::http::query::{Nothing, Parameters, Params, Query};
+use crate::http::query::{CheckedParameters, NoParameters, QueryParameters, QueryReader};
 use crate::http::state::App;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::{Columns, MAX_FIELDS, RecordId, text_of};
@@ -31,8 +31,8 @@ pub struct RowParams {
     pub fields: Option<Vec<String>>,
 }
 
-impl Parameters for RowParams {
-    fn read(query: &mut Query) -> Self {
+impl QueryParameters for RowParams {
+    fn read(query: &mut QueryReader) -> Self {
         let include = query.take("include");
         if include.as_deref().is_some_and(|include| include != "row") {
             query.refuse("include", "invalid_parameter", "give row");
@@ -80,7 +80,7 @@ pub async fn get_many(
     _: Reader,
     State(app): State<App>,
     InCollection(collection): InCollection,
-    _: Params<Nothing>,
+    _: CheckedParameters<NoParameters>,
     JsonBytes(body): JsonBytes,
 ) -> Result<Json<Records>, Problem> {
     Ok(Json(app.engine.records_of(&collection, ids(&body)?).await?))

@@ -202,7 +202,7 @@ pub fn parse(bytes: &[u8]) -> Result<Value, Problem> {
     let text = text_of(bytes)?;
     let mut repeated = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let value = Strict { repeated: &mut repeated }.deserialize(&mut deserializer);
+    let value = StrictSettings { repeated: &mut repeated }.deserialize(&mut deserializer);
     match (value.and_then(|value| deserializer.end().map(|()| value)), repeated.is_empty()) {
         (_, false) => {
             let at = repeated.iter().rev().fold(String::new(), |at, key| child(&at, key));
@@ -218,12 +218,12 @@ pub fn parse(bytes: &[u8]) -> Result<Value, Problem> {
 /// The largest number up to which a float can hold every whole number exactly: 2^53 - 1.
 const MOST_EXACT: f64 = 9_007_199_254_740_991.0;
 
-struct Strict<'a> {
+struct StrictSettings<'a> {
     /// The path of a repeated key, innermost part first. It is built on the way back, so that valid input costs nothing.
     repeated: &'a mut Vec<String>,
 }
 
-impl Strict<'_> {
+impl StrictSettings<'_> {
     /// Adds `key` to the path of the repeated key, if the error is about one.
     fn below<E>(&mut self, key: impl fmt::Display, error: E) -> E {
         if !self.repeated.is_empty() {
@@ -233,14 +233,14 @@ impl Strict<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Strict<'_> {
+impl<'de> DeserializeSeed<'de> for StrictSettings<'_> {
     type Value = Value;
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Strict<'_> {
+impl<'de> Visitor<'de> for StrictSettings<'_> {
     type Value = Value;
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("any JSON value")
@@ -268,7 +268,7 @@ impl<'de> Visitor<'de> for Strict<'_> {
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut seq: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
         loop {
-            let item = seq.next_element_seed(Strict { repeated: &mut *self.repeated });
+            let item = seq.next_element_seed(StrictSettings { repeated: &mut *self.repeated });
             match item.map_err(|error| self.below(items.len(), error))? {
                 Some(item) => items.push(item),
                 None => return Ok(Value::Array(items)),
@@ -282,7 +282,7 @@ impl<'de> Visitor<'de> for Strict<'_> {
                 self.repeated.push(key);
                 return Err(de::Error::custom("repeated key"));
             }
-            let value = map.next_value_seed(Strict { repeated: &mut *self.repeated });
+            let value = map.next_value_seed(StrictSettings { repeated: &mut *self.repeated });
             let value = value.map_err(|error| self.below(&key, error))?;
             entries.insert(key, value);
         }
