@@ -87,8 +87,8 @@ impl AuthConfig {
 
 /// True if a key may have this name.
 pub fn is_name(name: &str) -> bool {
-    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    (1..=MAX_NAME_BYTES).contains(&name.len()) && name.bytes().all(plain)
+    (1..=MAX_NAME_BYTES).contains(&name.len())
+        && name.bytes().all(|b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
 /// Computes the SHA-256 of a secret.

@@ -93,9 +93,7 @@ fn parts(key: &str) -> Vec<String> {
 pub(super) fn explain(error: &figment::Error, file: Option<&ConfigFile>) -> String {
     let in_environment = error.metadata.as_ref().is_some_and(is_environment);
     let section = error.path.first().filter(|_| error.path.len() > 1);
-    // For an item of a list, the key of the list.
-    let is_number = |part: &&String| part.bytes().all(|byte| byte.is_ascii_digit());
-    let key = error.path.iter().rfind(|part| !is_number(part)).map_or("", String::as_str);
+    let key = error.path.iter().rfind(|part| !is_list_position(*part)).map_or("", String::as_str);
     let called = |name: &str| match (section, in_environment) {
         (_, true) => {
             let parents = &error.path[..error.path.len().saturating_sub(1)];
@@ -131,6 +129,11 @@ pub(super) fn explain(error: &figment::Error, file: Option<&ConfigFile>) -> Stri
         other => other.to_string(),
     };
     format!("{}{what}", place(&error.path, error.metadata.as_ref(), file))
+}
+
+// For an item of a list, the key of the list.
+fn is_list_position(part: &String) -> bool {
+    part.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Makes the message for the result of a check, like [`explain`]. The text of a check begins with the key.
@@ -233,10 +236,13 @@ mod tests {
         let text = "# [server]\nlog.level = \"info\"\n[server]\n listen = \"a=b\"\n[[auth.keys]]\nname = \"a\"\n[[auth.keys]]\n\
                     name = \"b\"\n[limits]\nmax_waiting = 1\n";
         let file = ConfigFile { path: "x".into(), text: text.into() };
-        let line = |key: &str| file.line_of(&parts(key));
         let found =
             ["log.level", "server", "server.listen", "auth.keys.1.name", "auth.keys.1.sha256", "limits.max_waiting"];
-        assert_eq!(found.map(line), [Some(2), Some(3), Some(4), Some(8), Some(7), Some(10)]);
-        assert_eq!(line("store.data"), None);
+        assert_eq!(found.map(|key| line_of_key(key, &file)), [Some(2), Some(3), Some(4), Some(8), Some(7), Some(10)]);
+        assert_eq!(line_of_key("store.data", &file), None);
+    }
+
+    fn line_of_key(key: &str, file: &ConfigFile) -> Option<usize> {
+        file.line_of(&parts(key))
     }
 }

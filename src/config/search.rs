@@ -42,10 +42,13 @@ mod tests {
 
     #[test]
     fn weights_must_be_numbers_within_bounds() {
-        let with = |weights: Weights| SearchConfig { weights, ..SearchConfig::default() }.check();
         assert!(SearchConfig::default().check().is_ok());
-        assert!(with(Weights { time: -1.0, ..Weights::default() }).is_err());
-        assert!(with(Weights { objects: f32::NAN, ..Weights::default() }).is_err());
-        assert!(with(Weights { days: 0.0, ..Weights::default() }).is_err());
+        assert!(check_weights(Weights { time: -1.0, ..Weights::default() }).is_err());
+        assert!(check_weights(Weights { objects: f32::NAN, ..Weights::default() }).is_err());
+        assert!(check_weights(Weights { days: 0.0, ..Weights::default() }).is_err());
+    }
+
+    fn check_weights(weights: Weights) -> Result<(), String> {
+        SearchConfig { weights, ..SearchConfig::default() }.check()
     }
 }

@@ -84,14 +84,21 @@ mod tests {
     #[test]
     fn a_schedule_needs_a_directory_outside_the_data() {
         let store = StoreConfig { data: "/data/doppel".into(), ..StoreConfig::default() };
-        let with = |dir: &str, every_hours| SnapshotsConfig { dir: dir.into(), every_hours, keep: 14 }.check(&store);
-        assert!(with("", 0).is_ok() && with("/backup", 24).is_ok() && with("/data/doppel-snapshots", 24).is_ok());
-        assert!(with("", 24).unwrap_err().contains("snapshots.dir"));
-        assert!(with("/data/doppel/snapshots", 24).unwrap_err().contains("in store.data"));
+        assert!(
+            check_schedule("", 0, &store).is_ok()
+                && check_schedule("/backup", 24, &store).is_ok()
+                && check_schedule("/data/doppel-snapshots", 24, &store).is_ok()
+        );
+        assert!(check_schedule("", 24, &store).unwrap_err().contains("snapshots.dir"));
+        assert!(check_schedule("/data/doppel/snapshots", 24, &store).unwrap_err().contains("in store.data"));
         assert!(is_within("data/x".as_ref(), "./data".as_ref()) && !is_within("data-x".as_ref(), "data".as_ref()));
-        assert!(with("/backup", 10_000).unwrap_err().contains("every_hours"));
+        assert!(check_schedule("/backup", 10_000, &store).unwrap_err().contains("every_hours"));
         let mongodb = StoreConfig { kind: StoreKind::Mongodb, ..store };
         let refused = SnapshotsConfig { dir: "/backup".into(), ..SnapshotsConfig::default() }.check(&mongodb);
         assert!(refused.unwrap_err().contains("docs/mongodb.md"));
+    }
+
+    fn check_schedule(dir: &str, every_hours: u32, store: &StoreConfig) -> Result<(), String> {
+        SnapshotsConfig { dir: dir.into(), every_hours, keep: 14 }.check(store)
     }
 }

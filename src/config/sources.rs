@@ -88,8 +88,10 @@ impl Default for SourceConfig {
 impl SourceConfig {
     /// Returns the first mistake, without repeating values.
     fn check(&self) -> Result<(), String> {
-        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        if self.name.is_empty() || self.name.len() > MAX_NAME_BYTES || !self.name.chars().all(plain) {
+        if self.name.is_empty()
+            || self.name.len() > MAX_NAME_BYTES
+            || !self.name.chars().all(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+        {
             return Err("name is 1 to 64 of a-z, 0-9 and \"-\"".into());
         }
         DatabaseLocation::parse(&self.url).map_err(|error| format!("url: {error}"))?;
@@ -190,13 +192,16 @@ mod tests {
     #[test]
     fn errors_name_the_source_and_do_not_repeat_secrets() {
         assert_eq!(check(&[source()]), Ok(()));
-        let said = |source: SourceConfig| check(&[source]).unwrap_err();
-        let error = said(SourceConfig { url: "mysql://reader:geheim@10.0.0.7/office".into(), ..source() });
+        let error = error_of(SourceConfig { url: "mysql://reader:geheim@10.0.0.7/office".into(), ..source() });
         assert!(error.contains("hotline") && error.contains("password_file") && !error.contains("geheim"), "{error}");
-        assert!(said(SourceConfig { query: "SELECT 1".into(), ..source() }).contains("either table or query"));
-        assert!(said(SourceConfig { watermark: String::new(), ..source() }).contains("watermark"));
-        assert!(said(SourceConfig { name: "A B".into(), ..source() }).contains("name is"));
-        assert!(said(SourceConfig { time_zone: "Mars".into(), ..source() }).contains("time_zone"));
+        assert!(error_of(SourceConfig { query: "SELECT 1".into(), ..source() }).contains("either table or query"));
+        assert!(error_of(SourceConfig { watermark: String::new(), ..source() }).contains("watermark"));
+        assert!(error_of(SourceConfig { name: "A B".into(), ..source() }).contains("name is"));
+        assert!(error_of(SourceConfig { time_zone: "Mars".into(), ..source() }).contains("time_zone"));
+    }
+
+    fn error_of(source: SourceConfig) -> String {
+        check(&[source]).unwrap_err()
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `[server.tls]`: the certificates of the service and of its clients.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -40,9 +40,8 @@ impl TlsConfig {
     /// Returns the first mistake, without reading the files.
     pub(super) fn check(&self) -> Result<(), String> {
         let Self { certificate, key, client_certificates, client_ca } = self;
-        let given = |path: &PathBuf| !path.as_os_str().is_empty();
         let wanted = *client_certificates != ClientCertificates::Off;
-        match (given(certificate), given(key), given(client_ca)) {
+        match (is_given(certificate), is_given(key), is_given(client_ca)) {
             (true, false, _) => Err("server.tls.key is missing: give the file of the certificate's key".into()),
             (false, true, _) => {
                 Err("server.tls.certificate is missing: give the file of the certificate that the key is for".into())
@@ -63,30 +62,32 @@ impl TlsConfig {
     }
 }
 
+fn is_given(path: &Path) -> bool {
+    !path.as_os_str().is_empty()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn settings_that_depend_on_each_other_must_be_set_together() {
-        let tls = |certificate: &str, key: &str, client_ca: &str, client_certificates| TlsConfig {
-            certificate: certificate.into(),
-            key: key.into(),
-            client_ca: client_ca.into(),
-            client_certificates,
-        };
         use ClientCertificates::{Off, Optional, Required};
-        for fine in [tls("", "", "", Off), tls("c", "k", "", Off), tls("c", "k", "a", Optional)] {
+        for fine in [tls_config("", "", "", Off), tls_config("c", "k", "", Off), tls_config("c", "k", "a", Optional)] {
             assert_eq!(fine.check(), Ok(()), "{fine:?}");
         }
         for (wrong, key) in [
-            (tls("c", "", "", Off), "server.tls.key"),
-            (tls("", "k", "", Off), "server.tls.certificate"),
-            (tls("", "", "a", Off), "server.tls.certificate"),
-            (tls("c", "k", "", Required), "server.tls.client_ca"),
-            (tls("c", "k", "a", Off), "server.tls.client_certificates"),
+            (tls_config("c", "", "", Off), "server.tls.key"),
+            (tls_config("", "k", "", Off), "server.tls.certificate"),
+            (tls_config("", "", "a", Off), "server.tls.certificate"),
+            (tls_config("c", "k", "", Required), "server.tls.client_ca"),
+            (tls_config("c", "k", "a", Off), "server.tls.client_certificates"),
         ] {
             assert!(wrong.check().unwrap_err().starts_with(key), "{wrong:?}");
         }
+    }
+
+    fn tls_config(certificate: &str, key: &str, client_ca: &str, client_certificates: ClientCertificates) -> TlsConfig {
+        TlsConfig { certificate: certificate.into(), key: key.into(), client_ca: client_ca.into(), client_certificates }
     }
 }

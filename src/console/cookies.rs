@@ -85,9 +85,12 @@ pub fn get(headers: &HeaderMap, name: &str) -> Option<String> {
 /// True if the browser uses TLS. A proxy in front of the service tells this in `X-Forwarded-Proto`; for a form, the browser tells it in
 /// `Origin`. A client that lies here damages only its own cookies.
 pub fn is_secure(headers: &HeaderMap) -> bool {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let forwarded = text("x-forwarded-proto").split(',').next().unwrap_or_default().trim();
-    forwarded.eq_ignore_ascii_case("https") || text("origin").starts_with("https://")
+    let forwarded = header_text("x-forwarded-proto", headers).split(',').next().unwrap_or_default().trim();
+    forwarded.eq_ignore_ascii_case("https") || header_text("origin", headers).starts_with("https://")
+}
+
+fn header_text<'a>(name: &str, headers: &'a HeaderMap) -> &'a str {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -95,8 +98,10 @@ mod tests {
     use super::*;
 
     fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
-        let pair = |(name, value): &(&'static str, &str)| (name.parse().unwrap(), value.parse().unwrap());
-        pairs.iter().map(pair).collect()
+        pairs
+            .iter()
+            .map(|(name, value): &(&'static str, &str)| (name.parse().unwrap(), value.parse().unwrap()))
+            .collect()
     }
 
     #[test]

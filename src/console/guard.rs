@@ -82,13 +82,12 @@ async fn admit(
     if let Some(response) = chosen_language(&request) {
         return Err(Box::new(response));
     }
-    let problem = |problem: Problem| Box::new(problem.into_response());
     let browser = match cookies::get(request.headers(), cookies::BROWSER).and_then(|text| BrowserSecret::parse(&text)) {
         Some(browser) => browser,
         // The browser may have a cookie but does not send it with a request from another site. A new cookie would end its session.
         None if is_led_here(&request) => return Err(Box::new(once_more(&request))),
         None => {
-            let browser = BrowserSecret::random().map_err(problem)?;
+            let browser = BrowserSecret::random().map_err(boxed_problem)?;
             new.push(SetCookie::for_visit(cookies::BROWSER, &browser.text()));
             browser
         }
@@ -96,7 +95,7 @@ async fn admit(
     let key = desk.sessions.key_of(&browser, Instant::now());
     let mut facts = facts(app, key, request.headers());
     facts.place = page::place(request.uri());
-    facts.form_token = desk.seal.form_token(&browser).map_err(problem)?;
+    facts.form_token = desk.seal.form_token(&browser).map_err(boxed_problem)?;
     if let Some(key) = &facts.key {
         if let Some(connection) = request.extensions().get::<ConnectionMark>() {
             connection.authenticated();
@@ -104,20 +103,24 @@ async fn admit(
         if let Some(slot) = request.extensions().get::<CallerSlot>() {
             slot.set(key.clone());
         }
-        app.keys.within_rate(key).map_err(problem)?;
+        app.keys.within_rate(key).map_err(boxed_problem)?;
     }
     if !facts.is_open && facts.key.is_none() && request.uri().path() != SIGN_IN {
         return Err(Box::new(to_sign_in(&request)));
     }
-    let request = within_reach(request, &facts).await.map_err(problem)?;
+    let request = within_reach(request, &facts).await.map_err(boxed_problem)?;
     let mut request = match *request.method() == Method::POST {
-        true => with_form(app, desk, &browser, request).await.map_err(problem)?,
+        true => with_form(app, desk, &browser, request).await.map_err(boxed_problem)?,
         false => request,
     };
     let visitor = PageVisitor::new(facts);
     request.extensions_mut().insert(BrowserToken(browser));
     request.extensions_mut().insert(visitor.clone());
     Ok((request, visitor))
+}
+
+fn boxed_problem(problem: Problem) -> Box<hyper::Response<Body>> {
+    Box::new(problem.into_response())
 }
 
 /// Refuses a page of a collection for which the visitor's key is not valid. Pages without a collection check this themselves.

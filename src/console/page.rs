@@ -209,13 +209,14 @@ impl PageFrame {
     pub fn languages(&self) -> Vec<LanguageLink> {
         let place = &self.visitor.place;
         let joint = if place.contains('?') { '&' } else { '?' };
-        let link = |language: Language| LanguageLink {
-            tag: language.tag(),
-            name: language.own_name(),
-            href: format!("{place}{joint}lang={}", language.tag()),
-            is_current: language == self.visitor.language,
-        };
-        Language::ALL.map(link).to_vec()
+        Language::ALL
+            .map(|language: Language| LanguageLink {
+                tag: language.tag(),
+                name: language.own_name(),
+                href: format!("{place}{joint}lang={}", language.tag()),
+                is_current: language == self.visitor.language,
+            })
+            .to_vec()
     }
 
     /// Returns the path of the page's section, or the path of the start page if the page has no section.
@@ -229,10 +230,11 @@ impl PageFrame {
     /// Returns the sections for the collection of this page: path, title, and true if this page belongs to the section.
     pub fn sections(&self) -> Vec<(String, &'static str, bool)> {
         let Some(collection) = &self.collection else { return Vec::new() };
-        let link = |section: DeskSection| {
-            (below(collection, section.path()), section.name(self.words()), self.section == Some(section))
-        };
-        DeskSection::ALL.map(link).to_vec()
+        DeskSection::ALL
+            .map(|section: DeskSection| {
+                (below(collection, section.path()), section.name(self.words()), self.section == Some(section))
+            })
+            .to_vec()
     }
 }
 
@@ -274,14 +276,18 @@ pub fn place(uri: &Uri) -> String {
 
 /// Returns the redirect target of a form or a link if it is a path of the desk; else the path of the start page.
 pub fn local(place: Option<&str>) -> String {
-    let plain = |place: &&str| place.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
-    let ours = |place: &&str| {
-        let path = place.split(['?', '#']).next().unwrap_or_default();
-        // Segments that a browser would resolve ("." and "..") are refused.
-        let stays = |part: &str| !matches!(part.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..");
-        is_ours(path) && path.split('/').all(stays)
-    };
-    place.filter(plain).filter(ours).unwrap_or(ROOT).to_owned()
+    place
+        .filter(|place: &&str| place.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\'))
+        .filter(|place: &&str| {
+            let path = place.split(['?', '#']).next().unwrap_or_default();
+            // Segments that a browser would resolve ("." and "..") are refused.
+            is_ours(path)
+                && path
+                    .split('/')
+                    .all(|part: &str| !matches!(part.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | ".."))
+        })
+        .unwrap_or(ROOT)
+        .to_owned()
 }
 
 /// The cookies of a response, in the response's extensions. The guard writes them into the header.

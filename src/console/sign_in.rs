@@ -150,13 +150,16 @@ mod tests {
         let (keys, texts) = keys(&["desk"]);
         let sessions = OpenSessions::default();
         let now = Instant::now();
-        let sign_in = || sessions.sign_in(&keys, &texts[0], now).unwrap().unwrap();
-        let first = sign_in();
-        let second = sign_in();
+        let first = sign_in_first(&sessions, &keys, &texts, now);
+        let second = sign_in_first(&sessions, &keys, &texts, now);
         assert_ne!(first, second);
         sessions.end(&first);
         assert!(sessions.key_of(&first, now).is_none() && sessions.key_of(&second, now).is_some());
         assert!(sessions.key_of(&BrowserSecret::random().unwrap(), now).is_none());
+    }
+
+    fn sign_in_first(sessions: &OpenSessions, keys: &ApiKeys, texts: &[String], now: Instant) -> BrowserSecret {
+        sessions.sign_in(keys, &texts[0], now).unwrap().unwrap()
     }
 
     #[test]
@@ -193,14 +196,17 @@ mod tests {
         let sessions = OpenSessions::default();
         let now = Instant::now();
         let key = keys.recognise(&texts[0]).unwrap();
-        let begin = |after: u64| sessions.begin(key.clone(), now + Duration::from_millis(after)).unwrap();
-        let first = begin(0);
-        let second = begin(1);
+        let first = begin_after(0, &sessions, &key, now);
+        let second = begin_after(1, &sessions, &key, now);
         sessions.key_of(&first, now + Duration::from_millis(2)).unwrap();
         (2..=MOST_SESSIONS as u64).for_each(|after| {
-            begin(after);
+            begin_after(after, &sessions, &key, now);
         });
         assert!(sessions.key_of(&first, now + MINUTE).is_some() && sessions.key_of(&second, now + MINUTE).is_none());
         assert_eq!(sessions.open.lock().len(), MOST_SESSIONS);
+    }
+
+    fn begin_after(after: u64, sessions: &OpenSessions, key: &ShownKey, now: Instant) -> BrowserSecret {
+        sessions.begin(key.clone(), now + Duration::from_millis(after)).unwrap()
     }
 }

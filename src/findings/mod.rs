@@ -83,8 +83,7 @@ impl RowFinding {
     /// row.
     pub fn checked(record: Option<Match>, row: Option<(EarlierRow, Match)>, too_short: bool) -> Self {
         let record = record.map(|found| (EarlierRow::Record(found.id.clone()), found));
-        let is_exact = |found: &Option<(EarlierRow, Match)>| found.as_ref().is_some_and(|(_, found)| found.is_exact());
-        let best = if is_exact(&row) && !is_exact(&record) { row } else { record.or(row) };
+        let best = if is_exact_match(&row) && !is_exact_match(&record) { row } else { record.or(row) };
         let Some((of, found)) = best else {
             let kind = if too_short { VerdictKind::TooShort } else { VerdictKind::Original };
             return Self { kind, of: None, similarity: None, relation: None, registered: None };
@@ -109,6 +108,10 @@ impl RowFinding {
         let of = of.map(|id| row_of(id).unwrap_or_else(|| EarlierRow::Record(id.clone())));
         Self { kind, of, similarity, relation, registered }
     }
+}
+
+fn is_exact_match(found: &Option<(EarlierRow, Match)>) -> bool {
+    found.as_ref().is_some_and(|(_, found)| found.is_exact())
 }
 
 /// Returns so many bytes of a hash that no two ids have the same.
@@ -150,18 +153,27 @@ mod tests {
 
     #[test]
     fn what_is_the_same_comes_before_what_is_alike() {
-        let found = |id: &str, via: &str| Match {
-            via: vec![via.into()],
-            ..Match::unmeasured(RecordId::new(id).unwrap(), Seq(1))
-        };
-        let of = |record, row| RowFinding::checked(record, row, true).of;
-        let record = |via| Some(found("a", via));
-        assert_eq!(of(record("shingle"), Some((EarlierRow::Row(3), found("3", "exact")))), Some(EarlierRow::Row(3)));
         assert_eq!(
-            of(record("exact"), Some((EarlierRow::Row(3), found("3", "exact")))),
+            earlier_of(matched_record("shingle"), Some((EarlierRow::Row(3), match_of("3", "exact")))),
+            Some(EarlierRow::Row(3))
+        );
+        assert_eq!(
+            earlier_of(matched_record("exact"), Some((EarlierRow::Row(3), match_of("3", "exact")))),
             Some(EarlierRow::Record(RecordId::new("a").unwrap()))
         );
-        assert_eq!(of(None, Some((EarlierRow::Row(3), found("3", "shingle")))), Some(EarlierRow::Row(3)));
+        assert_eq!(earlier_of(None, Some((EarlierRow::Row(3), match_of("3", "shingle")))), Some(EarlierRow::Row(3)));
         assert_eq!(RowFinding::checked(None, None, true).kind, VerdictKind::TooShort);
+    }
+
+    fn earlier_of(record: Option<Match>, row: Option<(EarlierRow, Match)>) -> Option<EarlierRow> {
+        RowFinding::checked(record, row, true).of
+    }
+
+    fn matched_record(via: &str) -> Option<Match> {
+        Some(match_of("a", via))
+    }
+
+    fn match_of(id: &str, via: &str) -> Match {
+        Match { via: vec![via.into()], ..Match::unmeasured(RecordId::new(id).unwrap(), Seq(1)) }
     }
 }

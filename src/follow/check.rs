@@ -198,30 +198,35 @@ async fn check_index(opened: &mut ReadableSource, findings: &mut Vec<SourceFindi
     let Some(watermark) = &opened.watermark else { return Ok(()) };
     let dialect = opened.connection.dialect();
     let rows = opened.connection.all(sql::indexes(dialect, table)).await?;
-    let text = |cell: &SqlValue| doppel_sources::database::text_of(cell).unwrap_or_default();
     let mut indexes: std::collections::BTreeMap<String, Vec<String>> = std::collections::BTreeMap::new();
     for row in &rows {
         if let [index, column, ..] = row.as_slice() {
-            indexes.entry(text(index)).or_default().push(text(column));
+            indexes.entry(cell_text(index)).or_default().push(cell_text(column));
         }
     }
     let name = &watermark.name;
     let id = &opened.id;
-    let begins = |wanted: &[&String]| {
-        indexes
-            .values()
-            .any(|columns| columns.len() >= wanted.len() && columns.iter().zip(wanted).all(|(a, b)| a == *b))
-    };
-    let named = |column: &str| sql::name(dialect, column);
-    findings.push(match (begins(&[name, id]), begins(&[name])) {
+    findings.push(match (has_index_on(&[name, id], &indexes), has_index_on(&[name], &indexes)) {
         (true, _) => fine(format!("an index serves ({name}, {id})")),
         (false, true) => warning(format!("an index serves {name}, not ({name}, {id}): slow where many rows are changed at once")),
         (false, false) => wrong(format!(
             "no index serves ({name}, {id}), so that every round reads the whole table; CREATE INDEX doppel_follow ON {} ({}, {})",
             sql::table(dialect, table),
-            named(name),
-            named(id)
+            quoted_column(name, dialect),
+            quoted_column(id, dialect)
         )),
     });
     Ok(())
+}
+
+fn quoted_column(column: &str, dialect: SqlDialect) -> String {
+    sql::name(dialect, column)
+}
+
+fn has_index_on(wanted: &[&String], indexes: &std::collections::BTreeMap<String, Vec<String>>) -> bool {
+    indexes.values().any(|columns| columns.len() >= wanted.len() && columns.iter().zip(wanted).all(|(a, b)| a == *b))
+}
+
+fn cell_text(cell: &SqlValue) -> String {
+    doppel_sources::database::text_of(cell).unwrap_or_default()
 }

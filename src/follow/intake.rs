@@ -9,7 +9,6 @@ use futures_util::stream::FuturesOrdered;
 use super::write_back::VerdictTable;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::{RecordId, Row};
-use doppel_core::verdict::VerdictKind;
 use doppel_engine::answers::Registration;
 use doppel_engine::{Engine, Error, IfDuplicate, Series};
 use doppel_sources::UnreadableLine;
@@ -142,16 +141,19 @@ impl SourceIntake<'_> {
 
 fn verdict_row(id: String, registration: &Registration) -> VerdictRow {
     let verdict = &registration.verdict;
-    let word = |value: serde_json::Value| value.as_str().map(str::to_owned);
-    let named = |kind: VerdictKind| serde_json::to_value(kind).ok().and_then(word).unwrap_or_default();
     // The score and the channels of the record that this record repeats.
     let of = verdict.duplicate_of.as_ref();
     let shown = verdict.similar.iter().find(|shown| Some(&shown.id) == of);
     VerdictRow {
         id,
-        verdict: named(verdict.kind),
+        verdict: word_of(verdict.kind).unwrap_or_default(),
         duplicate_of: of.map(|of| of.as_str().to_owned()),
         similarity: shown.and_then(|shown| shown.similarity),
-        relation: shown.and_then(|shown| serde_json::to_value(shown.relation?).ok()).and_then(word),
+        relation: shown.and_then(|shown| word_of(shown.relation?)),
     }
+}
+
+/// Returns the word that stands for `value` in JSON.
+fn word_of(value: impl serde::Serialize) -> Option<String> {
+    serde_json::to_value(value).ok()?.as_str().map(str::to_owned)
 }

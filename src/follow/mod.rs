@@ -50,12 +50,20 @@ struct SourceEntry {
 impl FollowedSources {
     /// Makes the sources of the configuration. A row has at most `max_row_bytes` bytes.
     pub fn new(sources: &[config::SourceConfig], max_row_bytes: usize) -> Self {
-        let entry = |config: &config::SourceConfig| {
-            let entry =
-                SourceEntry { config: config.clone(), max_row_bytes, wake: Notify::new(), trouble: Mutex::default() };
-            (config.name.clone(), entry)
-        };
-        Self(Arc::new(sources.iter().map(entry).collect()))
+        Self(Arc::new(
+            sources
+                .iter()
+                .map(|config: &config::SourceConfig| {
+                    let entry = SourceEntry {
+                        config: config.clone(),
+                        max_row_bytes,
+                        wake: Notify::new(),
+                        trouble: Mutex::default(),
+                    };
+                    (config.name.clone(), entry)
+                })
+                .collect(),
+        ))
     }
 
     /// Returns the state of each source, sorted by name.

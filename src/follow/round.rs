@@ -114,12 +114,19 @@ fn with_unwritten(
 
 /// Records that the verdicts of rows from this watermark on are not written.
 fn note_unwritten(from: Option<&SqlValue>, shape: &WatermarkFormat, lease: &mut SourceLease<'_>) {
-    let read = |kept: Option<&CheckpointValue>| kept.and_then(|kept| shape.read(&kept.cell()).ok());
     let from = from.and_then(CheckpointValue::of);
-    let is_noted = lease.saved.unwritten.as_ref().is_some_and(|noted| read(noted.from.as_ref()) <= read(from.as_ref()));
+    let is_noted = lease
+        .saved
+        .unwritten
+        .as_ref()
+        .is_some_and(|noted| read_kept(noted.from.as_ref(), shape) <= read_kept(from.as_ref(), shape));
     if !is_noted {
         lease.saved.unwritten = Some(UnwrittenVerdicts { from });
     }
+}
+
+fn read_kept(kept: Option<&CheckpointValue>, shape: &WatermarkFormat) -> Option<Watermark> {
+    kept.and_then(|kept| shape.read(&kept.cell()).ok())
 }
 
 /// Records that all rows up to `reached` were read when the clock of the database was at `now`.

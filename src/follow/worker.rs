@@ -57,8 +57,11 @@ struct LeaseLost;
 
 fn decode(checkpoint: Option<StoredCheckpoint>) -> Result<(u64, SourceCheckpoint), Error> {
     let Some(StoredCheckpoint { version, value }) = checkpoint else { return Ok((0, SourceCheckpoint::default())) };
-    let unreadable = |error| StoreError::Internal(format!("the checkpoint of a source cannot be read: {error}"));
-    Ok((version, serde_json::from_value(value).map_err(unreadable)?))
+    Ok((
+        version,
+        serde_json::from_value(value)
+            .map_err(|error| StoreError::Internal(format!("the checkpoint of a source cannot be read: {error}")))?,
+    ))
 }
 
 fn encode(version: u64, saved: &SourceCheckpoint) -> Result<StoredCheckpoint, Error> {
@@ -179,9 +182,7 @@ impl<'a> SourceLease<'a> {
             if stored.holder != self.known_holder {
                 return Err(LeaseLost.into());
             }
-            // An administrator may have requested an import since the checkpoint was read.
-            let asked = |saved: &SourceCheckpoint| saved.import.as_ref().map(|import| import.shown.asked_at.clone());
-            if asked(&stored) != asked(&self.saved) {
+            if import_request(&stored) != import_request(&self.saved) {
                 self.saved.import = stored.import;
             }
             self.version = version;
@@ -195,6 +196,11 @@ impl<'a> SourceLease<'a> {
         // If this fails, the lease expires.
         let _ = self.write().await;
     }
+}
+
+// An administrator may have requested an import since the checkpoint was read.
+fn import_request(saved: &SourceCheckpoint) -> Option<String> {
+    saved.import.as_ref().map(|import| import.shown.asked_at.clone())
 }
 
 fn collection_of(config: &config::SourceConfig) -> anyhow::Result<CollectionName> {

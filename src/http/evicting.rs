@@ -83,12 +83,15 @@ mod tests {
     #[test]
     fn a_caller_that_holds_many_places_loses_its_own() {
         let places = EvictingPlaces::new(4);
-        let enter = |name: &str| places.enter_as(PlaceHolder::Key(name.into())).0;
-        let quiet = enter("quiet");
-        let greedy: Vec<CancellationToken> = (0..20).map(|_| enter("greedy")).collect();
+        let quiet = enter_by_key("quiet", &places);
+        let greedy: Vec<CancellationToken> = (0..20).map(|_| enter_by_key("greedy", &places)).collect();
         assert!(!quiet.is_cancelled());
         assert_eq!(greedy.iter().filter(|place| !place.is_cancelled()).count(), 3);
-        let another = enter("another");
+        let another = enter_by_key("another", &places);
         assert!(!quiet.is_cancelled() && !another.is_cancelled() && greedy[17].is_cancelled());
+    }
+
+    fn enter_by_key(name: &str, places: &EvictingPlaces) -> CancellationToken {
+        places.enter_as(PlaceHolder::Key(name.into())).0
     }
 }

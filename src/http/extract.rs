@@ -90,13 +90,13 @@ impl FromRequestParts<App> for InPair {
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         let path = path(parts, app).await?;
-        let id = |name: &str| {
-            let invalid =
-                |reason| Problem::invalid(vec![Violation::new(format!("/path/{name}"), "invalid_id", reason)]);
-            RecordId::new(part(&path, name)).map_err(invalid)
-        };
-        Ok(Self(collection(&path)?, id("a")?, id("b")?))
+        Ok(Self(collection(&path)?, path_id("a", &path)?, path_id("b", &path)?))
     }
+}
+
+fn path_id(name: &str, path: &[(String, String)]) -> Result<RecordId, Problem> {
+    let invalid = |reason| Problem::invalid(vec![Violation::new(format!("/path/{name}"), "invalid_id", reason)]);
+    RecordId::new(part(path, name)).map_err(invalid)
 }
 
 impl FromRequestParts<App> for InGeneration {
@@ -143,12 +143,17 @@ impl FromRequestParts<App> for IdempotentRequest {
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
         let Some(value) = parts.headers.get("idempotency-key") else { return Ok(Self(None)) };
-        let printable = |byte: u8| matches!(byte, b' '..=b'~');
-        let sane = |key: &&str| (1..=MAX_KEY_BYTES).contains(&key.len()) && key.bytes().all(printable);
-        let key = value.to_str().ok().map(str::trim).filter(sane).ok_or_else(|| {
-            let detail = format!("an idempotency key is 1 to {MAX_KEY_BYTES} printable ASCII characters");
-            Problem::at(StatusCode::BAD_REQUEST, "invalid_idempotency_key", "", detail)
-        })?;
+        let key = value
+            .to_str()
+            .ok()
+            .map(str::trim)
+            .filter(|key: &&str| {
+                (1..=MAX_KEY_BYTES).contains(&key.len()) && key.bytes().all(|byte: u8| matches!(byte, b' '..=b'~'))
+            })
+            .ok_or_else(|| {
+                let detail = format!("an idempotency key is 1 to {MAX_KEY_BYTES} printable ASCII characters");
+                Problem::at(StatusCode::BAD_REQUEST, "invalid_idempotency_key", "", detail)
+            })?;
         let caller = parts.extensions.get::<CallerSlot>().map_or("", CallerSlot::name);
         Ok(Self(Some(IdempotencyKey::new(caller, key))))
     }

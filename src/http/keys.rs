@@ -283,8 +283,10 @@ impl ApiKeys {
     /// Returns the scopes and the reach of a key that was recognised earlier; `None` if it was revoked or has expired.
     pub fn rights_of(&self, shown: &ShownKey) -> Option<(Vec<Scope>, CollectionReach)> {
         let known = self.known.load();
-        let is_shown = |key: &&ApiKey| bool::from(key.hash.ct_eq(&shown.hash)) && !key.has_expired();
-        let key = known.0.get(&shown.name).filter(is_shown)?;
+        let key = known
+            .0
+            .get(&shown.name)
+            .filter(|key: &&ApiKey| bool::from(key.hash.ct_eq(&shown.hash)) && !key.has_expired())?;
         key.note_use();
         Some((key.scopes.clone(), key.reach.clone()))
     }
@@ -332,21 +334,22 @@ fn authenticate<'k>(known: &'k KnownKeys, authorization: Option<&HeaderValue>) -
     let Some(value) = authorization else {
         return Err(unauthenticated("missing_key", "send a key: authorization: Bearer dpl_<name>_<secret>", ""));
     };
-    let wrong = || {
-        unauthenticated(
-            "invalid_key",
-            "the key is not one of this service's; ask its operator",
-            ", error=\"invalid_token\"",
-        )
-    };
-    let text = value.to_str().map_err(|_| wrong())?;
-    let (scheme, token) = text.split_once(' ').ok_or_else(wrong)?;
-    let key = find(known, token.trim()).filter(|_| scheme.eq_ignore_ascii_case("bearer")).ok_or_else(wrong)?;
+    let text = value.to_str().map_err(|_| invalid_key())?;
+    let (scheme, token) = text.split_once(' ').ok_or_else(invalid_key)?;
+    let key = find(known, token.trim()).filter(|_| scheme.eq_ignore_ascii_case("bearer")).ok_or_else(invalid_key)?;
     if key.has_expired() {
         let detail = "the key has expired; ask the service's operator for another";
         return Err(unauthenticated("expired_key", detail, ", error=\"invalid_token\""));
     }
     Ok(key)
+}
+
+fn invalid_key() -> Problem {
+    unauthenticated(
+        "invalid_key",
+        "the key is not one of this service's; ask its operator",
+        ", error=\"invalid_token\"",
+    )
 }
 
 /// Returns the known key for `token`.

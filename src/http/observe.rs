@@ -330,8 +330,9 @@ async fn work(
     let coding = shrink::accepted(request.headers());
     if kind == RouteKind::Other {
         let _counted = InFlight::count();
-        let is_file = |path: &&str| page == Some(PageKind::File) || is_description(path);
-        let file = Some(request.uri().path()).filter(is_file).map(str::to_owned);
+        let file = Some(request.uri().path())
+            .filter(|path: &&str| page == Some(PageKind::File) || is_description(path))
+            .map(str::to_owned);
         let response = next.run(request).await;
         return match file {
             Some(path) => shrink::shrunk_once(response, coding, &path).await,
@@ -446,8 +447,9 @@ impl Drop for WaitingRequest<'_> {
 /// Returns the request id of the client if it is printable ASCII and not too long, otherwise a new one.
 fn request_id(headers: &HeaderMap) -> Arc<str> {
     let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
-    let sane = |id: &&str| (1..=MAX_REQUEST_ID_BYTES).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic());
-    given.filter(sane).map_or_else(|| crate::clock::unique_id().into(), Into::into)
+    given
+        .filter(|id: &&str| (1..=MAX_REQUEST_ID_BYTES).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic()))
+        .map_or_else(|| crate::clock::unique_id().into(), Into::into)
 }
 
 /// The routes whose responses are not JSON or lines of JSON.
@@ -459,12 +461,17 @@ fn check_accept(headers: &HeaderMap, route: &str) -> Result<(), Problem> {
     let other = OTHER_MEDIA.iter().find(|(of, _)| *of == route).map(|(_, media)| *media);
 
     let mut values = headers.get_all(header::ACCEPT).iter().peekable();
-    let ours = |range: &str| {
-        let range = range.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
-        matches!(range.as_str(), "" | "*/*" | "application/*" | "application/json" | "application/x-ndjson")
-            || other.is_some_and(|media| range == media || range == "text/*" && media.starts_with("text/"))
-    };
-    if values.peek().is_none() || values.any(|value| value.to_str().is_ok_and(|value| value.split(',').any(ours))) {
+    if values.peek().is_none()
+        || values.any(|value| {
+            value.to_str().is_ok_and(|value| {
+                value.split(',').any(|range: &str| {
+                    let range = range.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
+                    matches!(range.as_str(), "" | "*/*" | "application/*" | "application/json" | "application/x-ndjson")
+                        || other.is_some_and(|media| range == media || range == "text/*" && media.starts_with("text/"))
+                })
+            })
+        })
+    {
         return Ok(());
     }
     let detail = "answers are application/json (application/x-ndjson for _bulk); accept one of them";
@@ -573,16 +580,19 @@ mod tests {
 
     #[test]
     fn only_who_takes_no_json_is_refused() {
-        let check = |accept: &str, route| check_accept(&headers(header::ACCEPT, accept), route);
         for fine in ["*/*", "text/html, application/json;q=0.5", "application/*"] {
-            assert!(check(fine, "/v1/collections").is_ok(), "{fine}");
+            assert!(check_accept_of(fine, "/v1/collections").is_ok(), "{fine}");
         }
         assert!(check_accept(&HeaderMap::new(), "/v1/collections").is_ok());
         for wrong in ["text/html", "text/event-stream", "application/octet-stream"] {
-            assert_eq!(check(wrong, "/v1/collections").unwrap_err().status().as_u16(), 406, "{wrong}");
+            assert_eq!(check_accept_of(wrong, "/v1/collections").unwrap_err().status().as_u16(), 406, "{wrong}");
         }
         for (route, media) in OTHER_MEDIA {
-            assert!(check(media, route).is_ok() && check("image/png", route).is_err(), "{route}");
+            assert!(check_accept_of(media, route).is_ok() && check_accept_of("image/png", route).is_err(), "{route}");
         }
+    }
+
+    fn check_accept_of(accept: &str, route: &str) -> Result<(), Problem> {
+        check_accept(&headers(header::ACCEPT, accept), route)
     }
 }

@@ -102,12 +102,12 @@ impl ConnectionTable {
         self.open.values().for_each(|entry| *of_peer.entry(entry.peer).or_default() += 1);
         let idle = self.open.iter().filter(|(_, entry)| entry.requests == 0);
         let idle = idle.filter(|(_, entry)| !(strangers_alone && entry.is_authenticated));
-        let order = |(number, entry): &(&u64, &ConnectionEntry)| {
+        idle.min_by_key(|(number, entry): &(&u64, &ConnectionEntry)| {
             let of_peer = of_peer.get(&entry.peer).copied().unwrap_or(0);
             // The number decides between connections with the same time.
             (entry.is_authenticated, usize::MAX - of_peer, entry.idle_since, **number)
-        };
-        idle.min_by_key(order).map(|(number, _)| *number)
+        })
+        .map(|(number, _)| *number)
     }
 }
 
@@ -220,14 +220,13 @@ mod tests {
     #[test]
     fn at_the_limit_the_longest_idle_connection_of_the_busiest_address_is_closed() {
         let connections = OpenConnections::new(4);
-        let enter = |last| connections.enter(address(last), false);
-        let first = enter(1).unwrap();
+        let first = enter_from(1, &connections).unwrap();
         let mut others = Vec::new();
         for _ in 0..3 {
-            others.push(enter(2).unwrap());
+            others.push(enter_from(2, &connections).unwrap());
         }
         let busy = others[0].mark().begin_request();
-        let new = enter(3).unwrap();
+        let new = enter_from(3, &connections).unwrap();
         assert!(!is_lost(&first) && !is_lost(&others[0]) && is_lost(&others[1]) && !is_lost(&new));
         assert_eq!(connections.count(), 4);
         drop(busy);
@@ -237,20 +236,27 @@ mod tests {
         assert_eq!(connections.count(), 3);
     }
 
+    fn enter_from(last: u8, connections: &Arc<OpenConnections>) -> Option<ConnectionPlace> {
+        connections.enter(address(last), false)
+    }
+
     #[test]
     fn who_has_authenticated_is_closed_last_and_has_a_reserve() {
         let connections = OpenConnections::new(8);
-        let enter = |last| connections.enter(address(last), true);
-        let clerk = enter(1).unwrap();
+        let clerk = enter_authenticated(1, &connections).unwrap();
         clerk.mark().authenticated();
-        let strangers: Vec<_> = (0..20).filter_map(|_| enter(2)).collect();
+        let strangers: Vec<_> = (0..20).filter_map(|_| enter_authenticated(2, &connections)).collect();
         assert_eq!((connections.count(), strangers.iter().filter(|place| !is_lost(place)).count()), (8, 7));
         assert!(!is_lost(&clerk));
         let busy: Vec<_> = strangers.iter().map(|place| place.mark().begin_request()).collect();
-        let late = enter(3);
+        let late = enter_authenticated(3, &connections);
         assert!(late.is_some() && is_lost(&clerk), "where all strangers are busy an idle connection must do");
         let _late = late.unwrap().mark().begin_request();
         drop(busy);
+    }
+
+    fn enter_authenticated(last: u8, connections: &Arc<OpenConnections>) -> Option<ConnectionPlace> {
+        connections.enter(address(last), true)
     }
 
     #[test]

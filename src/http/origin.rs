@@ -59,9 +59,8 @@ impl AllowedOrigins {
                           another name";
             return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, "foreign_host", detail));
         }
-        let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
-        let origin = text("origin");
-        let ours = match (origin, text("sec-fetch-site")) {
+        let origin = header_text("origin", headers);
+        let ours = match (origin, header_text("sec-fetch-site", headers)) {
             (Some(origin), _)
                 if !only.own_pages_only && self.also.iter().any(|also| also.eq_ignore_ascii_case(origin)) =>
             {
@@ -94,6 +93,10 @@ impl AllowedOrigins {
             .max_age(PREFLIGHT_AGE);
         (!also.is_empty()).then(|| layer.allow_origin(also))
     }
+}
+
+fn header_text<'a>(name: &str, headers: &'a HeaderMap) -> Option<&'a str> {
+    headers.get(name).map(|value| value.to_str().unwrap_or("?"))
 }
 
 /// Time for which a browser may cache the response to a preflight request.
@@ -136,8 +139,11 @@ fn is_of(origin: &str, host: &Authority) -> bool {
         "https" => 443,
         _ => return false,
     };
-    let port = |authority: &Authority| authority.port_u16().unwrap_or(default);
-    authority.host().eq_ignore_ascii_case(host.host()) && port(authority) == port(host)
+    authority.host().eq_ignore_ascii_case(host.host()) && port_of(authority, default) == port_of(host, default)
+}
+
+fn port_of(authority: &Authority, default: u16) -> u16 {
+    authority.port_u16().unwrap_or(default)
 }
 
 /// Refuses a body without a media type.
@@ -160,10 +166,12 @@ mod tests {
 
     /// Returns the code of the refusal of a request, or an empty text if the request is accepted.
     fn refusal(loopback_only: bool, origins: &AllowedOrigins, headers: &[(&'static str, &str)]) -> &'static str {
-        let pair = |(name, value): &(&'static str, &str)| {
-            (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
-        };
-        let headers: HeaderMap = headers.iter().map(pair).collect();
+        let headers: HeaderMap = headers
+            .iter()
+            .map(|(name, value): &(&'static str, &str)| {
+                (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
+            })
+            .collect();
         let uri = Uri::from_static("/v1/tasks");
         let only = RequestRestrictions { loopback_only, own_pages_only: false };
         origins.check(only, (&Method::GET, &uri, &headers)).map_or_else(|problem| problem.code(), |()| "")
@@ -222,24 +230,26 @@ mod tests {
         let origin = (header::ORIGIN, HeaderValue::from_static("https://desk.example"));
         let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_static("doppel.example")), origin]);
         let uri = Uri::from_static("/console/letters/decide");
-        let refusal = |own_pages_only| {
-            let only = RequestRestrictions { loopback_only: false, own_pages_only };
-            origins.check(only, (&Method::POST, &uri, &headers)).map_or_else(|problem| problem.code(), |()| "")
-        };
-        assert_eq!((refusal(false), refusal(true)), ("", "foreign_origin"));
+        assert_eq!(
+            (refusal_code(false, &origins, &uri, &headers), refusal_code(true, &origins, &uri, &headers)),
+            ("", "foreign_origin")
+        );
+    }
+
+    fn refusal_code(own_pages_only: bool, origins: &AllowedOrigins, uri: &Uri, headers: &HeaderMap) -> &'static str {
+        let only = RequestRestrictions { loopback_only: false, own_pages_only };
+        origins.check(only, (&Method::POST, uri, headers)).map_or_else(|problem| problem.code(), |()| "")
     }
 
     #[test]
     fn a_link_to_the_documentation_may_be_followed_from_anywhere_and_nothing_else() {
-        let headers = |mode: &'static str, dest: &'static str| {
-            let pairs = [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", mode), ("sec-fetch-dest", dest)];
-            let pairs = pairs.map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
-            pairs.into_iter().collect::<HeaderMap>()
-        };
         let origins = AllowedOrigins::new(&[]);
         let follows = |method: &Method, path: &'static str, (mode, dest)| {
             origins
-                .check(RequestRestrictions::default(), (method, &Uri::from_static(path), &headers(mode, dest)))
+                .check(
+                    RequestRestrictions::default(),
+                    (method, &Uri::from_static(path), &navigation_headers(mode, dest)),
+                )
                 .is_ok()
         };
         assert!(follows(&Method::GET, "/docs/", ("navigate", "document")));
@@ -251,6 +261,12 @@ mod tests {
         ] {
             assert!(!follows(&method, path, how), "{method} {path} {how:?}");
         }
+    }
+
+    fn navigation_headers(mode: &'static str, dest: &'static str) -> HeaderMap {
+        let pairs = [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", mode), ("sec-fetch-dest", dest)];
+        let pairs = pairs.map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+        pairs.into_iter().collect::<HeaderMap>()
     }
 
     #[test]

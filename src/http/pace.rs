@@ -63,17 +63,23 @@ mod tests {
     #[test]
     fn each_byte_gives_time_and_pauses_of_the_service_cost_none() {
         let begun = Instant::now();
-        let after = |seconds| begun + Duration::from_secs(seconds);
         let mut pace = BodyPace::begin(begun, Duration::from_secs(1_000));
-        let left = |pace: &BodyPace| (pace.due(LEAST) - begun).as_secs();
-        assert_eq!(left(&pace), 10);
+        assert_eq!(seconds_left(&pace, begun), 10);
         pace.note(500);
-        assert_eq!(left(&pace), 15);
-        pace.reading(after(1), false);
-        pace.reading(after(20), false);
-        pace.reading(after(31), true);
-        assert_eq!(left(&pace), 45);
+        assert_eq!(seconds_left(&pace, begun), 15);
+        pace.reading(seconds_after(1, begun), false);
+        pace.reading(seconds_after(20, begun), false);
+        pace.reading(seconds_after(31, begun), true);
+        assert_eq!(seconds_left(&pace, begun), 45);
         pace.note(10_000_000);
-        assert_eq!(left(&pace), 1_000, "whole within its time, however fast");
+        assert_eq!(seconds_left(&pace, begun), 1_000, "whole within its time, however fast");
+    }
+
+    fn seconds_left(pace: &BodyPace, begun: Instant) -> u64 {
+        (pace.due(LEAST) - begun).as_secs()
+    }
+
+    fn seconds_after(seconds: u64, begun: Instant) -> Instant {
+        begun + Duration::from_secs(seconds)
     }
 }

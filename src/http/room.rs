@@ -35,13 +35,13 @@ impl PlaceRoom {
     /// Takes this number of places at once, or all places if there are fewer. Callers wait in the order of their calls. `None` if the room is
     /// closed.
     pub async fn enter(&self, places: usize) -> Option<OwnedSemaphorePermit> {
-        let wanted = |most: usize| u32::try_from(places.clamp(1, most)).unwrap_or(u32::MAX);
-        if let Ok(at_once) = Arc::clone(&self.places).try_acquire_many_owned(wanted(*self.most.borrow())) {
+        if let Ok(at_once) = Arc::clone(&self.places).try_acquire_many_owned(wanted_places(*self.most.borrow(), places))
+        {
             return Some(at_once);
         }
         let mut most = self.most.subscribe();
         loop {
-            let wanted = wanted(*most.borrow_and_update());
+            let wanted = wanted_places(*most.borrow_and_update(), places);
             tokio::select! {
                 biased;
                 entered = Arc::clone(&self.places).acquire_many_owned(wanted) => return entered.ok(),
@@ -104,6 +104,10 @@ impl PlaceRoom {
             }
         }
     }
+}
+
+fn wanted_places(most: usize, places: usize) -> u32 {
+    u32::try_from(places.clamp(1, most)).unwrap_or(u32::MAX)
 }
 
 fn bounded(most: usize) -> usize {

@@ -146,12 +146,15 @@ mod tests {
     #[test]
     fn a_snapshot_is_due_if_the_latest_is_old_or_there_is_none() {
         let now = at("2026-03-02T02:15:00Z");
-        let is_due = |kept: &[Kept]| SnapshotTimes::of(kept, now).is_due(DAY, now);
-        assert!(is_due(&[]));
-        assert!(is_due(&[kept("2026-03-01T02:15:00Z")]));
-        assert!(!is_due(&[kept("2026-02-01T02:15:00Z"), kept("2026-03-01T02:15:01Z")]));
+        assert!(is_due_after(&[], &now));
+        assert!(is_due_after(&[kept("2026-03-01T02:15:00Z")], &now));
+        assert!(!is_due_after(&[kept("2026-02-01T02:15:00Z"), kept("2026-03-01T02:15:01Z")], &now));
         let unreadable = Kept { taken_at: None, ..kept("2026-03-02T02:00:00Z") };
-        assert!(is_due(&[unreadable]), "what cannot be read is no backup");
+        assert!(is_due_after(&[unreadable], &now), "what cannot be read is no backup");
+    }
+
+    fn is_due_after(kept: &[Kept], now: &jiff::Timestamp) -> bool {
+        SnapshotTimes::of(kept, *now).is_due(DAY, *now)
     }
 
     #[test]

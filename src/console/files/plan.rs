@@ -85,32 +85,39 @@ mod tests {
     #[test]
     fn a_row_becomes_a_record_by_its_columns() {
         let plan = plan(&[ColumnTarget::Id, ColumnTarget::Field("content".into()), ColumnTarget::Own]);
-        let row = |cells: &[&str]| {
-            let cells = cells.iter().map(|text| TableCell::from((*text).to_owned())).collect();
-            plan.row(&TableRow { number: 2, line: 2, cells, ..TableRow::default() }).map(|row| row.json().to_string())
-        };
-        assert_eq!(row(&[" 7 ", "路灯", "城管局"]).unwrap(), r#"{"id":"7","content":"路灯","办理单位":"城管局"}"#);
-        assert_eq!(row(&["", "路灯", "NULL"]).unwrap(), r#"{"content":"路灯"}"#);
-        assert_eq!(row(&["", " "]), Err(RowRefusal::Empty));
-        assert_eq!(row(&["3.30106E+17", "路灯"]), Err(RowRefusal::Invalid("inexact_id".into())));
-        assert_eq!(row(&["_7", "路灯"]), Err(RowRefusal::Invalid("invalid_id".into())));
+        assert_eq!(
+            record_of(&[" 7 ", "路灯", "城管局"], &plan).unwrap(),
+            r#"{"id":"7","content":"路灯","办理单位":"城管局"}"#
+        );
+        assert_eq!(record_of(&["", "路灯", "NULL"], &plan).unwrap(), r#"{"content":"路灯"}"#);
+        assert_eq!(record_of(&["", " "], &plan), Err(RowRefusal::Empty));
+        assert_eq!(record_of(&["3.30106E+17", "路灯"], &plan), Err(RowRefusal::Invalid("inexact_id".into())));
+        assert_eq!(record_of(&["_7", "路灯"], &plan), Err(RowRefusal::Invalid("invalid_id".into())));
+    }
+
+    fn record_of(cells: &[&str], plan: &UploadPlan) -> Result<String, RowRefusal> {
+        let cells = cells.iter().map(|text| TableCell::from((*text).to_owned())).collect();
+        plan.row(&TableRow { number: 2, line: 2, cells, ..TableRow::default() }).map(|row| row.json().to_string())
     }
 
     #[test]
     fn no_field_comes_of_two_columns_and_one_is_a_text() {
         let settings = Settings::preset(Preset::Default);
-        let content = || ColumnTarget::Field("content".into());
-        assert_eq!(plan(&[ColumnTarget::Id, content(), ColumnTarget::Unused]).check(&settings), Ok(()));
+        assert_eq!(plan(&[ColumnTarget::Id, field_content(), ColumnTarget::Unused]).check(&settings), Ok(()));
         assert_eq!(
             plan(&[ColumnTarget::Id, ColumnTarget::Own, ColumnTarget::Unused]).check(&settings),
             Ok(()),
             "it is called so"
         );
-        let twice = plan(&[content(), content(), ColumnTarget::Own]).check(&settings);
+        let twice = plan(&[field_content(), field_content(), ColumnTarget::Own]).check(&settings);
         assert_eq!(twice, Err(WrongPlan::Twice("content".into())));
         assert_eq!(
             plan(&[ColumnTarget::Id, ColumnTarget::Unused, ColumnTarget::Own]).check(&settings),
             Err(WrongPlan::NoText)
         );
+    }
+
+    fn field_content() -> ColumnTarget {
+        ColumnTarget::Field("content".into())
     }
 }

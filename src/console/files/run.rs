@@ -120,9 +120,8 @@ async fn work(
     let writing = tokio::task::spawn_blocking(move || finisher.finish(done, file));
     let mut pump = RowPump::new(app, job, plan, replay);
     let stopped = pump.run(rows, give_done).await;
-    let crashed = |error| Problem::internal(format!("working on a file: {error}"));
-    let read = reading.await.map_err(crashed)?;
-    let (failure, file) = writing.await.map_err(crashed)?.map_err(failed)?;
+    let read = reading.await.map_err(crash_problem)?;
+    let (failure, file) = writing.await.map_err(crash_problem)?.map_err(failed)?;
     let how = match (failure, read) {
         (Some(problem), _) => JobEnd::Failed(problem),
         (None, Err(error)) => JobEnd::Failed(unreadable(error)),
@@ -135,6 +134,10 @@ async fn work(
     let is_empty = !matches!(how, JobEnd::Whole) && job.progress.lock().done == 0;
     let result = (!is_empty).then(|| Arc::new(file.into_temp_path()));
     Ok(JobResult { how, result })
+}
+
+fn crash_problem(error: tokio::task::JoinError) -> Problem {
+    Problem::internal(format!("working on a file: {error}"))
 }
 
 /// Starts the thread that reads the rows. It ends at the end of the table or when the receiver is dropped.
@@ -381,8 +384,9 @@ fn registered(registration: Registration, number: u64, numbers: &mut HashMap<[u8
     let Registration { verdict, outcome, id, .. } = registration;
     let is_new = matches!(outcome, Outcome::Created | Outcome::Replaced);
     let found = (verdict.kind, verdict.duplicate_of.as_ref(), verdict.similar.as_slice());
-    let row_of = |id: &RecordId| numbers.get(&short(id)).map(|row| EarlierRow::Row(*row));
-    let finding = RowFinding::registered(found, id.clone().map(|id| (id, is_new)), row_of);
+    let finding = RowFinding::registered(found, id.clone().map(|id| (id, is_new)), |id: &RecordId| {
+        numbers.get(&short(id)).map(|row| EarlierRow::Row(*row))
+    });
     if let Some(id) = id {
         numbers.insert(short(&id), number);
     }

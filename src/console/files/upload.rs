@@ -142,11 +142,11 @@ async fn inspected(
     place: OwnedSemaphorePermit,
 ) -> Result<InspectedFile, Problem> {
     let file = Arc::clone(file);
-    let inspect = move || {
+    let looked = tokio::task::spawn_blocking(move || {
         let _place = place;
         inspect(&file, sheet.as_deref(), max)
-    };
-    let looked = tokio::task::spawn_blocking(inspect).await;
+    })
+    .await;
     looked.map_err(|error| Problem::internal(format!("looking at a file: {error}")))?
 }
 

@@ -178,12 +178,6 @@ impl RecordCase<'_> {
         let place = page::case(collection, &record.id);
         let facts = reader.facts_of(record);
         let title = if facts.title.is_empty() { words.case.title.to_owned() } else { facts.title.clone() };
-        let line = |other: OtherRecord| CaseLine {
-            href: with_query(&place, &[("tab", tab.value()), ("with", other.id.as_str())]),
-            is_current: Some(&other.id) == current,
-            card: RecordCard::new(collection, &other.id, other.facts),
-            notes: other.notes,
-        };
         let link =
             |other: CaseTab| (with_query(&place, &[("tab", other.value())]), other.name(&words.case), other == tab);
         CasePage {
@@ -196,7 +190,16 @@ impl RecordCase<'_> {
             note: record.row.is_none().then_some(words.problem.text_not_kept),
             others: row.map(|row| reader.others(row)).unwrap_or_default(),
             tabs: CaseTab::ALL.map(link).to_vec(),
-            lines: held.others.into_iter().map(line).collect(),
+            lines: held
+                .others
+                .into_iter()
+                .map(|other: OtherRecord| CaseLine {
+                    href: with_query(&place, &[("tab", tab.value()), ("with", other.id.as_str())]),
+                    is_current: Some(&other.id) == current,
+                    card: RecordCard::new(collection, &other.id, other.facts),
+                    notes: other.notes,
+                })
+                .collect(),
             has_more: held.has_more,
             none: held.none.unwrap_or(words.case.none),
             alone: row.filter(|_| pair.is_none()).map(|row| reader.texts(row)).unwrap_or_default(),
@@ -246,11 +249,12 @@ impl RecordCase<'_> {
         };
         let mut facts = self.context.facts(similar.iter().map(|found| &found.id)).await?;
         let mut facts = |found: &Match| {
-            let without_text = || self.context.reader.without_text(&found.id, found.time.as_deref());
-            facts.remove(&found.id).unwrap_or_else(without_text)
+            facts
+                .remove(&found.id)
+                .unwrap_or_else(|| self.context.reader.without_text(&found.id, found.time.as_deref()))
         };
-        let matching = |found: Match| self.matching(facts(&found), found);
-        let mut others: Vec<OtherRecord> = similar.into_iter().map(matching).collect();
+        let mut others: Vec<OtherRecord> =
+            similar.into_iter().map(|found: Match| self.matching(facts(&found), found)).collect();
         for (other, note) in self.note_decided(&mut others).await? {
             if others.len() < MOST * 2
                 && let Some(card) = self.context.card(&other).await?
@@ -315,13 +319,18 @@ impl RecordCase<'_> {
         let mut facts = self.context.facts(found.items.iter().map(|found| &found.id)).await?;
         let has_more = found.next.is_some();
         let others = found.items.into_iter().filter(|found| found.id != self.record.id);
-        let other = |found: FoundRecord| OtherRecord {
-            facts: facts.remove(&found.id).unwrap_or_default(),
-            id: found.id,
-            notes: vec![(self.words.record.verdict)(found.verdict).to_owned()],
-            relation: Some(Relation::Repeat),
-        };
-        Ok(TabContent { others: others.map(other).collect(), has_more, none: None })
+        Ok(TabContent {
+            others: others
+                .map(|found: FoundRecord| OtherRecord {
+                    facts: facts.remove(&found.id).unwrap_or_default(),
+                    id: found.id,
+                    notes: vec![(self.words.record.verdict)(found.verdict).to_owned()],
+                    relation: Some(Relation::Repeat),
+                })
+                .collect(),
+            has_more,
+            none: None,
+        })
     }
 
     async fn related(&self) -> Result<TabContent, Problem> {

@@ -181,8 +181,7 @@ async fn answer(context: &PageContext<'_>, settings: &Settings, row: Row) -> Res
     let (related, no_related) = related_cases(context, &row, &found.similar, pair.as_ref()).await?;
     let mut facts = context.facts(found.similar.iter().map(|found| &found.id)).await?;
     let mut facts = |found: &Match| {
-        let without_text = || context.reader.without_text(&found.id, found.time.as_deref());
-        facts.remove(&found.id).unwrap_or_else(without_text)
+        facts.remove(&found.id).unwrap_or_else(|| context.reader.without_text(&found.id, found.time.as_deref()))
     };
     Ok(LetterFindings {
         verdict,
@@ -235,11 +234,15 @@ async fn related_cases(
     let is_shown =
         |id: &str| similar.iter().any(|found| found.id.as_str() == id) || pair.is_some_and(|pair| pair.other.id == id);
     let found = found.into_iter().filter(|found| !is_shown(found.id.as_str()));
-    let case = |found: super::related::RelatedCase| {
-        let terms = format!("{}{}", words.case.terms, found.terms.join(" "));
-        (RecordCard::new(context.collection, &found.id, found.facts), terms)
-    };
-    Ok((found.map(case).collect(), None))
+    Ok((
+        found
+            .map(|found: super::related::RelatedCase| {
+                let terms = format!("{}{}", words.case.terms, found.terms.join(" "));
+                (RecordCard::new(context.collection, &found.id, found.facts), terms)
+            })
+            .collect(),
+        None,
+    ))
 }
 
 /// Returns the hidden fields: the row, and a token that prevents a second registration.

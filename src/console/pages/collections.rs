@@ -48,11 +48,12 @@ pub async fn list(visitor: ReadingVisitor, State(app): State<App>) -> Result<Res
 
 fn line(frame: &PageFrame, collection: &Collection) -> CollectionLine {
     let name = &collection.name;
-    let section = |section: DeskSection| (page::below(name, section.path()), section.name(frame.words()));
     CollectionLine {
         name: name.to_string(),
         records: count(collection.records),
         created: ZonedClock::of(&collection.settings.time_zone).show_text(&collection.created_at),
-        sections: DeskSection::ALL.map(section).to_vec(),
+        sections: DeskSection::ALL
+            .map(|section: DeskSection| (page::below(name, section.path()), section.name(frame.words())))
+            .to_vec(),
     }
 }

@@ -49,12 +49,6 @@ pub async fn show(
     let found = app.engine.compare_generations(&collection, generation, EXAMPLES).await?;
     let words = &visitor.words().work;
     let title = (words.comparison)(found.generation.0, found.live.0);
-    let part = |heading, number: u64, pairs: &[PairView]| OneSidedPairs {
-        heading,
-        count: count(number),
-        examples: (number > pairs.len() as u64).then(|| (words.examples)(pairs.len())),
-        pairs: pairs.iter().map(|pair| link(&collection, pair)).collect(),
-    };
     let page = ComparePage {
         frame: PageFrame::of(&visitor, &collection, DeskSection::Work, title.clone()),
         words,
@@ -62,11 +56,26 @@ pub async fn show(
         back: page::below(&collection, DeskSection::Work.path()),
         shared: count(found.shared),
         parts: vec![
-            part(words.gained, found.gained, &found.gained_examples),
-            part(words.lost, found.lost, &found.lost_examples),
+            one_sided_pairs(words.gained, found.gained, &found.gained_examples, &collection, &words.examples),
+            one_sided_pairs(words.lost, found.lost, &found.lost_examples, &collection, &words.examples),
         ],
     };
     page::html(StatusCode::OK, &page)
+}
+
+fn one_sided_pairs(
+    heading: &'static str,
+    number: u64,
+    pairs: &[PairView],
+    collection: &CollectionName,
+    examples: &fn(usize) -> String,
+) -> OneSidedPairs {
+    OneSidedPairs {
+        heading,
+        count: count(number),
+        examples: (number > pairs.len() as u64).then(|| (examples)(pairs.len())),
+        pairs: pairs.iter().map(|pair| link(collection, pair)).collect(),
+    }
 }
 
 /// Returns the link to the comparison of the two records of a pair, and its text.

@@ -36,17 +36,24 @@ struct DecisionForm {
 
 impl DecisionForm {
     fn read(form: &FormFields) -> Result<Self, Problem> {
-        let invalid = |field: &str, detail: &str| {
-            Problem::invalid(vec![Violation::new(format!("/{field}"), "invalid_value", detail)])
+        let id = |field: &str| {
+            RecordId::new(form.raw(field).unwrap_or_default()).map_err(|reason| invalid_field(field, &reason))
         };
-        let id =
-            |field: &str| RecordId::new(form.raw(field).unwrap_or_default()).map_err(|reason| invalid(field, &reason));
         let known = [Judgement::Same, Judgement::NotSame, Judgement::Withdrawn];
         let judgement = known.into_iter().find(|known| form.text("judgement") == Some(value(*known)));
-        let judgement = judgement.ok_or_else(|| invalid("judgement", "give same, not_same or withdrawn"))?;
+        let judgement = judgement.ok_or_else(|| invalid_field("judgement", "give same, not_same or withdrawn"))?;
         let seen = form.text("seen").and_then(|seen| seen.parse().ok());
-        Ok(Self { a: id("a")?, b: id("b")?, judgement, seen: seen.ok_or_else(|| invalid("seen", "give a number"))? })
+        Ok(Self {
+            a: id("a")?,
+            b: id("b")?,
+            judgement,
+            seen: seen.ok_or_else(|| invalid_field("seen", "give a number"))?,
+        })
     }
+}
+
+fn invalid_field(field: &str, detail: &str) -> Problem {
+    Problem::invalid(vec![Violation::new(format!("/{field}"), "invalid_value", detail)])
 }
 
 /// Returns the name of a judgement in forms.

@@ -150,17 +150,19 @@ pub async fn list(
     app.engine.collection(&collection).await?;
     let words = &visitor.words().files;
     let jobs = desk.files.of(visitor.caller(), &collection);
-    let line = |job: Arc<FileJob>| FileListLine {
-        href: path(&job),
-        name: job.name.clone(),
-        rows: count(job.rows),
-        how_far: how_far(&job, words),
-    };
     let page = ListPage {
         frame: PageFrame::of(&visitor, &collection, DeskSection::Files, words.title),
         words,
         file_hint: (words.file_hint)(MOST_BYTES >> 20),
-        jobs: jobs.into_iter().map(line).collect(),
+        jobs: jobs
+            .into_iter()
+            .map(|job: Arc<FileJob>| FileListLine {
+                href: path(&job),
+                name: job.name.clone(),
+                rows: count(job.rows),
+                how_far: how_far(&job, words),
+            })
+            .collect(),
     };
     page::html(StatusCode::OK, &page)
 }
@@ -296,22 +298,28 @@ fn columns(
 ) -> ColumnsView {
     let words = visitor.words();
     let mut options = vec![(String::new(), words.files.unused.to_owned()), ("id".into(), words.files.id.into())];
-    let named = |(name, role): &(String, Role)| {
+    options.extend(fields.iter().map(|(name, role): &(String, Role)| {
         (written(&ColumnTarget::Field(name.clone())), format!("{name} · {}", (words.record.role)(*role)))
-    };
-    options.extend(fields.iter().map(named));
+    }));
     options.push(("own".into(), words.files.own.into()));
-    let sample = |at: usize| {
-        let cells = job.samples.iter().take(SAMPLES).map(move |row| row.cells.get(at));
-        cells.map(|cell| cell.map_or_else(String::new, |cell| shortened(&cell.text))).collect()
-    };
-    let column = |(at, (name, target)): (usize, (&String, &ColumnTarget))| ColumnView {
-        name: if name.is_empty() { (words.files.unnamed)(at + 1) } else { name.clone() },
-        samples: sample(at),
-        chosen: written(target),
-    };
-    let columns = job.table.header.iter().zip(targets).enumerate().map(column).collect();
+    let columns = job
+        .table
+        .header
+        .iter()
+        .zip(targets)
+        .enumerate()
+        .map(|(at, (name, target)): (usize, (&String, &ColumnTarget))| ColumnView {
+            name: if name.is_empty() { (words.files.unnamed)(at + 1) } else { name.clone() },
+            samples: samples_of(at, &job.samples),
+            chosen: written(target),
+        })
+        .collect();
     ColumnsView { columns, options, may_register: visitor.may_write(), registers, wrong }
+}
+
+fn samples_of(at: usize, rows: &[doppel_sources::tables::TableRow]) -> Vec<String> {
+    let cells = rows.iter().take(SAMPLES).map(move |row| row.cells.get(at));
+    cells.map(|cell| cell.map_or_else(String::new, |cell| shortened(&cell.text))).collect()
 }
 
 fn shortened(text: &str) -> String {
@@ -402,8 +410,8 @@ pub async fn start(
         return Err(Problem::new(StatusCode::FORBIDDEN, "missing_scope", detail));
     }
     let settings = app.engine.collection(&collection).await?.settings;
-    let said = |at: usize| form.raw(&format!("column.{at}")).unwrap_or_default();
-    let targets: Vec<ColumnTarget> = (0..job.table.header.len()).map(|at| target(said(at), &settings)).collect();
+    let targets: Vec<ColumnTarget> =
+        (0..job.table.header.len()).map(|at| target(chosen_target(at, &form), &settings)).collect();
     let plan = UploadPlan::new(&job.table, targets, registers, &settings);
     if let Err(wrong) = plan.check(&settings) {
         let fields = fields(&app, &collection, &settings, &job).await?;
@@ -413,6 +421,10 @@ pub async fn start(
     }
     files::start(&app, desk, &job, (plan, visitor.words()));
     Ok(SeeOther::to(path(&job)).into_response())
+}
+
+fn chosen_target(at: usize, form: &FormFields) -> &str {
+    form.raw(&format!("column.{at}")).unwrap_or_default()
 }
 
 /// Stops the work after the rows that are being processed.
@@ -461,9 +473,8 @@ pub async fn result(
     let files::JobState::Ended(JobResult { how, result: Some(place) }) = job.state() else {
         return Err(Problem::new(StatusCode::CONFLICT, "file_unfinished", "there is no result of this file yet"));
     };
-    let failed = |error| Problem::internal(format!("a file of the desk: {error}"));
-    let file = tokio::fs::File::open(&*place).await.map_err(failed)?;
-    let length = file.metadata().await.map_err(failed)?.len();
+    let file = tokio::fs::File::open(&*place).await.map_err(file_problem)?;
+    let length = file.metadata().await.map_err(file_problem)?.len();
     let (media, ending) = output::kind(&job.table.layout);
     let words = &visitor.words().files;
     let suffix = match how {
@@ -480,4 +491,8 @@ pub async fn result(
         (header::CONTENT_DISPOSITION, disposition),
     ];
     Ok((headers, Body::from_stream(ReaderStream::new(file))).into_response())
+}
+
+fn file_problem(error: std::io::Error) -> Problem {
+    Problem::internal(format!("a file of the desk: {error}"))
 }

@@ -227,7 +227,6 @@ impl ShownGroup<'_> {
         let skip = (number - 1).saturating_mul(PER_PAGE).min(shape.members.len());
         let members = self.members(skip, PER_PAGE).await?;
         let fits = group.size <= MOST_JOINED;
-        let at = |number: usize| with_query(&place, &[("page", &number.to_string())]);
         Ok(GroupPage {
             frame: PageFrame::of(visitor, collection, DeskSection::Groups, title.clone()),
             words: own,
@@ -254,20 +253,22 @@ impl ShownGroup<'_> {
             graph: self.graph(&weak),
             links: self.links(&weak).await?,
             shown: (own.shown)(skip + 1, skip + members.len(), group.size),
-            previous: (number > 1).then(|| at(number - 1)),
-            next: (skip + members.len() < shape.members.len()).then(|| at(number + 1)),
+            previous: (number > 1).then(|| page_path(number - 1, &place)),
+            next: (skip + members.len() < shape.members.len()).then(|| page_path(number + 1, &place)),
             members,
         })
     }
 
     fn dots(&self, line: &TimeLine) -> Vec<(u32, u32, String, String)> {
         let Self { context: PageContext { collection, reader, .. }, shape, .. } = self;
-        let dot = |dot: &crate::console::view::chart::MemberDot| {
-            let member = &shape.members[dot.member];
-            let when = member.time.map_or_else(String::new, |time| reader.clock.show(time));
-            (dot.x as u32, dot.y as u32, page::case(collection, &member.id), format!("{} {when}", member.id))
-        };
-        line.dots.iter().map(dot).collect()
+        line.dots
+            .iter()
+            .map(|dot: &crate::console::view::chart::MemberDot| {
+                let member = &shape.members[dot.member];
+                let when = member.time.map_or_else(String::new, |time| reader.clock.show(time));
+                (dot.x as u32, dot.y as u32, page::case(collection, &member.id), format!("{} {when}", member.id))
+            })
+            .collect()
     }
 
     /// Returns for each petitioner: the name, the link to the search for all their records, the number of records, and the period.
@@ -297,17 +298,16 @@ impl ShownGroup<'_> {
             [listed(WeakPairReason::Bridge, &shape.bridges), listed(WeakPairReason::Cut, &shape.cut)].concat();
         let known: HashSet<(&RecordId, &RecordId)> =
             shape.bridges.iter().map(|pair| (&pair.earlier, &pair.later)).collect();
-        let id = |place: &usize| shape.members[*place].id.clone();
-        let pairs = shape.pairs.iter().map(|(earlier, later)| PairView { earlier: id(earlier), later: id(later) });
+        let pairs = shape.pairs.iter().map(|(earlier, later)| PairView {
+            earlier: member_id(*earlier, &shape.members),
+            later: member_id(*later, &shape.members),
+        });
         let others: Vec<PairView> = pairs.filter(|pair| !known.contains(&(&pair.earlier, &pair.later))).collect();
         if others.len() <= MOST_COMPARED {
             let alike = self.alike(others.iter()).await?;
             let mut least: Vec<_> = others.into_iter().zip(alike).collect();
             least.retain(|(_, alike)| alike.is_some_and(|alike| alike.similarity < 1.0));
-            least.sort_by(|a, b| {
-                let similarity = |alike: Option<PairSimilarity>| alike.map_or(1.0, |alike| alike.similarity);
-                similarity(a.1).total_cmp(&similarity(b.1))
-            });
+            least.sort_by(|a, b| similarity_of(a.1).total_cmp(&similarity_of(b.1)));
             weak.extend(least.into_iter().take(MOST_LEAST).map(|(pair, _)| (WeakPairReason::Least, pair)));
         }
         weak.extend(listed(WeakPairReason::Rejected, &shape.rejected));
@@ -322,14 +322,18 @@ impl ShownGroup<'_> {
 
     fn graph(&self, weak: &[(WeakPairReason, PairView, Option<PairSimilarity>)]) -> GroupGraph {
         let Self { context: PageContext { collection, .. }, shape, .. } = self;
-        let at = |place: usize| shape.drawn.binary_search(&place).unwrap_or(0);
-        let pairs: Vec<(usize, usize)> = shape.pairs.iter().map(|(a, b)| (at(*a), at(*b))).collect();
+        let pairs: Vec<(usize, usize)> =
+            shape.pairs.iter().map(|(a, b)| (drawn_place(*a, &shape.drawn), drawn_place(*b, &shape.drawn))).collect();
         let places = layout(shape.drawn.len(), &pairs);
-        let drawn = |id: &RecordId| shape.drawn.iter().position(|place| shape.members[*place].id == *id);
         let mut weak_pairs = HashSet::new();
         let mut lines = Vec::new();
         for (number, (why, pair, _)) in weak.iter().enumerate() {
-            let (Some(a), Some(b)) = (drawn(&pair.earlier), drawn(&pair.later)) else { continue };
+            let (Some(a), Some(b)) = (
+                place_of_id(&pair.earlier, &shape.drawn, &shape.members),
+                place_of_id(&pair.later, &shape.drawn, &shape.members),
+            ) else {
+                continue;
+            };
             weak_pairs.insert((a.min(b), a.max(b)));
             let from = places[a];
             let to = places[b];
@@ -348,21 +352,25 @@ impl ShownGroup<'_> {
             let to = places[*b];
             format!("M{} {}L{} {}", from.0, from.1, to.0, to.1)
         });
-        let node = |(at, place): (usize, &usize)| {
-            let id = &shape.members[*place].id;
-            let (x, y) = places[at];
-            let id = id.to_string();
-            let is_named = shape.drawn.len() <= MOST_NAMED && id.chars().count() <= LONGEST_NAME;
-            let label = is_named.then(|| NodeLabel::beside(x, y));
-            let member = &shape.members[*place].id;
-            let is_original = *member == shape.group.original;
-            GraphNode { x, y, href: page::case(collection, member), id, is_original, label }
-        };
         let is_dense = pairs.len() > MANY_PAIRS;
         GroupGraph {
             path: path.collect(),
             is_dense,
-            nodes: shape.drawn.iter().enumerate().map(node).collect(),
+            nodes: shape
+                .drawn
+                .iter()
+                .enumerate()
+                .map(|(at, place): (usize, &usize)| {
+                    let id = &shape.members[*place].id;
+                    let (x, y) = places[at];
+                    let id = id.to_string();
+                    let is_named = shape.drawn.len() <= MOST_NAMED && id.chars().count() <= LONGEST_NAME;
+                    let label = is_named.then(|| NodeLabel::beside(x, y));
+                    let member = &shape.members[*place].id;
+                    let is_original = *member == shape.group.original;
+                    GraphNode { x, y, href: page::case(collection, member), id, is_original, label }
+                })
+                .collect(),
             weak: lines,
         }
     }
@@ -487,4 +495,24 @@ impl ShownGroup<'_> {
         }
         Ok(csv)
     }
+}
+
+fn place_of_id(id: &RecordId, drawn: &[usize], members: &[doppel_engine::groups::MemberShape]) -> Option<usize> {
+    drawn.iter().position(|place| members[*place].id == *id)
+}
+
+fn drawn_place(place: usize, drawn: &[usize]) -> usize {
+    drawn.binary_search(&place).unwrap_or(0)
+}
+
+fn similarity_of(alike: Option<PairSimilarity>) -> f64 {
+    alike.map_or(1.0, |alike| alike.similarity)
+}
+
+fn member_id(place: usize, members: &[doppel_engine::groups::MemberShape]) -> RecordId {
+    members[place].id.clone()
+}
+
+fn page_path(number: usize, place: &str) -> String {
+    with_query(place, &[("page", &number.to_string())])
 }

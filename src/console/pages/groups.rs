@@ -223,26 +223,36 @@ impl<'a> ListContext<'a> {
     fn page(&self, hot: Vec<HotLine>, repeat: Vec<RepeatLine>, total: usize) -> GroupsPage {
         let Self { context: PageContext { visitor, collection, .. }, asked, .. } = self;
         let words = &visitor.words().groups;
-        let to = |asked: GroupsRequest| asked.href(collection, DeskSection::Groups.path());
-        let tab = |tab: GroupsTab| (to(GroupsRequest { tab, page: 1, ..*asked }), tab.name(words), tab == asked.tab);
-        let window = |(days, step)| {
-            (to(GroupsRequest { days, step, page: 1, ..*asked }), (words.days)(days), days == asked.days)
-        };
-        let at = |page: usize| to(GroupsRequest { page, ..*asked });
         GroupsPage {
             frame: PageFrame::of(visitor, collection, DeskSection::Groups, words.title),
             words,
             record: &visitor.words().record,
             hint: asked.tab.hint(words),
-            tabs: GroupsTab::ALL.map(tab).to_vec(),
-            windows: WINDOWS.map(window).to_vec(),
+            tabs: GroupsTab::ALL
+                .map(|tab: GroupsTab| {
+                    (
+                        list_path(GroupsRequest { tab, page: 1, ..*asked }, *collection),
+                        tab.name(words),
+                        tab == asked.tab,
+                    )
+                })
+                .to_vec(),
+            windows: WINDOWS
+                .map(|(days, step)| {
+                    (
+                        list_path(GroupsRequest { days, step, page: 1, ..*asked }, *collection),
+                        (words.days)(days),
+                        days == asked.days,
+                    )
+                })
+                .to_vec(),
             total: (words.total)(&count(total as u64)),
             is_empty: hot.is_empty() && repeat.is_empty(),
             hot,
             repeat,
             export: GroupsRequest { page: 1, ..*asked }.href(collection, "groups.csv"),
-            previous: (asked.page > 1).then(|| at(asked.page - 1)),
-            next: (asked.page.saturating_mul(PER_PAGE) < total).then(|| at(asked.page + 1)),
+            previous: (asked.page > 1).then(|| page_path(asked.page - 1, asked, *collection)),
+            next: (asked.page.saturating_mul(PER_PAGE) < total).then(|| page_path(asked.page + 1, asked, *collection)),
         }
     }
 
@@ -348,4 +358,12 @@ impl<'a> ListContext<'a> {
         }
         Ok(csv)
     }
+}
+
+fn page_path(page: usize, asked: &GroupsRequest, collection: &CollectionName) -> String {
+    list_path(GroupsRequest { page, ..*asked }, collection)
+}
+
+fn list_path(asked: GroupsRequest, collection: &CollectionName) -> String {
+    asked.href(collection, DeskSection::Groups.path())
 }

@@ -225,12 +225,8 @@ async fn current(
     let Some(arrival) = found.items.get(at) else { return Ok(None) };
     let record = &arrival.record;
     let words = &context.visitor.words().inbox;
-    let beside = |number: Option<usize>| {
-        let arrival = found.items.get(number?)?;
-        Some(place.at(&arrival.record.id).href(context.collection))
-    };
-    let next =
-        beside(Some(at + 1)).or_else(|| found.next.map(|next| place.before(Some(next)).href(context.collection)));
+    let next = neighbour_path(Some(at + 1), place, &found.items, context.collection)
+        .or_else(|| found.next.map(|next| place.before(Some(next)).href(context.collection)));
     let pair = pair(context, arrival).await?.map(|mut pair| {
         // After a decision, the page shows the next record; after the last record of all, it shows this page again.
         let back = next.clone().unwrap_or_else(|| InboxPlace { at: None, ..place.clone() }.href(context.collection));
@@ -249,9 +245,19 @@ async fn current(
             RecordView { row: None, .. } => context.visitor.words().problem.text_not_kept,
             _ => words.no_repeat,
         },
-        previous: beside(at.checked_sub(1)),
+        previous: neighbour_path(at.checked_sub(1), place, &found.items, context.collection),
         next,
     }))
+}
+
+fn neighbour_path(
+    number: Option<usize>,
+    place: &InboxPlace,
+    items: &[Arrival],
+    collection: &CollectionName,
+) -> Option<String> {
+    let arrival = items.get(number?)?;
+    Some(place.at(&arrival.record.id).href(collection))
 }
 
 async fn pair(context: &PageContext<'_>, arrival: &Arrival) -> Result<Option<PairView>, Problem> {

@@ -129,14 +129,17 @@ pub async fn try_out(
     InCollection(collection): InCollection,
     form: FormFields,
 ) -> Result<Response, Problem> {
-    let invalid = |detail: &str| Problem::invalid(vec![Violation::new("/duplicate", "invalid_value", detail)]);
-    let asked = threshold(&form).ok_or_else(|| invalid("give a number from 0 to 1"))?;
+    let asked = threshold(&form).ok_or_else(|| invalid_threshold("give a number from 0 to 1"))?;
     let mut settings = app.engine.settings(&collection).await?;
-    let verify = settings.verify.as_ref().ok_or_else(|| invalid("the collection does not verify"))?;
+    let verify = settings.verify.as_ref().ok_or_else(|| invalid_threshold("the collection does not verify"))?;
     settings.verify = Some(asked.over(verify));
     let settings = Some(Box::new(settings));
     let work = Work::Reindex(Reindex { settings, activate: false, keep_previous: true, records_per_second: None });
     work_actions::begin(&app, &collection, work, WorkDone::Trying).await
+}
+
+fn invalid_threshold(detail: &str) -> Problem {
+    Problem::invalid(vec![Violation::new("/duplicate", "invalid_value", detail)])
 }
 
 /// Returns the threshold of a form; `None` if it is missing or not between 0 and 1.
@@ -183,8 +186,12 @@ fn line(name: String, said: &DecisionCounts) -> BandLine {
 fn chart(title: String, columns: &[Vec<(&'static str, u64)>]) -> Option<BandChart> {
     let totals = columns.iter().map(|column| column.iter().map(|(_, number)| number).sum::<u64>());
     let most = totals.max().filter(|most| *most > 0)?;
-    let edge = |at: usize| (at * STACK_WIDTH / BANDS, edge(at).to_string());
-    Some(BandChart { stacks: stacks(columns), title, most: count(most), edges: (0..BANDS).map(edge).collect() })
+    Some(BandChart {
+        stacks: stacks(columns),
+        title,
+        most: count(most),
+        edges: (0..BANDS).map(|at: usize| (at * STACK_WIDTH / BANDS, edge(at).to_string())).collect(),
+    })
 }
 
 /// Returns `None` if there are no decisions.
@@ -207,12 +214,6 @@ impl TriedThreshold {
         let WhatIf { decided, of_decided, recorded, of_recorded, missed_accepted, .. } = tried;
         let [fall, of] = [decided.total(), *of_decided].map(count);
         let [same, not_same] = [decided.same, decided.not_same].map(count);
-        let pair = |example: &ExamplePair| ExampleLine {
-            href: with_query(&page::case(collection, &example.later), &[("with", example.earlier.as_str())]),
-            name: format!("{} · {}", example.later, example.earlier),
-            alike: (words.alike)(&percent(example.probability).to_string()),
-            said: example.said.map(|same| if same { words.same } else { words.not_same }),
-        };
         Self {
             sentences: vec![
                 (words.decided_fall)([&fall, &of, &same, &not_same]),
@@ -220,9 +221,19 @@ impl TriedThreshold {
                 (words.missed_accepted)(&count(*missed_accepted)),
             ],
             lists: vec![
-                (words.falling, tried.falling.iter().map(pair).collect()),
-                (words.staying, tried.staying.iter().map(pair).collect()),
+                (words.falling, example_lines(&tried.falling, collection, words)),
+                (words.staying, example_lines(&tried.staying, collection, words)),
             ],
         }
     }
+}
+
+fn example_lines(examples: &[ExamplePair], collection: &CollectionName, words: &QualityWords) -> Vec<ExampleLine> {
+    let lines = examples.iter().map(|example| ExampleLine {
+        href: with_query(&page::case(collection, &example.later), &[("with", example.earlier.as_str())]),
+        name: format!("{} · {}", example.later, example.earlier),
+        alike: (words.alike)(&percent(example.probability).to_string()),
+        said: example.said.map(|same| if same { words.same } else { words.not_same }),
+    });
+    lines.collect()
 }

@@ -38,18 +38,19 @@ impl GroupAction {
     /// # Errors
     /// 422 if the form contains no valid pair.
     pub fn cut(form: &FormFields) -> Result<Self, Problem> {
-        let id = |field: &str| {
-            let invalid = |reason| Problem::invalid(vec![Violation::new(format!("/{field}"), "invalid_value", reason)]);
-            RecordId::new(form.raw(field).unwrap_or_default()).map_err(invalid)
-        };
-        let one = id("a")?;
-        let other = id("b")?;
+        let one = record_id("a", form)?;
+        let other = record_id("b", form)?;
         if one == other {
             let detail = "a decision is about two different records";
             return Err(Problem::invalid(vec![Violation::new("/b", "same_record", detail)]));
         }
         Ok(Self::Cut(one, other))
     }
+}
+
+fn record_id(field: &str, form: &FormFields) -> Result<RecordId, Problem> {
+    RecordId::new(form.raw(field).unwrap_or_default())
+        .map_err(|reason| Problem::invalid(vec![Violation::new(format!("/{field}"), "invalid_value", reason)]))
 }
 
 /// A planned decision.
@@ -109,12 +110,14 @@ impl RegroupPlan {
         }
         decisions.retain(|planned| planned.before != action.judgement());
         let same = action.judgement() == Judgement::Same;
-        let supposed = |planned: &PlannedDecision| SupposedDecision {
-            one: planned.one.clone(),
-            other: planned.other.clone(),
-            same,
-        };
-        let supposed: Vec<SupposedDecision> = decisions.iter().map(supposed).collect();
+        let supposed: Vec<SupposedDecision> = decisions
+            .iter()
+            .map(|planned: &PlannedDecision| SupposedDecision {
+                one: planned.one.clone(),
+                other: planned.other.clone(),
+                same,
+            })
+            .collect();
         let after = engine.groups_if(collection, id, &supposed).await?;
         let state = state(&decisions, &after);
         Ok(Self { action, group: shape.group.id, decisions, against, after, state })
@@ -143,11 +146,14 @@ impl RegroupPlan {
 
 /// Returns all pairs of members.
 fn every_two(members: &[MemberShape]) -> Vec<(RecordId, RecordId)> {
-    let behind = |(at, one): (usize, &MemberShape)| {
-        let one = one.id.clone();
-        members[at + 1..].iter().map(move |other| (one.clone(), other.id.clone()))
-    };
-    members.iter().enumerate().flat_map(behind).collect()
+    members
+        .iter()
+        .enumerate()
+        .flat_map(|(at, one): (usize, &MemberShape)| {
+            let one = one.id.clone();
+            members[at + 1..].iter().map(move |other| (one.clone(), other.id.clone()))
+        })
+        .collect()
 }
 
 /// Returns the planned decisions about these pairs, with the existing rulings.
@@ -166,11 +172,13 @@ async fn planned(
             known.insert((decision.b, decision.a), said);
         }
     }
-    let plan = |pair: (RecordId, RecordId)| {
-        let (seen, before) = known.get(&pair).copied().unwrap_or((0, Judgement::Withdrawn));
-        PlannedDecision { one: pair.0, other: pair.1, seen, before }
-    };
-    Ok(pairs.into_iter().map(plan).collect())
+    Ok(pairs
+        .into_iter()
+        .map(|pair: (RecordId, RecordId)| {
+            let (seen, before) = known.get(&pair).copied().unwrap_or((0, Judgement::Withdrawn));
+            PlannedDecision { one: pair.0, other: pair.1, seen, before }
+        })
+        .collect())
 }
 
 fn state(decisions: &[PlannedDecision], after: &[Vec<RecordId>]) -> String {

@@ -65,18 +65,17 @@ struct FilledForm {
 impl FilledForm {
     fn of(uri: &Uri) -> Result<Self, Problem> {
         let form = FormFields::parse(uri.query().unwrap_or_default().as_bytes())?;
-        let text = |name| form.text(name).unwrap_or_default().to_owned();
         Ok(Self {
-            q: text("q"),
-            from: text("from"),
-            to: text("to"),
-            identity: text("identity"),
-            category: text("category"),
-            status: text("status"),
-            unit: text("unit"),
-            verdict: text("verdict"),
-            order: text("order"),
-            cursor: text("cursor"),
+            q: field_text("q", &form),
+            from: field_text("from", &form),
+            to: field_text("to", &form),
+            identity: field_text("identity", &form),
+            category: field_text("category", &form),
+            status: field_text("status", &form),
+            unit: field_text("unit", &form),
+            verdict: field_text("verdict", &form),
+            order: field_text("order", &form),
+            cursor: field_text("cursor", &form),
         })
     }
 
@@ -98,6 +97,10 @@ impl FilledForm {
         parameters.push(("cursor", cursor));
         with_query(&page::below(collection, "search"), &parameters)
     }
+}
+
+fn field_text(name: &str, form: &FormFields) -> String {
+    form.text(name).unwrap_or_default().to_owned()
 }
 
 /// The result of a search.

@@ -87,17 +87,18 @@ pub async fn show(
     let own = &words.statistics;
     let groups = &words.groups;
     let record = &words.record;
-    let window = |other: u32| {
-        let place = page::below(&collection, DeskSection::Statistics.path());
-        (with_query(&place, &[("days", &other.to_string())]), (groups.days)(other), other == days)
-    };
     let dates: Vec<String> = begins.iter().map(|begin| reader.clock.date(*begin)).collect();
     let earliest = intake.earliest.filter(|_| !intake.is_complete);
     let page = StatisticsPage {
         frame: PageFrame::of(&visitor, &collection, DeskSection::Statistics, own.title),
         words: own,
         groups,
-        windows: WINDOWS.map(window).to_vec(),
+        windows: WINDOWS
+            .map(|other: u32| {
+                let place = page::below(&collection, DeskSection::Statistics.path());
+                (with_query(&place, &[("days", &other.to_string())]), (groups.days)(other), other == days)
+            })
+            .to_vec(),
         partial: earliest.map(|time| (own.partial)(&reader.clock.show(time), &count(MOST_COUNTED))),
         kinds: KINDS.map(|(kind, class)| (class, (record.verdict)(kind))).to_vec(),
         chart: chart(&intake, &dates, own, record),
@@ -132,13 +133,16 @@ fn sum(parts: &[ByVerdict]) -> ByVerdict {
 
 fn line(day: String, part: &ByVerdict) -> DayLine {
     let total = part.total();
-    let share = || format!("{}%", percent((part.exact + part.near) as f64 / total as f64));
     DayLine {
         day,
         numbers: KINDS.map(|(kind, _)| count(number(part, kind))).to_vec(),
         total: count(total),
-        share: if total == 0 { String::new() } else { share() },
+        share: if total == 0 { String::new() } else { share_of_duplicates(part) },
     }
+}
+
+fn share_of_duplicates(part: &ByVerdict) -> String {
+    format!("{}%", percent((part.exact + part.near) as f64 / part.total() as f64))
 }
 
 /// Returns `None` if no records arrived.

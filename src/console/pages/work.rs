@@ -109,10 +109,10 @@ pub async fn show(
     let place = page::below(&collection, DeskSection::Work.path());
     let mut tasks = app.engine.tasks().await?;
     tasks.retain(|task| task.collection == collection);
-    let line = |task: &Task| TaskLine::new(task, words, &clock, &place);
-    let running = tasks.iter().find(|task| !task.status.is_finished()).map(line);
+    let running = tasks.iter().find(|task| !task.status.is_finished());
+    let running = running.map(|task| TaskLine::new(task, words, &clock, &place));
     let mut ended = tasks.iter().filter(|task| task.status.is_finished());
-    let lines = ended.by_ref().take(MOST_ENDED).map(line).collect();
+    let lines = ended.by_ref().take(MOST_ENDED).map(|task| TaskLine::new(task, words, &clock, &place)).collect();
     let generations = app.engine.generations(&collection).await?;
     let page = WorkPage {
         frame: PageFrame::of(&visitor, &collection, DeskSection::Work, words.title),
@@ -176,15 +176,11 @@ impl TaskLine {
     fn new(task: &Task, words: &'static WorkWords, clock: &ZonedClock, place: &str) -> Self {
         let runs = !task.status.is_finished();
         let share = (runs && task.total > 0).then(|| (task.done.min(task.total), task.total));
-        let says = |name: &str, value: bool| task.request.get(name).and_then(|said| said.as_bool()) == Some(value);
         let notes = [
-            (task.kind == "reindex" && says("activate", false)).then_some(words.beside),
-            (matches!(&*task.kind, "purge" | "erase") && says("dry_run", true)).then_some(words.dry_run),
+            (task.kind == "reindex" && is_requested("activate", false, &task.request)).then_some(words.beside),
+            (matches!(&*task.kind, "purge" | "erase") && is_requested("dry_run", true, &task.request))
+                .then_some(words.dry_run),
         ];
-        let figure = |name: &&str| {
-            let number = task.result.get(*name)?.as_u64()?;
-            Some(((words.figure)(name)?, count(number)))
-        };
         let times = [
             (words.asked, Some(&task.created_at)),
             (words.begun, task.started_at.as_ref()),
@@ -203,13 +199,23 @@ impl TaskLine {
             pace: (runs && task.rate > 0.0).then(|| (words.pace)(&format!("{:.0}", task.rate), task.eta_s)),
             share,
             notes: notes.into_iter().flatten().collect(),
-            figures: FIGURES.iter().filter_map(figure).collect(),
+            figures: FIGURES
+                .iter()
+                .filter_map(|name: &&str| {
+                    let number = task.result.get(*name)?.as_u64()?;
+                    Some(((words.figure)(name)?, count(number)))
+                })
+                .collect(),
             times: times.into_iter().filter_map(|(name, time)| Some((name, clock.show_text(time?)))).collect(),
             failed,
             is_stopping: runs && task.cancel_requested,
             cancel: format!("{place}/tasks/{}/cancel", segment(&task.id)),
         }
     }
+}
+
+fn is_requested(name: &str, value: bool, request: &serde_json::Value) -> bool {
+    request.get(name).and_then(|said| said.as_bool()) == Some(value)
 }
 
 /// Returns the generations, newest first. `is_busy` is true if a task of the collection has not ended; then no generation can be activated.
@@ -219,24 +225,27 @@ fn generation_lines(
     is_busy: bool,
     (words, clock, place): (&WorkWords, &ZonedClock, &str),
 ) -> Vec<GenerationLine> {
-    let line = |generation: &Generation| {
-        let number = generation.generation.0;
-        let standing = generation.status;
-        let is_older = number < live;
-        let is_ready = standing == Standing::Ready;
-        let at = format!("{place}/generations/{number}");
-        let button = if is_older { words.go_back } else { words.activate };
-        let can_go = is_ready || (standing == Standing::Building && !is_busy);
-        GenerationLine {
-            number: number.to_string(),
-            stands: (words.stands)(standing, is_older),
-            created: clock.show_text(&generation.created_at),
-            activate: (is_ready && !is_busy).then(|| (format!("{at}/activate"), button)),
-            discard: can_go.then(|| format!("{at}/discard")),
-            compare: is_ready.then_some(at),
-        }
-    };
-    generations.iter().rev().map(line).collect()
+    generations
+        .iter()
+        .rev()
+        .map(|generation: &Generation| {
+            let number = generation.generation.0;
+            let standing = generation.status;
+            let is_older = number < live;
+            let is_ready = standing == Standing::Ready;
+            let at = format!("{place}/generations/{number}");
+            let button = if is_older { words.go_back } else { words.activate };
+            let can_go = is_ready || (standing == Standing::Building && !is_busy);
+            GenerationLine {
+                number: number.to_string(),
+                stands: (words.stands)(standing, is_older),
+                created: clock.show_text(&generation.created_at),
+                activate: (is_ready && !is_busy).then(|| (format!("{at}/activate"), button)),
+                discard: can_go.then(|| format!("{at}/discard")),
+                compare: is_ready.then_some(at),
+            }
+        })
+        .collect()
 }
 
 /// Returns the numbers of the collection.

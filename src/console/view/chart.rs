@@ -25,14 +25,21 @@ pub const SPARK_HEIGHT: usize = 28;
 /// 0 has no column.
 pub fn spark(numbers: &[usize]) -> Vec<ChartBar> {
     let most = numbers.iter().copied().max().unwrap_or(0).max(1);
-    let edge = |at: usize| at * SPARK_WIDTH / numbers.len().max(1);
-    let bar = |(at, number): (usize, &usize)| {
-        let height = (number * SPARK_HEIGHT).div_ceil(most);
-        let x = edge(at);
-        let next = edge(at + 1);
-        ChartBar { x, y: SPARK_HEIGHT - height, width: (next - x).saturating_sub(1).max(1), height }
-    };
-    numbers.iter().enumerate().map(bar).filter(|bar| bar.height > 0).collect()
+    numbers
+        .iter()
+        .enumerate()
+        .map(|(at, number): (usize, &usize)| {
+            let height = (number * SPARK_HEIGHT).div_ceil(most);
+            let x = spark_edge(at, numbers);
+            let next = spark_edge(at + 1, numbers);
+            ChartBar { x, y: SPARK_HEIGHT - height, width: (next - x).saturating_sub(1).max(1), height }
+        })
+        .filter(|bar| bar.height > 0)
+        .collect()
+}
+
+fn spark_edge(at: usize, numbers: &[usize]) -> usize {
+    at * SPARK_WIDTH / numbers.len().max(1)
 }
 
 /// Number of columns of a time line.
@@ -85,16 +92,14 @@ pub fn time_line(times: &[Option<Timestamp>]) -> TimeLine {
     let (Some(first), Some(last)) = (dated().map(|(time, _)| time).min(), dated().map(|(time, _)| time).max()) else {
         return TimeLine { undated, ..TimeLine::default() };
     };
-    let micros = |time: Timestamp| time.as_microsecond().abs_diff(first.as_microsecond());
-    let span = u128::from(micros(last)) + 1;
+    let span = u128::from(micros_after(last, first)) + 1;
     let mut columns = vec![Vec::new(); COLUMNS];
     let mut sorted: Vec<(Timestamp, usize)> = dated().collect();
     sorted.sort_unstable();
     for (time, at) in sorted {
-        columns[(u128::from(micros(time)) * COLUMNS as u128 / span) as usize].push(at);
+        columns[(u128::from(micros_after(time, first)) * COLUMNS as u128 / span) as usize].push(at);
     }
-    let drawn = |cap: usize| columns.iter().map(|column| column.len().min(cap)).sum::<usize>();
-    let cap = (1..=HIGHEST).rev().find(|cap| drawn(*cap) <= MOST_DOTS).unwrap_or(1);
+    let cap = (1..=HIGHEST).rev().find(|cap| drawn_count(*cap, &columns) <= MOST_DOTS).unwrap_or(1);
     let highest = columns.iter().map(|column| column.len().min(cap)).max().unwrap_or(0);
     let most = columns.iter().map(|column| column.len().saturating_sub(cap)).max().unwrap_or(0);
     let base = highest * STEP + if most > 0 { ABOVE } else { 0 };
@@ -115,6 +120,14 @@ pub fn time_line(times: &[Option<Timestamp>]) -> TimeLine {
     TimeLine { dots, more, height: base + BELOW, base, undated, ends: Some((first, last)) }
 }
 
+fn micros_after(time: Timestamp, first: Timestamp) -> u64 {
+    time.as_microsecond().abs_diff(first.as_microsecond())
+}
+
+fn drawn_count(cap: usize, columns: &[Vec<usize>]) -> usize {
+    columns.iter().map(|column| column.len().min(cap)).sum::<usize>()
+}
+
 /// A part of a stacked column: its CSS class and its rectangle.
 pub type StackPart = (&'static str, ChartBar);
 
@@ -125,27 +138,40 @@ pub const STACK_HEIGHT: usize = 160;
 
 /// Returns stacked columns of parts. The largest column has the height of the picture.
 pub fn stacks(columns: &[Vec<(&'static str, u64)>]) -> Vec<Vec<StackPart>> {
-    let total = |column: &Vec<(&'static str, u64)>| column.iter().map(|(_, number)| number).sum::<u64>();
-    let most = columns.iter().map(total).max().unwrap_or(0).max(1);
-    let edge = |at: usize| at * STACK_WIDTH / columns.len().max(1);
-    let height = |number: u64| usize::try_from(number * STACK_HEIGHT as u64 / most).unwrap_or(0);
-    let stack = |(at, column): (usize, &Vec<(&'static str, u64)>)| {
-        let x = edge(at);
-        let width = (edge(at + 1) - edge(at)).saturating_sub(3).max(1);
-        let mut below = 0;
-        let mut parts = Vec::new();
-        for (class, number) in column {
-            // The code rounds the edges and not the heights, so there are no gaps between the parts of a column.
-            let from = height(below);
-            let to = height(below + number);
-            below += number;
-            if to > from {
-                parts.push((*class, ChartBar { x, y: STACK_HEIGHT - to, width, height: to - from }));
+    let most = columns
+        .iter()
+        .map(|column: &Vec<(&'static str, u64)>| column.iter().map(|(_, number)| number).sum::<u64>())
+        .max()
+        .unwrap_or(0)
+        .max(1);
+    columns
+        .iter()
+        .enumerate()
+        .map(|(at, column): (usize, &Vec<(&'static str, u64)>)| {
+            let x = stack_edge(at, columns);
+            let width = (stack_edge(at + 1, columns) - stack_edge(at, columns)).saturating_sub(3).max(1);
+            let mut below = 0;
+            let mut parts = Vec::new();
+            for (class, number) in column {
+                // The code rounds the edges and not the heights, so there are no gaps between the parts of a column.
+                let from = stack_height(below, most);
+                let to = stack_height(below + number, most);
+                below += number;
+                if to > from {
+                    parts.push((*class, ChartBar { x, y: STACK_HEIGHT - to, width, height: to - from }));
+                }
             }
-        }
-        parts
-    };
-    columns.iter().enumerate().map(stack).collect()
+            parts
+        })
+        .collect()
+}
+
+fn stack_height(number: u64, most: u64) -> usize {
+    usize::try_from(number * STACK_HEIGHT as u64 / most).unwrap_or(0)
+}
+
+fn stack_edge(at: usize, columns: &[Vec<(&'static str, u64)>]) -> usize {
+    at * STACK_WIDTH / columns.len().max(1)
 }
 
 #[cfg(test)]
@@ -183,9 +209,12 @@ mod tests {
     #[test]
     fn parts_of_a_column_stand_on_each_other() {
         let stacked = stacks(&[vec![("a", 1), ("b", 0), ("c", 2)], vec![("a", 6)]]);
-        let bar = |y, height| ChartBar { x: 0, y, width: 357, height };
-        assert_eq!(stacked[0], [("a", bar(134, 26)), ("c", bar(80, 54))]);
+        assert_eq!(stacked[0], [("a", stacked_bar(134, 26)), ("c", stacked_bar(80, 54))]);
         assert_eq!(stacked[1], [("a", ChartBar { x: 360, y: 0, width: 357, height: 160 })]);
         assert_eq!(stacks(&[]), Vec::<Vec<StackPart>>::new());
+    }
+
+    fn stacked_bar(y: usize, height: usize) -> ChartBar {
+        ChartBar { x: 0, y, width: 357, height }
     }
 }

@@ -31,8 +31,10 @@ impl CsvTable {
 
     /// Returns a response that downloads the table as a file `name`. Characters that are not allowed in the name become hyphens.
     pub fn download(self, name: &str) -> Response {
-        let plain = |sign: char| if sign.is_ascii_alphanumeric() || "-_".contains(sign) { sign } else { '-' };
-        let name: String = name.chars().map(plain).collect();
+        let name: String = name
+            .chars()
+            .map(|sign: char| if sign.is_ascii_alphanumeric() || "-_".contains(sign) { sign } else { '-' })
+            .collect();
         let disposition = format!("attachment; filename=\"{name}.csv\"");
         let disposition = HeaderValue::try_from(disposition).unwrap_or(HeaderValue::from_static("attachment"));
         let media = HeaderValue::from_static("text/csv; charset=utf-8");

@@ -37,15 +37,18 @@ pub fn layout(count: usize, pairs: &[(usize, usize)]) -> Vec<(u32, u32)> {
 }
 
 fn pushes(places: &[GraphPoint], ideal: f64) -> Vec<GraphPoint> {
-    let push = |(at, place): (usize, &GraphPoint)| {
-        let others = places.iter().enumerate().filter(|(other, _)| *other != at);
-        others.fold((0.0, 0.0), |sum: GraphPoint, (_, other)| {
-            let (x, y, distance) = between(*place, *other);
-            let push = ideal * ideal / (distance * distance);
-            (sum.0 + x * push, sum.1 + y * push)
+    places
+        .iter()
+        .enumerate()
+        .map(|(at, place): (usize, &GraphPoint)| {
+            let others = places.iter().enumerate().filter(|(other, _)| *other != at);
+            others.fold((0.0, 0.0), |sum: GraphPoint, (_, other)| {
+                let (x, y, distance) = between(*place, *other);
+                let push = ideal * ideal / (distance * distance);
+                (sum.0 + x * push, sum.1 + y * push)
+            })
         })
-    };
-    places.iter().enumerate().map(push).collect()
+        .collect()
 }
 
 /// Returns the vector from `other` to `one`, and its length, which is never 0.
@@ -57,16 +60,18 @@ fn between(one: GraphPoint, other: GraphPoint) -> (f64, f64, f64) {
 
 /// Scales the places to the size of the picture.
 fn fitted(places: &[GraphPoint]) -> Vec<(u32, u32)> {
-    let range = |of: fn(&GraphPoint) -> f64| {
-        let (least, most) = places.iter().map(of).fold((f64::MAX, f64::MIN), |(l, m), v| (l.min(v), m.max(v)));
-        (least, (most - least).max(1e-9))
-    };
-    let (left, wide) = range(|place| place.0);
-    let (top, high) = range(|place| place.1);
-    let scaled = |value: f64, from: f64, over: f64, size: f64| {
-        (MARGIN + (value - from) / over * (size - 2.0 * MARGIN)).round().clamp(0.0, size) as u32
-    };
-    places.iter().map(|(x, y)| (scaled(*x, left, wide, WIDTH), scaled(*y, top, high, HEIGHT))).collect()
+    let (left, wide) = value_range(|place| place.0, places);
+    let (top, high) = value_range(|place| place.1, places);
+    places.iter().map(|(x, y)| (scaled_place(*x, left, wide, WIDTH), scaled_place(*y, top, high, HEIGHT))).collect()
+}
+
+fn scaled_place(value: f64, from: f64, over: f64, size: f64) -> u32 {
+    (MARGIN + (value - from) / over * (size - 2.0 * MARGIN)).round().clamp(0.0, size) as u32
+}
+
+fn value_range(of: fn(&GraphPoint) -> f64, places: &[(f64, f64)]) -> (f64, f64) {
+    let (least, most) = places.iter().map(of).fold((f64::MAX, f64::MIN), |(l, m), v| (l.min(v), m.max(v)));
+    (least, (most - least).max(1e-9))
 }
 
 #[cfg(test)]
@@ -75,20 +80,25 @@ mod tests {
 
     #[test]
     fn two_crowds_that_one_pair_links_stand_apart() {
-        let crowd = |from: usize| (from..from + 6).flat_map(move |a| (a + 1..from + 6).map(move |b| (a, b)));
-        let pairs: Vec<(usize, usize)> = crowd(0).chain(crowd(6)).chain([(5, 6)]).collect();
+        let pairs: Vec<(usize, usize)> = crowd_pairs(0).chain(crowd_pairs(6)).chain([(5, 6)]).collect();
         let places = layout(12, &pairs);
-        let distance = |a: usize, b: usize| {
-            let (ax, ay) = places[a];
-            let (bx, by) = places[b];
-            f64::from(ax.abs_diff(bx)).hypot(f64::from(ay.abs_diff(by)))
+        let mean = |pairs: &[(usize, usize)]| {
+            pairs.iter().map(|(a, b)| distance_between(*a, *b, &places)).sum::<f64>() / pairs.len() as f64
         };
-        let mean =
-            |pairs: &[(usize, usize)]| pairs.iter().map(|(a, b)| distance(*a, *b)).sum::<f64>() / pairs.len() as f64;
-        let within: Vec<_> = crowd(0).chain(crowd(6)).collect();
+        let within: Vec<_> = crowd_pairs(0).chain(crowd_pairs(6)).collect();
         let across: Vec<_> = (0..6).flat_map(|a| (6..12).map(move |b| (a, b))).collect();
         assert!(mean(&across) > 1.5 * mean(&within), "{} {}", mean(&across), mean(&within));
         assert_eq!(places, layout(12, &pairs), "always the same");
+    }
+
+    fn crowd_pairs(from: usize) -> impl Iterator<Item = (usize, usize)> {
+        (from..from + 6).flat_map(move |a| (a + 1..from + 6).map(move |b| (a, b)))
+    }
+
+    fn distance_between(a: usize, b: usize, places: &[(u32, u32)]) -> f64 {
+        let (ax, ay) = places[a];
+        let (bx, by) = places[b];
+        f64::from(ax.abs_diff(bx)).hypot(f64::from(ay.abs_diff(by)))
     }
 
     #[test]

@@ -71,11 +71,13 @@ mod tests {
     use super::*;
 
     fn shown(text: &str, marks: &[(Range<usize>, MarkReason)]) -> String {
-        let piece = |piece: &MarkedPiece| match piece.mark {
-            Some(mark) => format!("[{}:{}]", mark.class(), piece.text),
-            None => piece.text.clone(),
-        };
-        pieces(text, marks).iter().map(piece).collect()
+        pieces(text, marks)
+            .iter()
+            .map(|piece: &MarkedPiece| match piece.mark {
+                Some(mark) => format!("[{}:{}]", mark.class(), piece.text),
+                None => piece.text.clone(),
+            })
+            .collect()
     }
 
     #[test]

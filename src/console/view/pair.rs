@@ -158,24 +158,28 @@ impl PairView {
         let SideBySide { a, b, weights } = both;
         let PairData { other, relation, decide } = said;
         let figures = figures(words, &explained, relation);
-        let difference = |Difference { kind, a, b }: Difference| ((words.record.object)(kind), a, b);
-        let texts = |side: Vec<SideText>, anchor| {
-            let mut texts: Vec<MarkedText> = side.into_iter().map(|text| marked(text, &weights)).collect();
-            let mut pieces = texts.iter_mut().flat_map(|text| &mut text.pieces);
-            if let Some(first) = pieces.find(|piece| piece.mark == Some(MarkReason::Shared)) {
-                first.anchor = Some(anchor);
-            }
-            texts
-        };
         Self {
-            ours: texts(a, "shared-ours"),
-            theirs: texts(b, "shared-theirs"),
+            ours: anchored_texts(a, "shared-ours", &weights),
+            theirs: anchored_texts(b, "shared-theirs", &weights),
             figures,
-            differs: explained.differs.into_iter().map(difference).collect(),
+            differs: explained
+                .differs
+                .into_iter()
+                .map(|Difference { kind, a, b }: Difference| ((words.record.object)(kind), a, b))
+                .collect(),
             other,
             decide,
         }
     }
+}
+
+fn anchored_texts(side: Vec<SideText>, anchor: &'static str, weights: &[f64]) -> Vec<MarkedText> {
+    let mut texts: Vec<MarkedText> = side.into_iter().map(|text| marked(text, weights)).collect();
+    let mut pieces = texts.iter_mut().flat_map(|text| &mut text.pieces);
+    if let Some(first) = pieces.find(|piece| piece.mark == Some(MarkReason::Shared)) {
+        first.anchor = Some(anchor);
+    }
+    texts
 }
 
 impl PairView {
@@ -197,12 +201,15 @@ fn begins_late(texts: &[MarkedText]) -> bool {
 }
 
 fn marked(text: SideText, weights: &[f64]) -> MarkedText {
-    let mark = |number: usize| match weights.get(number) {
+    let marks: Vec<_> = text.shared.iter().map(|(range, number)| (range.clone(), mark_of(*number, weights))).collect();
+    MarkedText { field: text.field, pieces: pieces(&text.text, &marks) }
+}
+
+fn mark_of(number: usize, weights: &[f64]) -> MarkReason {
+    match weights.get(number) {
         Some(weight) if *weight < LEAST_WEIGHT => MarkReason::Common,
         _ => MarkReason::Shared,
-    };
-    let marks: Vec<_> = text.shared.iter().map(|(range, number)| (range.clone(), mark(*number))).collect();
-    MarkedText { field: text.field, pieces: pieces(&text.text, &marks) }
+    }
 }
 
 fn figures(words: &DeskWords, explained: &Explanation, relation: Option<Relation>) -> Vec<String> {

@@ -161,17 +161,21 @@ impl RowReader {
                 })
                 .collect();
         }
-        let is_text = |(field, title): &&&(Field, bool)| field.role == Role::Text && !title;
-        let main = wanted.iter().find(is_text).or(wanted.iter().find(|(field, _)| field.role == Role::Text));
+        let main = wanted
+            .iter()
+            .find(|(field, title): &&&(Field, bool)| field.role == Role::Text && !title)
+            .or(wanted.iter().find(|(field, _)| field.role == Role::Text));
         let main = main.map(|(field, _)| field.name.clone());
-        let field = |(field, title): &(Field, bool)| FormField {
-            name: field.name.clone(),
-            role: field.role,
-            is_long: field.role == Role::Text && !title,
-            is_main: main.as_ref() == Some(&field.name),
-            value: String::new(),
-        };
-        wanted.into_iter().map(field).collect()
+        wanted
+            .into_iter()
+            .map(|(field, title): &(Field, bool)| FormField {
+                name: field.name.clone(),
+                role: field.role,
+                is_long: field.role == Role::Text && !title,
+                is_main: main.as_ref() == Some(&field.name),
+                value: String::new(),
+            })
+            .collect()
     }
 
     fn time(&self, text: &str) -> String {
@@ -235,22 +239,24 @@ mod tests {
     #[test]
     fn a_form_has_the_fields_that_records_fill() {
         let reader = RowReader::of(&Settings::default());
-        let names = |rows: &[&str]| {
-            let rows: Vec<Row> = rows.iter().map(|row| Row::parse(row.as_bytes()).unwrap()).collect();
-            let fields = reader.form_fields(&rows);
-            let main = fields.iter().find(|field| field.is_main).map(|field| field.name.clone());
-            (fields.into_iter().map(|field| field.name).collect::<Vec<_>>(), main.unwrap_or_default())
-        };
-        let used = names(&[r#"{"标题": "路灯", "内容": "不亮", "no": 7}"#, r#"{"姓名": "甲", "user": " "}"#]);
+        let used =
+            field_names(&[r#"{"标题": "路灯", "内容": "不亮", "no": 7}"#, r#"{"姓名": "甲", "user": " "}"#], &reader);
         assert_eq!(used, (vec!["标题".to_owned(), "内容".into(), "姓名".into()], "内容".into()));
         assert_eq!(
-            names(&[]),
+            field_names(&[], &reader),
             (vec!["title".to_owned(), "content".into(), "user".into(), "time".into()], "content".into())
         );
         let row =
             Row::parse(r#"{"id": "1", "content": "不亮", "no": 7, "nested": [], "none": null}"#.as_bytes()).unwrap();
         assert_eq!(reader.others(&row), [("no".to_owned(), "7".to_owned())]);
         assert_eq!(reader.texts(&row), [("content".to_owned(), "不亮".to_owned())]);
+    }
+
+    fn field_names(rows: &[&str], reader: &RowReader) -> (Vec<String>, String) {
+        let rows: Vec<Row> = rows.iter().map(|row| Row::parse(row.as_bytes()).unwrap()).collect();
+        let fields = reader.form_fields(&rows);
+        let main = fields.iter().find(|field| field.is_main).map(|field| field.name.clone());
+        (fields.into_iter().map(|field| field.name).collect::<Vec<_>>(), main.unwrap_or_default())
     }
 
     #[test]

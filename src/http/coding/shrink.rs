@@ -47,15 +47,19 @@ pub fn accepted(headers: &HeaderMap) -> Option<ContentCoding> {
             Some((name.trim().to_ascii_lowercase(), quality))
         })
         .collect();
-    let quality = |name: &str| {
-        let found = ranges.iter().find(|(range, _)| range == name);
-        found.or_else(|| ranges.iter().find(|(range, _)| range == "*")).map_or(0.0, |(_, quality)| *quality)
-    };
     // If the client does not name `identity`, it is acceptable, but every named coding is preferred.
     let plain = ranges.iter().find(|(range, _)| range == "identity").map_or(0.0, |(_, quality)| *quality);
-    let best =
-        GIVEN.into_iter().map(|coding| (coding, quality(coding.name()))).rev().max_by(|a, b| a.1.total_cmp(&b.1));
+    let best = GIVEN
+        .into_iter()
+        .map(|coding| (coding, quality_of(coding.name(), &ranges)))
+        .rev()
+        .max_by(|a, b| a.1.total_cmp(&b.1));
     best.filter(|(_, quality)| *quality > 0.0 && *quality >= plain).map(|(coding, _)| coding)
+}
+
+fn quality_of(name: &str, ranges: &[(String, f32)]) -> f32 {
+    let found = ranges.iter().find(|(range, _)| range == name);
+    found.or_else(|| ranges.iter().find(|(range, _)| range == "*")).map_or(0.0, |(_, quality)| *quality)
 }
 
 /// Compresses a response, unless its kind is never compressed.
@@ -132,21 +136,20 @@ fn failed(error: impl std::fmt::Display) -> Problem {
 
 /// True if a response is long enough, complete, and text that this service has made.
 fn may_be(response: &Response) -> bool {
-    let text = |value: &HeaderValue| {
-        let media = value.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
-        matches!(
-            media,
-            "application/json"
-                | "application/yaml"
-                | "application/x-yaml"
-                | "text/plain"
-                | "text/css"
-                | "text/javascript"
-        )
-    };
     response.status() != StatusCode::PARTIAL_CONTENT
         && !response.headers().contains_key(header::CONTENT_ENCODING)
-        && response.headers().get(header::CONTENT_TYPE).is_some_and(text)
+        && response.headers().get(header::CONTENT_TYPE).is_some_and(|value: &HeaderValue| {
+            let media = value.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
+            matches!(
+                media,
+                "application/json"
+                    | "application/yaml"
+                    | "application/x-yaml"
+                    | "text/plain"
+                    | "text/css"
+                    | "text/javascript"
+            )
+        })
         && response.body().size_hint().exact().is_some_and(|bytes| bytes >= LEAST_BYTES)
 }
 

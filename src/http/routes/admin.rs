@@ -209,11 +209,14 @@ pub async fn host_aliases(
 
 /// Reads the name of the collection. The key of the caller must be valid for it.
 fn collection(input: &mut ObjectReader, reach: &CollectionReach) -> Result<CollectionName, Problem> {
-    let refused = |code, detail: String| Problem::invalid(vec![Violation::new("/collection", code, detail)]);
     let name = input.text("collection");
-    let name = name.ok_or_else(|| refused("missing_key", "name the collection".into()))?;
-    let name = CollectionName::new(&name).map_err(|reason| refused("invalid_collection", reason))?;
+    let name = name.ok_or_else(|| refused_collection("missing_key", "name the collection".into()))?;
+    let name = CollectionName::new(&name).map_err(|reason| refused_collection("invalid_collection", reason))?;
     reach.check(&name).map(|()| name)
+}
+
+fn refused_collection(code: &'static str, detail: String) -> Problem {
+    Problem::invalid(vec![Violation::new("/collection", code, detail)])
 }
 
 /// Starts a task. The answer is 202 with the task.

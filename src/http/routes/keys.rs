@@ -224,10 +224,9 @@ fn instant(text: &str) -> Option<Timestamp> {
 
 fn collections(input: &mut ObjectReader) -> Option<Vec<CollectionName>> {
     let given = input.take("collections")?;
-    let listed: Option<Vec<CollectionName>> = given.as_array().and_then(|items| {
-        let name = |item: &Value| CollectionName::new(item.as_str()?).ok();
-        items.iter().map(name).collect()
-    });
+    let listed: Option<Vec<CollectionName>> = given
+        .as_array()
+        .and_then(|items| items.iter().map(|item: &Value| CollectionName::new(item.as_str()?).ok()).collect());
     let mut listed = listed.filter(|listed| (1..=MOST_COLLECTIONS).contains(&listed.len())).or_else(|| {
         let detail = format!("list 1 to {MOST_COLLECTIONS} names of collections, or leave it out for all");
         input.refuse("collections", "invalid_collections", &detail)

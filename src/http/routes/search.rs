@@ -276,8 +276,11 @@ impl QueryParameters for SearchParams {
             cursor: None,
         };
         let question = read.question();
-        let own = |[rank, seq, seal]: [u64; 3]| (cursor_seal(&question, rank, seq) == seal).then_some((rank, seq));
-        read.cursor = query.cursor(|text| cursor::decode_numbers(text).and_then(own));
+        read.cursor = query.cursor(|text| {
+            cursor::decode_numbers(text).and_then(|[rank, seq, seal]: [u64; 3]| {
+                (cursor_seal(&question, rank, seq) == seal).then_some((rank, seq))
+            })
+        });
         read
     }
 }
@@ -472,12 +475,15 @@ impl FragmentTexts {
         for (field, format) in &self.fields {
             let Some(text) = row.get(field).and_then(Value::as_str) else { continue };
             for fragment in find_fragments(text, &self.marked, *format, self.normaliser) {
-                let range = |range: std::ops::Range<usize>| CharRange { start: range.start, end: range.end };
                 let piece = text.chars().skip(fragment.at.start).take(fragment.at.len()).collect();
-                let marked = fragment.marked.into_iter().map(range).collect();
-                found.push(FieldFragment { field: field.clone(), text: piece, at: range(fragment.at), marked });
+                let marked = fragment.marked.into_iter().map(char_range).collect();
+                found.push(FieldFragment { field: field.clone(), text: piece, at: char_range(fragment.at), marked });
             }
         }
         found
     }
+}
+
+fn char_range(range: std::ops::Range<usize>) -> CharRange {
+    CharRange { start: range.start, end: range.end }
 }

@@ -184,13 +184,15 @@ fn pointer(path: &Path) -> String {
 fn within_channel(settings: &Map<String, Value>, at: &str) -> Option<(String, String)> {
     let index: usize = at.strip_prefix("/channels/")?.parse().ok()?;
     let Value::Object(channel) = settings.get("channels")?.get(index)? else { return None };
-    let read = |key: &str, value: Option<&Value>| {
-        let mut alone = Map::new();
-        alone.extend(channel.get("scheme").map(|scheme| ("scheme".to_owned(), scheme.clone())));
-        alone.extend(value.map(|value| (key.to_owned(), value.clone())));
-        serde_json::from_value::<Channel>(Value::Object(alone)).err().map(|error| (child(at, key), error.to_string()))
-    };
-    read("scheme", None).or_else(|| channel.iter().find_map(|(key, value)| read(key, Some(value))))
+    read_alone("scheme", None, channel, at)
+        .or_else(|| channel.iter().find_map(|(key, value)| read_alone(key, Some(value), channel, at)))
+}
+
+fn read_alone(key: &str, value: Option<&Value>, channel: &Map<String, Value>, at: &str) -> Option<(String, String)> {
+    let mut alone = Map::new();
+    alone.extend(channel.get("scheme").map(|scheme| ("scheme".to_owned(), scheme.clone())));
+    alone.extend(value.map(|value| (key.to_owned(), value.clone())));
+    serde_json::from_value::<Channel>(Value::Object(alone)).err().map(|error| (child(at, key), error.to_string()))
 }
 
 /// Parses JSON in which no object has a key twice.
@@ -198,7 +200,6 @@ fn within_channel(settings: &Map<String, Value>, at: &str) -> Option<(String, St
 /// # Errors
 /// 400 if it is not JSON, 422 if a key is repeated.
 pub fn parse(bytes: &[u8]) -> Result<Value, Problem> {
-    let malformed = |detail: String| Problem::at(StatusCode::BAD_REQUEST, "malformed_body", "", detail);
     let text = text_of(bytes)?;
     let mut repeated = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_str(text);
@@ -209,10 +210,16 @@ pub fn parse(bytes: &[u8]) -> Result<Value, Problem> {
             Err(violation(at, "duplicate_key", "the key occurs twice in the object"))
         }
         (Ok(value), true) => Ok(value),
-        (Err(error), true) => {
-            Err(malformed(format!("the body is not valid JSON (line {}, column {})", error.line(), error.column())))
-        }
+        (Err(error), true) => Err(malformed_body(format!(
+            "the body is not valid JSON (line {}, column {})",
+            error.line(),
+            error.column()
+        ))),
     }
+}
+
+fn malformed_body(detail: String) -> Problem {
+    Problem::at(StatusCode::BAD_REQUEST, "malformed_body", "", detail)
 }
 
 /// The largest number up to which a float can hold every whole number exactly: 2^53 - 1.

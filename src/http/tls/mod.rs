@@ -68,16 +68,17 @@ struct TlsFileTimes(Vec<Option<[i64; 6]>>);
 
 impl TlsFileTimes {
     fn of(tls: &TlsConfig) -> Self {
-        let look = |path: &Path| {
-            let found = path.metadata().ok()?;
-            let which = found.ino().cast_signed();
-            let size = found.size().cast_signed();
-            let [written, changed] = [(found.mtime(), found.mtime_nsec()), (found.ctime(), found.ctime_nsec())];
-            Some([which, size, written.0, written.1, changed.0, changed.1])
-        };
         let TlsConfig { certificate, key, client_ca, client_certificates: _ } = tls;
-        Self([certificate, key, client_ca].map(|path| look(path)).to_vec())
+        Self([certificate, key, client_ca].map(|path| file_times(path)).to_vec())
     }
+}
+
+fn file_times(path: &Path) -> Option<[i64; 6]> {
+    let found = path.metadata().ok()?;
+    let which = found.ino().cast_signed();
+    let size = found.size().cast_signed();
+    let [written, changed] = [(found.mtime(), found.mtime_nsec()), (found.ctime(), found.ctime_nsec())];
+    Some([which, size, written.0, written.1, changed.0, changed.1])
 }
 
 /// A pair of certificate and key that was read and is not used yet.
@@ -274,8 +275,7 @@ mod tests {
         let tls = pair(folder.path());
         write(&tls, crate::clock::timestamp() - Duration::from_secs(60));
         let certificates = CertificatesInUse::open(&tls).unwrap().unwrap();
-        let in_force = || Arc::as_ptr(&certificates.current.load());
-        let first = in_force();
+        let first = current_certificate(&certificates);
         let valid_from = crate::clock::timestamp() + Duration::from_secs(3);
         write(&tls, valid_from);
         let mut before = None;
@@ -288,8 +288,12 @@ mod tests {
             std::thread::sleep(Duration::from_millis(20));
         }
         certificates.look(&mut before, begun + TRY_AGAIN / 2);
-        assert_eq!(in_force(), first, "not at each look");
+        assert_eq!(current_certificate(&certificates), first, "not at each look");
         certificates.look(&mut before, begun + TRY_AGAIN);
-        assert!(in_force() != first && certificates.read.lock().refused.is_none());
+        assert!(current_certificate(&certificates) != first && certificates.read.lock().refused.is_none());
+    }
+
+    fn current_certificate(certificates: &Arc<CertificatesInUse>) -> *const CurrentCertificate {
+        Arc::as_ptr(&certificates.current.load())
     }
 }

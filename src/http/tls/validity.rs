@@ -83,9 +83,15 @@ mod tests {
             params.not_after = date_time_ymd(to.0, to.1, to.2);
             let certificate = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
             let found = of(certificate.der()).unwrap();
-            let text = |(year, month, day): (i32, u8, u8)| format!("{year:04}-{month:02}-{day:02}T00:00:00Z");
-            assert_eq!((found.not_before.to_string(), found.not_after.to_string()), (text(from), text(to)));
+            assert_eq!(
+                (found.not_before.to_string(), found.not_after.to_string()),
+                (start_of_day(from.0, from.1, from.2), start_of_day(to.0, to.1, to.2))
+            );
         }
+    }
+
+    fn start_of_day(year: i32, month: u8, day: u8) -> String {
+        format!("{year:04}-{month:02}-{day:02}T00:00:00Z")
     }
 
     #[test]
