@@ -12,12 +12,12 @@ pub fn print(loaded: &LoadedConfig) -> String {
     let sections = loaded.figment.extract::<Dict>().unwrap_or_default();
     for (section, values) in &sections {
         match values {
-            Value::Dict(_, values) => section_of(loaded, (&format!("[{section}]"), section), values, &mut text),
+            Value::Dict(_, values) => section_of(loaded, &format!("[{section}]"), section, values, &mut text),
             // Sections that may occur several times.
             Value::Array(_, items) => {
                 for (at, item) in items.iter().enumerate() {
                     let Value::Dict(_, values) = item else { continue };
-                    section_of(loaded, (&format!("[[{section}]]"), &format!("{section}.{at}")), values, &mut text);
+                    section_of(loaded, &format!("[[{section}]]"), &format!("{section}.{at}"), values, &mut text);
                 }
             }
             _ => (),
@@ -28,7 +28,7 @@ pub fn print(loaded: &LoadedConfig) -> String {
     text
 }
 
-fn section_of(loaded: &LoadedConfig, (head, path): (&str, &str), values: &Dict, text: &mut String) {
+fn section_of(loaded: &LoadedConfig, head: &str, path: &str, values: &Dict, text: &mut String) {
     let _ = writeln!(text, "{head}");
     for (key, value) in values {
         let origin = origin(loaded, &format!("{path}.{key}"));

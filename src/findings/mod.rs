@@ -95,7 +95,9 @@ impl RowFinding {
     /// Returns the finding for a registered row. If several records have the same text, the row repeats the earliest. `row_of` returns the
     /// earlier row of a record, if the record comes from the file.
     pub fn registered(
-        (kind, duplicate_of, similar): (VerdictKind, Option<&RecordId>, &[Match]),
+        kind: VerdictKind,
+        duplicate_of: Option<&RecordId>,
+        similar: &[Match],
         registered: Option<(RecordId, bool)>,
         row_of: impl FnOnce(&RecordId) -> Option<EarlierRow>,
     ) -> Self {

@@ -108,7 +108,7 @@ impl ReadableSource {
         let zone = if config.time_zone.is_empty() { &settings.time_zone } else { &config.time_zone };
         let zone = TimeZone::get(zone).with_context(|| format!("the time zone {zone} is not known"))?;
         let ResultColumn { declared, kind, .. } = &self.columns[at];
-        let shape = WatermarkFormat::new(dialect, (&name, declared, *kind), &sample, zone)?;
+        let shape = WatermarkFormat::new(dialect, &name, declared, *kind, &sample, zone)?;
         Ok(WatermarkColumn { name, at, shape })
     }
 

@@ -34,16 +34,16 @@ pub(super) async fn run(
     let mut seen = RecentRows::default();
     let mut after: Option<RowPosition> = None;
     loop {
-        let bounds = (from.as_ref(), Some(&to));
         let dialect = opened.connection.dialect();
-        let select = sql::page(dialect, &opened.origin, opened.order(true), bounds, after.as_ref(), PAGE);
+        let select =
+            sql::page(dialect, &opened.origin, opened.order(true), from.as_ref(), Some(&to), after.as_ref(), PAGE);
         let page = lease.asking(opened.page(select)).await?;
         let Some(row) = page.rows.last() else { break };
         let mark = row.get(at).cloned().unwrap_or(SqlValue::Null);
         after = Some(opened.behind(row, Some(shape.same(&mark)), after.as_ref())?);
         // Values that are no time come before or after all times.
         let read = page.rows.iter().rev().find_map(|row| Some((row.get(at)?, shape.read(row.get(at)?).ok()?)));
-        let new = fresh(opened, (at, &shape), &page.rows, recent, &mut seen);
+        let new = fresh(opened, at, &shape, &page.rows, recent, &mut seen);
         let taken = lease.beside(intake.take(new)).await?;
         if intake.verdicts.trouble().is_some() {
             note_unwritten(from.as_ref(), &shape, lease);
@@ -139,7 +139,8 @@ fn show_lag(config: &config::SourceConfig, reached: Watermark, now: Watermark, l
 /// Returns the rows that were not handled recently with the same content.
 fn fresh(
     opened: &ReadableSource,
-    (at, shape): (usize, &WatermarkFormat),
+    at: usize,
+    shape: &WatermarkFormat,
     rows: &[Vec<SqlValue>],
     recent: &RecentRows,
     seen: &mut RecentRows,
@@ -177,7 +178,7 @@ pub(super) async fn import(
     while let Some(import) = lease.saved.import.clone().filter(|import| import.shown.finished_at.is_none()) {
         let dialect = opened.connection.dialect();
         let after = import.position();
-        let select = sql::page(dialect, &opened.origin, opened.order(false), (None, None), after.as_ref(), PAGE);
+        let select = sql::page(dialect, &opened.origin, opened.order(false), None, None, after.as_ref(), PAGE);
         let page = lease.asking(opened.page(select)).await?;
         let last = page.rows.last().map(|row| opened.behind(row, None, after.as_ref())).transpose()?;
         let rows = page.rows.iter().map(|cells| (opened.id_text(cells), opened.mapping.row(cells))).collect();

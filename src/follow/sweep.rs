@@ -46,8 +46,9 @@ pub(super) async fn run(
     intake: &mut SourceIntake<'_>,
     lease: &mut SourceLease<'_>,
 ) -> anyhow::Result<()> {
-    let of = (intake.engine, intake.collection);
-    let mut records = lease.beside(hashes_of_records(of)).await?;
+    let engine = intake.engine;
+    let collection = intake.collection;
+    let mut records = lease.beside(hashes_of_records(engine, collection)).await?;
     let mut swept = SweepResult::default();
     let mut skipped = Vec::new();
     let mut after: Option<SqlValue> = None;
@@ -63,7 +64,7 @@ pub(super) async fn run(
                 None => skipped.push(id.clone()),
             }
         }
-        take_skipped(config, (opened, intake, lease), &mut skipped, &mut swept).await?;
+        take_skipped(config, opened, intake, lease, &mut skipped, &mut swept).await?;
         lease.keep().await?;
         let last = ids.last().map(|id| opened.ordered(id)).transpose()?;
         anyhow::ensure!(
@@ -75,7 +76,7 @@ pub(super) async fn run(
             break;
         }
     }
-    let missing = lease.beside(missing(opened, of, &records)).await?;
+    let missing = lease.beside(missing(opened, engine, collection, &records)).await?;
     // If another instance has taken the lease, that instance deletes.
     lease.keep().await?;
     swept.missing = missing.len() as u64;
@@ -119,9 +120,6 @@ async fn all_of(opened: &mut ReadableSource, select: String) -> anyhow::Result<V
     Ok(opened.connection.all_of(select, &opened.columns).await?)
 }
 
-/// The engine and the collection whose records are read.
-type WholeCollection<'a> = (&'a Engine, &'a CollectionName);
-
 fn hash(id: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     id.hash(&mut hasher);
@@ -129,7 +127,8 @@ fn hash(id: &str) -> u64 {
 }
 
 async fn each_record(
-    (engine, collection): WholeCollection<'_>,
+    engine: &Engine,
+    collection: &CollectionName,
     mut each: impl FnMut(RecordId) + Send,
 ) -> anyhow::Result<()> {
     let mut after = Seq(0);
@@ -142,15 +141,15 @@ async fn each_record(
 }
 
 /// Returns the hashes of all record ids. The value is true after a row with this id was seen; here it is false.
-async fn hashes_of_records(of: WholeCollection<'_>) -> anyhow::Result<HashMap<u64, bool>> {
-    let count = of.0.store().count(of.1).await?;
+async fn hashes_of_records(engine: &Engine, collection: &CollectionName) -> anyhow::Result<HashMap<u64, bool>> {
+    let count = engine.store().count(collection).await?;
     let most = MOST_COMPARED;
     anyhow::ensure!(
         count <= most as u64,
         "the collection has more than {most} records, too many to compare; set sweep_s = 0"
     );
     let mut hashes = HashMap::with_capacity(count as usize);
-    each_record(of, |id| {
+    each_record(engine, collection, |id| {
         hashes.insert(hash(id.as_str()), false);
     })
     .await?;
@@ -160,7 +159,9 @@ async fn hashes_of_records(of: WholeCollection<'_>) -> anyhow::Result<HashMap<u6
 /// Reads the rows without a record again, and registers them if the configuration allows it.
 async fn take_skipped(
     config: &config::SourceConfig,
-    (opened, intake, lease): (&mut ReadableSource, &mut SourceIntake<'_>, &mut SourceLease<'_>),
+    opened: &mut ReadableSource,
+    intake: &mut SourceIntake<'_>,
+    lease: &mut SourceLease<'_>,
     skipped: &mut Vec<SqlValue>,
     swept: &mut SweepResult,
 ) -> anyhow::Result<()> {
@@ -213,14 +214,15 @@ async fn take_skipped(
 /// Returns the records that had no row and still have none.
 async fn missing(
     opened: &mut ReadableSource,
-    of: WholeCollection<'_>,
+    engine: &Engine,
+    collection: &CollectionName,
     records: &HashMap<u64, bool>,
 ) -> anyhow::Result<Vec<RecordId>> {
     if records.values().all(|has_row| *has_row) {
         return Ok(Vec::new());
     }
     let mut without = Vec::new();
-    each_record(of, |id| {
+    each_record(engine, collection, |id| {
         if records.get(&hash(id.as_str())) == Some(&false) {
             without.push(id);
         }

@@ -224,7 +224,7 @@ pub async fn around(State(app): State<App>, mut request: Request, next: Next) ->
         followed: followed.clone(),
     };
     let language = wording::wanted(request.headers());
-    let work = wording::in_language(language, work(&app, request, next, (kind, at)));
+    let work = wording::in_language(language, work(&app, request, next, kind, at));
     let work = async {
         match followed {
             Some(followed) => followed.follow(work).await,
@@ -306,7 +306,8 @@ async fn work(
     app: &App,
     request: Request,
     next: Next,
-    (kind, page): (RouteKind, Option<PageKind>),
+    kind: RouteKind,
+    page: Option<PageKind>,
 ) -> Result<Response, Problem> {
     check_once(request.headers())?;
     check_expectation(request.headers())?;
@@ -317,9 +318,8 @@ async fn work(
         let detail = "an HTTP/1.1 request has a header host; send it";
         return Err(Problem::at(StatusCode::BAD_REQUEST, "missing_host", "", detail));
     }
-    let asked = (request.method(), request.uri(), request.headers());
     let only = RequestRestrictions { loopback_only: !app.keys.are_there(), own_pages_only: page.is_some() };
-    app.origins.check(only, asked)?;
+    app.origins.check(only, request.method(), request.uri(), request.headers())?;
     // The reader of a body without a length checks the length.
     origin::check_body(request.headers(), request.body().size_hint().lower())?;
     if request.extensions().get::<ReservedConnection>().is_some() && kind != RouteKind::Other {

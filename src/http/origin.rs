@@ -51,7 +51,9 @@ impl AllowedOrigins {
     pub fn check(
         &self,
         only: RequestRestrictions,
-        (method, uri, headers): (&Method, &Uri, &HeaderMap),
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
     ) -> Result<(), Problem> {
         let host = host(uri, headers);
         if only.loopback_only && !host.as_ref().is_none_or(|host| host.as_ref().is_some_and(is_loopback)) {
@@ -174,7 +176,7 @@ mod tests {
             .collect();
         let uri = Uri::from_static("/v1/tasks");
         let only = RequestRestrictions { loopback_only, own_pages_only: false };
-        origins.check(only, (&Method::GET, &uri, &headers)).map_or_else(|problem| problem.code(), |()| "")
+        origins.check(only, &Method::GET, &uri, &headers).map_or_else(|problem| problem.code(), |()| "")
     }
 
     #[test]
@@ -190,7 +192,7 @@ mod tests {
         assert_eq!(refusal(true, &open, &[]), "", "no browser leaves it out");
         let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_static("localhost"))]);
         let only = RequestRestrictions { loopback_only: true, own_pages_only: false };
-        let rebound = open.check(only, (&Method::GET, &Uri::from_static("http://attacker.example/v1/tasks"), &headers));
+        let rebound = open.check(only, &Method::GET, &Uri::from_static("http://attacker.example/v1/tasks"), &headers);
         assert_eq!(rebound.unwrap_err().code(), "foreign_host", "what the URI names counts");
     }
 
@@ -238,7 +240,7 @@ mod tests {
 
     fn refusal_code(own_pages_only: bool, origins: &AllowedOrigins, uri: &Uri, headers: &HeaderMap) -> &'static str {
         let only = RequestRestrictions { loopback_only: false, own_pages_only };
-        origins.check(only, (&Method::POST, uri, headers)).map_or_else(|problem| problem.code(), |()| "")
+        origins.check(only, &Method::POST, uri, headers).map_or_else(|problem| problem.code(), |()| "")
     }
 
     #[test]
@@ -246,10 +248,7 @@ mod tests {
         let origins = AllowedOrigins::new(&[]);
         let follows = |method: &Method, path: &'static str, (mode, dest)| {
             origins
-                .check(
-                    RequestRestrictions::default(),
-                    (method, &Uri::from_static(path), &navigation_headers(mode, dest)),
-                )
+                .check(RequestRestrictions::default(), method, &Uri::from_static(path), &navigation_headers(mode, dest))
                 .is_ok()
         };
         assert!(follows(&Method::GET, "/docs/", ("navigate", "document")));

@@ -34,10 +34,13 @@ const FOUND: [[&str; 2]; 6] = [
 ];
 
 fn register(separator: &str) -> String {
-    let line = |cells: &[&str]| cells.iter().map(|cell| format!("\"{cell}\"")).collect::<Vec<_>>().join(separator);
-    let mut text = line(&["编号", "诉求内容", "办理单位"]) + "\r\n";
-    ROWS.iter().for_each(|row| text += &(line(row) + "\r\n"));
+    let mut text = quoted_line(&["编号", "诉求内容", "办理单位"], separator) + "\r\n";
+    ROWS.iter().for_each(|row| text += &(quoted_line(row, separator) + "\r\n"));
     text
+}
+
+fn quoted_line(cells: &[&str], separator: &str) -> String {
+    cells.iter().map(|cell| format!("\"{cell}\"")).collect::<Vec<_>>().join(separator)
 }
 
 fn utf16(text: &str) -> Vec<u8> {
@@ -77,27 +80,38 @@ fn table(path: &str) -> Vec<Vec<String>> {
     if path.ends_with(".xlsx") {
         let mut book: Xlsx<_> = calamine::open_workbook(path).expect("a workbook");
         let range = book.worksheet_range_at(0).expect("a sheet").expect("readable");
-        let text = |cell: &Data| match cell {
-            Data::Empty => String::new(),
-            other => other.to_string(),
-        };
-        return range.rows().map(|row| row.iter().map(text).collect()).collect();
+        return range
+            .rows()
+            .map(|row| {
+                row.iter()
+                    .map(|cell: &Data| match cell {
+                        Data::Empty => String::new(),
+                        other => other.to_string(),
+                    })
+                    .collect()
+            })
+            .collect();
     }
     let text = fs::read_to_string(path).expect("it is there");
     let text = text.strip_prefix('\u{feff}').expect("Excel looks for the mark").to_owned();
     assert!(text.ends_with("\r\n"));
     // No cell here contains a line end or a quote.
-    let cell = |cell: &str| cell.trim_matches('"').to_owned();
-    text.trim_end().split("\r\n").map(|line| line.split(',').map(cell).collect()).collect()
+    text.trim_end()
+        .split("\r\n")
+        .map(|line| line.split(',').map(|cell: &str| cell.trim_matches('"').to_owned()).collect())
+        .collect()
 }
 
 fn doppel(arguments: &[&str], code: i32) -> (String, String) {
     let output = run(arguments, &[]);
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let out = text(&output.stdout);
-    let said = text(&output.stderr);
+    let out = lossy_text(&output.stdout);
+    let said = lossy_text(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{arguments:?}: {out}{said}");
     (out, said)
+}
+
+fn lossy_text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// Starts a service that has LAMPS.

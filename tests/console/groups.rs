@@ -3,7 +3,7 @@
 use jiff::{Timestamp, ToSpan};
 use serde_json::{Value, json};
 
-use crate::browser::{Browser, Keyed, LAMPS, Page, encoded};
+use crate::browser::{Keyed, LAMPS, PageResponse, TestBrowser, encoded};
 use crate::pages::searchable;
 use crate::support::{Desk, TestServer};
 
@@ -50,7 +50,7 @@ fn two_crowds(put: impl Fn(&str, &str)) {
 }
 
 /// Returns the ids of the linked groups, in the order of the page.
-fn groups(page: &Page, collection: &str) -> Vec<String> {
+fn groups(page: &PageResponse, collection: &str) -> Vec<String> {
     let begin = format!("/console/{collection}/groups/");
     let ids = page.values("href").into_iter().filter_map(|href| Some(href.strip_prefix(&begin)?.to_owned()));
     ids.collect()
@@ -59,7 +59,7 @@ fn groups(page: &Page, collection: &str) -> Vec<String> {
 #[test]
 fn hot_issues_come_by_people_in_the_days_that_were_chosen() {
     let desk = matters("hot");
-    let mut clerk = Browser::new(&desk.server);
+    let mut clerk = TestBrowser::new(&desk.server);
     let page = clerk.open("/console/hot/groups?days=30");
     assert_eq!(groups(&page, "hot"), ["hot1", "own1"], "{}", page.html);
     assert!(page.html.contains("role=\"img\"") && page.html.contains("<title>每天件数：0 0"), "{}", page.html);
@@ -78,12 +78,12 @@ fn hot_issues_come_by_people_in_the_days_that_were_chosen() {
 #[test]
 fn repeat_petitioners_are_named_with_their_matters() {
     let desk = matters("again");
-    let mut clerk = Browser::new(&desk.server);
+    let mut clerk = TestBrowser::new(&desk.server);
     let page = clerk.open("/console/again/groups?tab=repeat&days=30");
     assert_eq!(groups(&page, "again"), ["own1"]);
     assert!(page.html.contains(">戊</a>") && !page.html.contains(">甲</a>"), "{}", page.html);
     assert!(page.values("href").contains(&format!("/console/again/search?identity={}", encoded("戊"))));
-    let english = Browser::new(&desk.server).with("accept-language", "en").open("/console/again/groups?tab=repeat");
+    let english = TestBrowser::new(&desk.server).with("accept-language", "en").open("/console/again/groups?tab=repeat");
     assert!(english.html.contains("Repeat petitioners") && english.html.contains("戊"), "{}", english.html);
 }
 
@@ -93,7 +93,7 @@ fn a_group_shows_its_members_its_people_and_the_links_that_hold_it() {
     two_crowds(|id, content| {
         desk.register(id, &json!({"content": content, "user": &id[..1], "time": "2024-03-01 09:30"}));
     });
-    let mut clerk = Browser::new(&desk.server);
+    let mut clerk = TestBrowser::new(&desk.server);
     let page = clerk.open("/console/held/groups/a3");
     assert!(page.html.contains("6 件，1 人") && page.html.contains("与另一组的唯一联系"), "{}", page.html);
     for id in ["a0", "a1", "a2", "a3", "a4", "a5"] {
@@ -122,7 +122,7 @@ fn a_group_of_many_is_shown_in_pages_and_not_called_one_matter_at_once() {
     for number in 0..120 {
         desk.register(&format!("r{number:03}"), &json!({"content": LAMPS, "user": format!("甲{number}")}));
     }
-    let mut clerk = Browser::new(&desk.server);
+    let mut clerk = TestBrowser::new(&desk.server);
     let page = clerk.open("/console/many/groups/r007");
     assert!(
         page.html.contains("第 1 至 100 件，共 120 件") && page.html.contains("画出 120 件中的 80 件"),
@@ -149,8 +149,13 @@ fn a_group_of_many_is_shown_in_pages_and_not_called_one_matter_at_once() {
 fn decided(server: &TestServer, key: &str) -> Vec<(String, String)> {
     let answer = server.send_as(key, "GET", "/v1/collections/letters/decisions?limit=1000", &Value::Null).json();
     let items = answer["items"].as_array().expect("items").iter();
-    let text = |value: &Value| value.as_str().expect("a text").to_owned();
-    items.map(|item| (format!("{} {}", text(&item["a"]), text(&item["b"])), text(&item["judgement"]))).collect()
+    items
+        .map(|item| (format!("{} {}", text_value(&item["a"]), text_value(&item["b"])), text_value(&item["judgement"])))
+        .collect()
+}
+
+fn text_value(value: &Value) -> String {
+    value.as_str().expect("a text").to_owned()
 }
 
 fn size_of_group(keyed: &Keyed, id: &str) -> Value {
@@ -309,10 +314,9 @@ fn who_may_only_read_is_offered_no_change_of_a_group_and_refused_one() {
 #[test]
 fn files_open_in_a_spreadsheet_and_hold_no_formula() {
     let desk = Desk::with("files", &json!({}));
-    let row = |title: &str, user: &str| json!({"title": title, "content": LAMPS, "user": user, "time": days_ago(1)});
-    desk.register("=1%2B1", &row("=HYPERLINK(\"//evil.cn\",\"点这里\")", "@甲"));
-    desk.register("b", &row("+路灯,坏了", "@甲"));
-    let mut clerk = Browser::new(&desk.server);
+    desk.register("=1%2B1", &letter_of_today("=HYPERLINK(\"//evil.cn\",\"点这里\")", "@甲"));
+    desk.register("b", &letter_of_today("+路灯,坏了", "@甲"));
+    let mut clerk = TestBrowser::new(&desk.server);
     let file = clerk.open("/console/files/groups/b/members.csv");
     assert_eq!(file.header("content-type"), "text/csv; charset=utf-8");
     assert_eq!(file.header("content-disposition"), "attachment; filename=\"files-group.csv\"");
@@ -333,9 +337,13 @@ fn files_open_in_a_spreadsheet_and_hold_no_formula() {
     let list = clerk.open("/console/files/groups.csv?tab=repeat&days=7");
     assert_eq!(list.header("content-disposition"), "attachment; filename=\"files-repeat-7.csv\"");
     assert!(list.html.contains("\r\n'@甲,2,2,1,'=1+1,"), "{}", list.html);
-    let mut english = Browser::new(&desk.server).with("accept-language", "en");
+    let mut english = TestBrowser::new(&desk.server).with("accept-language", "en");
     let hot = english.open("/console/files/groups.csv");
     assert!(hot.html.starts_with("\u{feff}Group,Title,") && hot.html.contains("\r\n'=1+1,"), "{}", hot.html);
+}
+
+fn letter_of_today(title: &str, user: &str) -> Value {
+    json!({"title": title, "content": LAMPS, "user": user, "time": days_ago(1)})
 }
 
 #[test]
@@ -344,7 +352,7 @@ fn statistics_count_what_came_in_by_day_and_verdict() {
     for (id, content) in [("a", LAMPS), ("b", LAMPS), ("c", LAMPS), ("d", "好")] {
         desk.register(id, &json!({ "content": content }));
     }
-    let mut clerk = Browser::new(&desk.server);
+    let mut clerk = TestBrowser::new(&desk.server);
     let page = clerk.open("/console/counted/statistics?days=7");
     assert!(
         page.html.contains("<title>每日来件: 初件 1, 重件（内容相近） 0, 重件（全文相同） 2, 文字过短 1</title>"),
@@ -355,7 +363,7 @@ fn statistics_count_what_came_in_by_day_and_verdict() {
     assert_eq!(page.html.matches(&numbers).count(), 2, "the day and the sum: {}", page.html);
     assert_eq!(page.html.matches("class=\"day\"").count(), 7);
     let empty = Desk::with("empty", &json!({}));
-    let page = Browser::new(&empty.server).open("/console/empty/statistics");
+    let page = TestBrowser::new(&empty.server).open("/console/empty/statistics");
     assert!(page.html.contains("这段时间里没有来件"), "{}", page.html);
 }
 
@@ -364,12 +372,13 @@ fn a_search_says_which_parts_of_the_question_it_left_out() {
     let desk = Desk::with("ignored", &json!({}));
     desk.register("a", &json!({ "content": LAMPS }));
     searchable(&desk, 1);
-    let mut clerk = Browser::new(&desk.server);
+    let mut clerk = TestBrowser::new(&desk.server);
     let page = clerk.open(&format!("/console/ignored/search?q={}", encoded("路灯 <> ？？")));
     assert!(page.html.contains("未参加检索") && page.html.contains("：&#60;&#62;、??</p>"), "{}", page.html);
     let plain = clerk.open(&format!("/console/ignored/search?q={}", encoded("路灯"))).html;
     assert!(!plain.contains("未参加检索"), "{plain}");
-    let english = Browser::new(&desk.server).with("accept-language", "en").open("/console/ignored/search?q=%3F%3F%20a");
+    let english =
+        TestBrowser::new(&desk.server).with("accept-language", "en").open("/console/ignored/search?q=%3F%3F%20a");
     assert!(english.html.contains("Left out"), "{}", english.html);
 }
 
@@ -381,7 +390,7 @@ fn the_original_of_a_group_is_the_earliest_by_its_own_time() {
     }
     let groups = desk.ask("GET", "/groups", &Value::Null);
     assert_eq!((&groups["items"][0]["id"], &groups["items"][0]["original"]), (&json!("new"), &json!("old")));
-    let mut clerk = Browser::new(&desk.server);
+    let mut clerk = TestBrowser::new(&desk.server);
     let file = clerk.open("/console/dated/groups/new/members.csv").html;
     let lines: Vec<Vec<&str>> = file.lines().skip(1).map(|line| line.split(',').collect()).collect();
     let said: Vec<[&str; 4]> = lines.iter().map(|line| [line[0], line[1], line[2], line[10]]).collect();

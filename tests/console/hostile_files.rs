@@ -10,7 +10,7 @@ use doppel_sources::tables::guard::{HELD_PER_TEXT, samples};
 use rust_xlsxwriter::Workbook;
 use serde_json::json;
 
-use crate::browser::{Browser, Keyed, LAMPS};
+use crate::browser::{Keyed, LAMPS, TestBrowser};
 use crate::files::{action, begin, ended, give, send};
 use crate::support::Desk;
 
@@ -31,7 +31,7 @@ fn children(parent: u32) -> Vec<u32> {
 fn hostile_workbooks_are_refused_and_the_service_lives() {
     let desk = Desk::with("hostile-files", &json!({}));
     let page = "/console/hostile-files/files";
-    let mut clerk = Browser::new(&desk.server);
+    let mut clerk = TestBrowser::new(&desk.server);
     let action = action(&clerk.open(page));
     let texts = usize::try_from(WorkbookLimits::DESK.held / HELD_PER_TEXT).expect("a number") + 1;
     let many = ("too many empty texts", "xlsx", samples::empty_texts(texts));

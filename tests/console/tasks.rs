@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::browser::{Browser, Keyed, LAMPS, Page};
+use crate::browser::{Keyed, LAMPS, PageResponse, TestBrowser};
 use serde_json::{Value, json};
 
 const WORK: &str = "/console/letters/work";
@@ -32,8 +32,12 @@ fn idle(keyed: &Keyed) {
     let begun = Instant::now();
     loop {
         let tasks = ask(keyed, "GET", "/v1/tasks", &Value::Null);
-        let ended = |task: &Value| matches!(task["status"].as_str(), Some("succeeded" | "failed" | "canceled"));
-        if tasks["items"].as_array().expect("a list").iter().all(ended) {
+        if tasks["items"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .all(|task: &Value| matches!(task["status"].as_str(), Some("succeeded" | "failed" | "canceled")))
+        {
             return;
         }
         assert!(begun.elapsed() < Duration::from_secs(60), "{tasks}");
@@ -43,14 +47,18 @@ fn idle(keyed: &Keyed) {
 
 fn standing(keyed: &Keyed) -> Vec<(u64, String)> {
     let list = ask(keyed, "GET", "/v1/collections/letters/generations", &Value::Null);
-    let one = |one: &Value| {
-        (one["generation"].as_u64().expect("a number"), one["status"].as_str().expect("a text").to_owned())
-    };
-    list["items"].as_array().expect("a list").iter().map(one).collect()
+    list["items"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|one: &Value| {
+            (one["generation"].as_u64().expect("a number"), one["status"].as_str().expect("a text").to_owned())
+        })
+        .collect()
 }
 
 /// Sends a form of the page. Returns the page that follows.
-fn press(browser: &mut Browser<'_>, page: &Page, action: &str) -> Page {
+fn press(browser: &mut TestBrowser<'_>, page: &PageResponse, action: &str) -> PageResponse {
     let sent = browser.post(action, &page.form(action), &[]);
     assert_eq!((sent.status, sent.header("location")), (303, WORK), "{}", sent.html);
     browser.open(WORK)

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::browser::{Browser, Keyed, LAMPS, encoded};
+use crate::browser::{Keyed, LAMPS, TestBrowser, encoded};
 use crate::support::{Desk, ids};
 use serde_json::{Value, json};
 
@@ -55,20 +55,14 @@ fn what_was_decided_is_shown_wherever_a_record_is_listed() {
     let pages = ["/console/letters/inbox?show=all", &search, "/console/letters/case/b", "/console/letters/groups/a"];
     let beside = ["/console/letters/case/a", "/console/letters/case/a?tab=related"];
     let begun = Instant::now();
-    let has_both = |html: &str| html.contains("case/a\"") && html.contains("case/b\"");
-    while !has_both(&clerk.open(&search).html) || !clerk.open(beside[1]).html.contains("with=b") {
+    while !lists_both(&clerk.open(&search).html) || !clerk.open(beside[1]).html.contains("with=b") {
         assert!(begun.elapsed() < Duration::from_secs(20), "the index of words has not come");
         std::thread::sleep(Duration::from_millis(20));
     }
     for page in pages.iter().chain(&beside) {
         assert!(!clerk.open(page).html.contains("人工认定："), "{page}: nobody has decided");
     }
-    let decide = |judgement: &str| {
-        let body = json!({"judgement": judgement, "by": "值班员"});
-        let path = "/v1/collections/letters/decisions/a/b";
-        assert_eq!(keyed.server.send_as(keyed.key("intake"), "PUT", path, &body).status, 200);
-    };
-    decide("same");
+    decide_a_b("same", &keyed);
     for page in pages {
         let html = clerk.open(page).html;
         let badge = html.find("人工认定：同一事项</span>").unwrap_or_else(|| panic!("{page}: {html}"));
@@ -77,13 +71,23 @@ fn what_was_decided_is_shown_wherever_a_record_is_listed() {
     for page in beside {
         assert!(clerk.open(page).html.contains("人工认定：同一事项"), "{page}");
     }
-    decide("not_same");
+    decide_a_b("not_same", &keyed);
     // The two letters are no group any more.
     for page in pages[..3].iter().chain(&beside) {
         let html = clerk.open(page).html;
         assert!(html.contains("人工认定：不是同一事项"), "{page}: {html}");
         assert!(!html.contains("人工认定：同一事项"), "{page}: {html}");
     }
+}
+
+fn lists_both(html: &str) -> bool {
+    html.contains("case/a\"") && html.contains("case/b\"")
+}
+
+fn decide_a_b(judgement: &str, keyed: &Keyed) {
+    let body = json!({"judgement": judgement, "by": "值班员"});
+    let path = "/v1/collections/letters/decisions/a/b";
+    assert_eq!(keyed.server.send_as(keyed.key("intake"), "PUT", path, &body).status, 200);
 }
 
 #[test]
@@ -152,7 +156,7 @@ fn the_inbox_is_worked_off_from_the_newest_on() {
     {
         desk.register(id, &json!({ "content": content }));
     }
-    let mut clerk = Browser::new(&desk.server);
+    let mut clerk = TestBrowser::new(&desk.server);
     let page = clerk.open("/console/inbox/inbox");
     let form = page.form("/console/inbox/decide");
     assert!(form.contains(&("a".into(), "d".into())) && form.contains(&("b".into(), "c".into())), "{form:?}");
@@ -180,9 +184,10 @@ fn the_inbox_is_worked_off_from_the_newest_on() {
 fn a_letter_is_checked_without_being_stored_and_registered_once() {
     let desk = Desk::with("check", &json!({}));
     desk.register("a", &json!({"title": "路灯", "content": LAMPS, "user": "甲", "time": "2024-03-01 09:30"}));
-    let mut clerk = Browser::new(&desk.server);
+    let mut clerk = TestBrowser::new(&desk.server);
     let form = clerk.open("/console/check/check").form("/console/check/check");
-    let check = |clerk: &mut Browser<'_>, fields: &[(&str, &str)]| clerk.post("/console/check/check", &form, fields);
+    let check =
+        |clerk: &mut TestBrowser<'_>, fields: &[(&str, &str)]| clerk.post("/console/check/check", &form, fields);
     let repeat =
         check(&mut clerk, &[("paste", &format!("{LAMPS}请尽快。")), ("row.user", "甲"), ("row.title", "路灯")]);
     assert_eq!(repeat.status, 200, "{}", repeat.html);
@@ -223,7 +228,7 @@ fn a_record_stands_beside_its_repeats_its_petitioner_s_others_and_related_ones()
     desk.register("b", &letter(&format!("{LAMPS}多谢。"), "乙"));
     desk.register("c", &letter(ROADS, "甲"));
     wait(&desk, 3);
-    let mut clerk = Browser::new(&desk.server);
+    let mut clerk = TestBrowser::new(&desk.server);
     let case = clerk.open("/console/case/case/a%2F1");
     assert!(
         case.html.contains("case/b\"") && case.html.contains("工单7") && case.html.contains("不同人"),
@@ -262,16 +267,13 @@ fn a_search_marks_what_was_found_and_says_what_is_wrong_with_the_question() {
         );
     }
     wait(&desk, 25);
-    let mut clerk = Browser::new(&desk.server);
+    let mut clerk = TestBrowser::new(&desk.server);
     let page = clerk.open(&format!("/console/find/search?q={}", encoded("路灯")));
     assert!(page.html.contains("<mark class=\"found\">路灯</mark>") && page.html.contains("共 25 件"), "{}", page.html);
     assert!(page.html.contains("2024-03-01 09:30"), "in the collection's zone");
-    let shown = |page: &crate::browser::Page| {
-        page.values("href").into_iter().filter(|href| href.contains("/case/")).collect::<Vec<_>>()
-    };
     let next = page.values("href").into_iter().find(|href| href.contains("cursor=")).expect("there is more");
     let rest = clerk.open(&next);
-    let mut all = [shown(&page), shown(&rest)].concat();
+    let mut all = [case_links(&page), case_links(&rest)].concat();
     all.sort();
     all.dedup();
     assert_eq!(all.len(), 25);
@@ -280,13 +282,17 @@ fn a_search_marks_what_was_found_and_says_what_is_wrong_with_the_question() {
     assert!(wrong.html.contains("信访时间从)") && wrong.html.contains("value=\"soon\""), "{}", wrong.html);
 }
 
+fn case_links(page: &crate::browser::PageResponse) -> Vec<String> {
+    page.values("href").into_iter().filter(|href| href.contains("/case/")).collect::<Vec<_>>()
+}
+
 #[test]
 fn a_passage_far_down_a_long_letter_is_one_click_away() {
     let desk = Desk::with("far-down", &json!({}));
     let before = "前面说的是另外一件事情，与此无关，只是为了说明来龙去脉。".repeat(20);
     desk.register("a", &json!({"title": "路灯", "content": LAMPS}));
     desk.register("b", &json!({"title": "几件事", "content": format!("{before}{LAMPS}")}));
-    let page = Browser::new(&desk.server).open("/console/far-down/case/b?with=a");
+    let page = TestBrowser::new(&desk.server).open("/console/far-down/case/b?with=a");
     assert!(
         page.html.contains("href=\"#shared-ours\"") && !page.html.contains("href=\"#shared-theirs\""),
         "{}",

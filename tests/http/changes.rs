@@ -17,14 +17,20 @@ fn row(content: &str) -> Value {
 /// Returns the changes after a number, in words, and the number for the next call.
 fn changes(desk: &Desk, since: u64, more: &str) -> (Vec<String>, u64) {
     let list = desk.ask("GET", &format!("/changes?since={since}{more}"), &Value::Null);
-    let word = |change: &Value| {
-        let text = |key: &str| change[key].as_str().map(|text| format!(" {text}")).unwrap_or_default();
-        let words = ["id", "verdict", "duplicate_of", "other", "judgement"].map(text).concat();
-        format!("{}{words}", change["kind"].as_str().expect("a kind"))
-    };
     let items = list["items"].as_array().expect("a list");
     assert!(items.is_sorted_by_key(|change| change["number"].as_u64().expect("a number")));
-    (items.iter().map(word).collect(), list["next_since"].as_u64().expect("a number"))
+    (
+        items
+            .iter()
+            .map(|change: &Value| {
+                let words = ["id", "verdict", "duplicate_of", "other", "judgement"]
+                    .map(|key: &str| change[key].as_str().map(|text| format!(" {text}")).unwrap_or_default())
+                    .concat();
+                format!("{}{words}", change["kind"].as_str().expect("a kind"))
+            })
+            .collect(),
+        list["next_since"].as_u64().expect("a number"),
+    )
 }
 
 #[test]

@@ -20,30 +20,29 @@ fn similar(desk: &Desk) -> Vec<Value> {
 #[test]
 fn settings_start_from_a_preset_and_each_key_given_replaces_one() {
     let desk = Desk::with("presets", &json!({}));
-    let put = |settings: Value| desk.ask("PUT", "", &settings);
     let default = desk.ask("GET", "", &Value::Null);
     assert_eq!(
         (&default["name"], &default["records"], &default["generation"]),
         (&json!("presets"), &json!(0), &json!(1))
     );
-    assert_eq!(put(json!({})), default, "the same again changes nothing");
-    assert_eq!(put(json!({"preset": "default"})), default);
+    assert_eq!(put_settings(json!({}), &desk), default, "the same again changes nothing");
+    assert_eq!(put_settings(json!({"preset": "default"}), &desk), default);
     let settings = &default["settings"];
-    let schemes = |settings: &Value| -> Vec<String> {
-        let channels = settings["channels"].as_array().expect("a list").iter();
-        channels.map(|channel| channel["scheme"].as_str().expect("a name").to_owned()).collect()
-    };
-    assert_eq!(schemes(settings), ["simhash", "shingle"]);
+    assert_eq!(scheme_names(settings), ["simhash", "shingle"]);
     let verify = json!({"shingle": 3, "duplicate": 0.5, "unsure": 0.2, "rarity": true, "objects": true});
     assert_eq!(settings["verify"], verify);
 
-    let paper = put(json!({"preset": "paper"}));
-    assert_eq!((schemes(&paper["settings"]), &paper["settings"]["verify"]), (vec!["simhash".to_owned()], &Value::Null));
+    let paper = put_settings(json!({"preset": "paper"}), &desk);
+    assert_eq!(
+        (scheme_names(&paper["settings"]), &paper["settings"]["verify"]),
+        (vec!["simhash".to_owned()], &Value::Null)
+    );
     let title = json!({"name": "title", "role": "whole", "weight": 2});
     assert!(paper["settings"]["fields"].as_array().expect("a list").contains(&title));
     assert_ne!(paper["profile"], default["profile"]);
 
-    let partial = put(json!({"text": {"segmenter": "chars2"}, "min_features": 2, "verify": {"duplicate": 0.7}}));
+    let partial =
+        put_settings(json!({"text": {"segmenter": "chars2"}, "min_features": 2, "verify": {"duplicate": 0.7}}), &desk);
     let mut expected = settings.clone();
     expected["text"]["segmenter"] = json!("chars2");
     expected["min_features"] = json!(2);
@@ -51,6 +50,15 @@ fn settings_start_from_a_preset_and_each_key_given_replaces_one() {
     assert_eq!(partial["settings"], expected, "what is not given is the preset's, not what was there before");
     assert_eq!(desk.ask("GET", "", &Value::Null), partial);
     assert_eq!(desk.register("a", &row(LAMPS))["generation"], partial["generation"]);
+}
+
+fn put_settings(settings: Value, desk: &Desk) -> Value {
+    desk.ask("PUT", "", &settings)
+}
+
+fn scheme_names(settings: &Value) -> Vec<String> {
+    let channels = settings["channels"].as_array().expect("a list").iter();
+    channels.map(|channel| channel["scheme"].as_str().expect("a name").to_owned()).collect()
 }
 
 #[test]
@@ -93,10 +101,7 @@ fn verification_may_change_at_any_time_and_back() {
     let unverified = desk.ask("PUT", "", &json!({"verify": null}));
     assert_eq!((&unverified["settings"]["verify"], &unverified["generation"]), (&Value::Null, &json!(1)));
     let found = similar(&desk);
-    let names = |list: &[Value]| -> BTreeSet<String> {
-        list.iter().map(|found| found["id"].as_str().expect("an id").to_owned()).collect()
-    };
-    assert!(names(&found).is_superset(&names(&verified)), "{found:?}");
+    assert!(id_set(&found).is_superset(&id_set(&verified)), "{found:?}");
     for found in found.iter().filter(|found| found["id"] != "first") {
         let measures = ["similarity", "jaccard", "containment"].map(|name| &found[name]);
         assert_eq!(measures, [&Value::Null; 3], "nothing was verified");
@@ -117,14 +122,21 @@ fn verification_may_change_at_any_time_and_back() {
     assert_eq!(desk.get("meanwhile")["similar"], meanwhile["similar"], "a verdict is history");
 }
 
+fn id_set(list: &[Value]) -> BTreeSet<String> {
+    list.iter().map(|found| found["id"].as_str().expect("an id").to_owned()).collect()
+}
+
 #[test]
 fn the_time_zone_may_change_at_any_time() {
     let desk = Desk::with("zone", &json!({}));
     desk.register("a", &json!({"content": LAMPS, "time": "2024-03-05 08:00"}));
-    let time = || desk.ask("POST", "/check", &json!({"content": LAMPS}))["match"]["time"].clone();
-    assert_eq!(time(), "2024-03-05T00:00:00Z");
+    assert_eq!(read_time(&desk), "2024-03-05T00:00:00Z");
     desk.ask("PUT", "", &json!({"time_zone": "UTC"}));
-    assert_eq!(time(), "2024-03-05T08:00:00Z");
+    assert_eq!(read_time(&desk), "2024-03-05T08:00:00Z");
+}
+
+fn read_time(desk: &Desk) -> Value {
+    desk.ask("POST", "/check", &json!({"content": LAMPS}))["match"]["time"].clone()
 }
 
 #[test]
@@ -256,24 +268,25 @@ fn lists_of_collections_and_tasks_come_in_parts() {
     }
     for (path, member) in [("/v1/collections", "name"), ("/v1/tasks", "id")] {
         let all = server.send("GET", path, &Value::Null).json();
-        let of = |list: &Value| -> Vec<String> {
-            let items = list["items"].as_array().expect("items").iter();
-            items.map(|item| item[member].as_str().expect("a name").to_owned()).collect()
-        };
-        assert_eq!((of(&all).len(), &all["next"]), (5, &Value::Null), "{path}");
+        assert_eq!((member_names(&all, member).len(), &all["next"]), (5, &Value::Null), "{path}");
         let mut found = Vec::new();
         let mut cursor = String::new();
         loop {
             let part = server.send("GET", &format!("{path}?limit=2{cursor}"), &Value::Null).json();
-            found.extend(of(&part));
+            found.extend(member_names(&part, member));
             let Some(next) = part["next"].as_str() else { break };
             cursor = format!("&cursor={next}");
         }
-        assert_eq!(found, of(&all), "{path}");
+        assert_eq!(found, member_names(&all, member), "{path}");
         for wrong in ["limit=0", "limit=1001", "cursor=zz"] {
             assert_eq!(server.send("GET", &format!("{path}?{wrong}"), &Value::Null).status, 422, "{path} {wrong}");
         }
     }
+}
+
+fn member_names(list: &Value, member: &str) -> Vec<String> {
+    let items = list["items"].as_array().expect("items").iter();
+    items.map(|item| item[member].as_str().expect("a name").to_owned()).collect()
 }
 
 #[test]
@@ -281,9 +294,8 @@ fn records_create_collections_up_to_a_number_and_administrators_more() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let server = TestServer::start_with(folder.path(), &[], &[("DOPPEL_COLLECTIONS__MAX_AUTO_CREATED", "2")]);
     let row = json!({"content": "桥头的路灯坏了半个月，晚上行人看不清台阶，请尽快修理"});
-    let put = |name: &str| server.send("PUT", &format!("/v1/collections/{name}/records/1"), &row);
-    assert_eq!((put("a").status, put("b").status), (201, 201));
-    let refused = put("c");
+    assert_eq!((put_first_record("a", &server, &row).status, put_first_record("b", &server, &row).status), (201, 201));
+    let refused = put_first_record("c", &server, &row);
     assert_eq!(
         (refused.status, refused.json()["code"].as_str()),
         (409, Some("too_many_collections")),
@@ -292,5 +304,9 @@ fn records_create_collections_up_to_a_number_and_administrators_more() {
     );
     assert!(refused.text.contains("collections.max_auto_created"), "{}", refused.text);
     assert_eq!(server.send("PUT", "/v1/collections/c", &json!({})).status, 201);
-    assert_eq!(put("c").status, 201);
+    assert_eq!(put_first_record("c", &server, &row).status, 201);
+}
+
+fn put_first_record(name: &str, server: &TestServer, row: &Value) -> crate::support::Response {
+    server.send("PUT", &format!("/v1/collections/{name}/records/1"), row)
 }

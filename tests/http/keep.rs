@@ -69,13 +69,21 @@ fn what_needs_texts_is_refused_with_the_reason() {
             "{problem}"
         );
     }
-    let reindex = |settings: &Value| {
-        let body = json!({ "collection": "refusing", "settings": settings });
-        desk.server.send("POST", "/v1/admin/reindex", &body)
-    };
-    expect_problem(&reindex(&json!({ "preset": "signatures", "min_features": 9 })), 409, "text_not_kept");
+    expect_problem(
+        &reindex_refusing(&json!({ "preset": "signatures", "min_features": 9 }), &desk.server),
+        409,
+        "text_not_kept",
+    );
     let hosts = json!({ "collection": "refusing" });
     expect_problem(&desk.server.send("POST", "/v1/admin/host-aliases", &hosts), 409, "text_not_kept");
+}
+
+fn reindex_refusing(
+    settings: &Value,
+    desk_server: &std::sync::Arc<crate::support::OwnServer>,
+) -> crate::support::Response {
+    let body = json!({ "collection": "refusing", "settings": settings });
+    desk_server.send("POST", "/v1/admin/reindex", &body)
 }
 
 #[test]

@@ -35,23 +35,29 @@ fn every_answer_that_names_records_shows_their_rows_when_asked() {
     let plain = desk.ask("POST", "/similar", &asked());
     assert!(plain["similar"].as_array().unwrap().iter().all(|found| found.get("row").is_none()), "{plain}");
     for (parameter, expected) in [("include=row", &whole), ("fields=no,title,unknown", &some)] {
-        let post = |path: &str| desk.ask("POST", &format!("{path}?{parameter}"), &asked());
-        let get = |path: &str| desk.ask("GET", &format!("{path}?{parameter}"), &Value::Null);
-        assert_eq!(&post("/check")["match"]["row"], expected);
-        assert_eq!(&post("/similar")["similar"][0]["row"], expected);
-        let to_far = get("/records/far/similar");
+        assert_eq!(&post_asked("/check", &desk, parameter)["match"]["row"], expected);
+        assert_eq!(&post_asked("/similar", &desk, parameter)["similar"][0]["row"], expected);
+        let to_far = get_page("/records/far/similar", &desk, parameter);
         let found = to_far["similar"].as_array().unwrap().iter().find(|found| found["id"] == "same").unwrap();
         assert_eq!(&found["row"], expected);
-        assert!(get("/records/same")["similar"][0]["row"]["title"] == "路灯");
-        let listed = get("/records");
+        assert!(get_page("/records/same", &desk, parameter)["similar"][0]["row"]["title"] == "路灯");
+        let listed = get_page("/records", &desk, parameter);
         assert!(listed["items"][2]["similar"][0]["row"]["title"] == "路灯", "{listed}");
-        assert!(get("/groups")["items"][0]["row"]["title"] == "路灯");
-        let group = get("/groups/far");
+        assert!(get_page("/groups", &desk, parameter)["items"][0]["row"]["title"] == "路灯");
+        let group = get_page("/groups/far", &desk, parameter);
         assert_eq!((&group["rows"]["same"], group["rows"].as_object().unwrap().len()), (expected, 3));
         let explained =
             desk.ask("POST", &format!("/explain?{parameter}"), &json!({"a": {"id": "same"}, "b": {"row": asked()}}));
         assert_eq!((&explained["row_a"], explained.get("row_b")), (expected, None));
     }
+}
+
+fn post_asked(path: &str, desk: &Desk, parameter: &str) -> Value {
+    desk.ask("POST", &format!("{path}?{parameter}"), &asked())
+}
+
+fn get_page(path: &str, desk: &Desk, parameter: &str) -> Value {
+    desk.ask("GET", &format!("{path}?{parameter}"), &Value::Null)
 }
 
 #[test]
@@ -100,21 +106,16 @@ fn many_records_are_read_in_the_order_asked() {
 #[test]
 fn filters_choose_before_the_limit_cuts() {
     let desk = desk("rows-filters");
-    let similar = |query: &str| desk.ask("POST", &format!("/similar?{query}"), &asked());
-    let found = |query: &str| -> Vec<String> {
-        let answer = similar(query);
-        ids(&answer["similar"]).into_iter().map(str::to_owned).collect()
-    };
-    assert_eq!(found(""), ["same", "near", "far"]);
-    assert_eq!(found("exclude=same,other"), ["near", "far"]);
-    assert_eq!(found("from=2024-03-02"), ["same", "near"]);
-    assert_eq!(found("to=2024-03-02T00:00:00Z"), ["far"]);
-    assert_eq!(found("from=2024-03-02T00:00:00Z&to=2024-03-02T12:00:00Z"), ["near"]);
-    assert_eq!(found("identity=李a"), ["same"]);
-    assert_eq!(found("min_similarity=1"), ["same", "near"], "a closing phrase does not count");
-    let cut = similar("exclude=same&limit=1");
+    assert_eq!(similar_ids("", &desk), ["same", "near", "far"]);
+    assert_eq!(similar_ids("exclude=same,other", &desk), ["near", "far"]);
+    assert_eq!(similar_ids("from=2024-03-02", &desk), ["same", "near"]);
+    assert_eq!(similar_ids("to=2024-03-02T00:00:00Z", &desk), ["far"]);
+    assert_eq!(similar_ids("from=2024-03-02T00:00:00Z&to=2024-03-02T12:00:00Z", &desk), ["near"]);
+    assert_eq!(similar_ids("identity=李a", &desk), ["same"]);
+    assert_eq!(similar_ids("min_similarity=1", &desk), ["same", "near"], "a closing phrase does not count");
+    let cut = similar_with("exclude=same&limit=1", &desk);
     assert_eq!((ids(&cut["similar"]), &cut["truncated"]), (vec!["near"], &json!(true)));
-    let fits = similar("exclude=same,far&limit=1");
+    let fits = similar_with("exclude=same,far&limit=1", &desk);
     assert_eq!((ids(&fits["similar"]), &fits["truncated"]), (vec!["near"], &json!(false)));
     let stored = desk.ask("GET", "/records/same/similar?identity=张某", &Value::Null);
     assert_eq!(ids(&stored["similar"]), ["far"]);
@@ -127,6 +128,15 @@ fn filters_choose_before_the_limit_cuts() {
     ] {
         expect_problem(&desk.send("POST", &format!("/similar?{query}"), &asked()), 422, code);
     }
+}
+
+fn similar_with(query: &str, desk: &Desk) -> Value {
+    desk.ask("POST", &format!("/similar?{query}"), &asked())
+}
+
+fn similar_ids(query: &str, desk: &Desk) -> Vec<String> {
+    let answer = similar_with(query, desk);
+    ids(&answer["similar"]).into_iter().map(str::to_owned).collect()
 }
 
 #[test]

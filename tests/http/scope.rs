@@ -83,23 +83,23 @@ fn arrivals_list_the_duplicates_that_wait_for_a_decision() {
     for (id, status) in [("a", "办理中"), ("b", "办理中"), ("c", "已办结")] {
         desk.register(id, &order("2026-03-01", "城管局", status));
     }
-    let listed = |query: &str| {
-        let list = desk.ask("GET", &format!("/arrivals?{query}"), &Value::Null);
-        let items = list["items"].as_array().expect("a list").clone();
-        let ids: Vec<String> =
-            items.iter().map(|item| item["record"]["id"].as_str().expect("an id").to_owned()).collect();
-        (ids, list["next"].as_str().map(str::to_owned))
-    };
-    assert_eq!(listed("").0, ["c", "b", "a"], "newest first");
-    assert_eq!(listed("undecided=true").0, ["c", "b"], "an original needs no decision");
+    assert_eq!(listed_arrivals("", &desk).0, ["c", "b", "a"], "newest first");
+    assert_eq!(listed_arrivals("undecided=true", &desk).0, ["c", "b"], "an original needs no decision");
     desk.ask("PUT", "/decisions/a/b", &json!({"judgement": "same", "by": "李某"}));
-    assert_eq!(listed("undecided=true").0, ["c"]);
-    assert_eq!(listed("undecided=true&status=%E5%8A%9E%E7%90%86%E4%B8%AD").0, [] as [&str; 0]);
-    let first = listed("limit=2");
-    let rest = listed(&format!("limit=2&cursor={}", first.1.expect("a next")));
+    assert_eq!(listed_arrivals("undecided=true", &desk).0, ["c"]);
+    assert_eq!(listed_arrivals("undecided=true&status=%E5%8A%9E%E7%90%86%E4%B8%AD", &desk).0, [] as [&str; 0]);
+    let first = listed_arrivals("limit=2", &desk);
+    let rest = listed_arrivals(&format!("limit=2&cursor={}", first.1.expect("a next")), &desk);
     assert_eq!((first.0, rest), (vec!["c".into(), "b".into()], (vec!["a".into()], None)));
     let decided = desk.ask("GET", "/arrivals", &Value::Null)["items"][1]["decision"].clone();
     assert_eq!((&decided["judgement"], &decided["history"][0]["by"]), (&json!("same"), &json!("李某")));
+}
+
+fn listed_arrivals(query: &str, desk: &Desk) -> (Vec<String>, Option<String>) {
+    let list = desk.ask("GET", &format!("/arrivals?{query}"), &Value::Null);
+    let items = list["items"].as_array().expect("a list").clone();
+    let ids: Vec<String> = items.iter().map(|item| item["record"]["id"].as_str().expect("an id").to_owned()).collect();
+    (ids, list["next"].as_str().map(str::to_owned))
 }
 
 #[test]

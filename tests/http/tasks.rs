@@ -32,8 +32,11 @@ fn fill(desk: &Desk, matters: u32, wordings: usize) -> Vec<String> {
 }
 
 fn answers(desk: &Desk, names: &[String]) -> Vec<BTreeSet<String>> {
-    let similar = |id: &String| desk.ask("GET", &format!("/records/{id}/similar?limit=256"), &Value::Null);
-    names.iter().map(|id| ids(&similar(id)["similar"]).iter().map(ToString::to_string).collect()).collect()
+    names.iter().map(|id| ids(&similar_to(id, desk)["similar"]).iter().map(ToString::to_string).collect()).collect()
+}
+
+fn similar_to(id: &str, desk: &Desk) -> Value {
+    desk.ask("GET", &format!("/records/{id}/similar?limit=256"), &Value::Null)
 }
 
 /// Starts a task and returns its id.
@@ -145,15 +148,19 @@ fn a_reindex_under_writers_and_readers_misses_nothing_and_fails_no_request() {
         }
     }
     assert_eq!(answers(&desk, &all), answers(&fresh, &all));
-    let groups = |desk: &Desk| desk.ask("GET", "/groups?limit=1000", &Value::Null)["items"].clone();
-    let shape = |groups: Value| -> BTreeSet<(String, u64)> {
-        let items = groups.as_array().expect("a list").clone();
-        items
-            .iter()
-            .map(|group| (group["id"].as_str().expect("an id").to_owned(), group["size"].as_u64().expect("a size")))
-            .collect()
-    };
-    assert_eq!(shape(groups(&desk)), shape(groups(&fresh)));
+    assert_eq!(group_shapes(all_groups(&desk)), group_shapes(all_groups(&fresh)));
+}
+
+fn all_groups(desk: &Desk) -> Value {
+    desk.ask("GET", "/groups?limit=1000", &Value::Null)["items"].clone()
+}
+
+fn group_shapes(groups: Value) -> BTreeSet<(String, u64)> {
+    let items = groups.as_array().expect("a list").clone();
+    items
+        .iter()
+        .map(|group| (group["id"].as_str().expect("an id").to_owned(), group["size"].as_u64().expect("a size")))
+        .collect()
 }
 
 #[test]
@@ -175,17 +182,18 @@ fn what_if_then_activate_then_back_then_drop() {
     expect_problem(&desk.send("GET", "/generations/9/compare", &Value::Null), 404, "unknown_generation");
     expect_problem(&desk.send("DELETE", "/generations/1", &Value::Null), 409, "generation_live");
 
-    let activate = |generation: u32| {
-        let task = begin(&desk, &format!("{}/generations/{generation}/activate", desk.path), &Value::Null);
-        assert_eq!(ended(&desk, &task)["status"], "succeeded");
-    };
-    activate(2);
+    activate_generation(2, &desk);
     assert_ne!(answers(&desk, &names), first);
     assert_eq!(desk.ask("GET", "", &Value::Null)["generation"], 2);
-    activate(1);
+    activate_generation(1, &desk);
     assert_eq!(answers(&desk, &names), first, "the first answers again");
     assert_eq!(desk.send("DELETE", "/generations/2", &Value::Null).status, 204);
     expect_problem(&desk.send("DELETE", "/generations/2", &Value::Null), 404, "unknown_generation");
+}
+
+fn activate_generation(generation: u32, desk: &Desk) {
+    let task = begin(desk, &format!("{}/generations/{generation}/activate", desk.path), &Value::Null);
+    assert_eq!(ended(&desk, &task)["status"], "succeeded");
 }
 
 #[test]
@@ -229,44 +237,52 @@ fn bad_input_is_named_by_its_place() {
     let desk = Desk::with("wrong", &json!({}));
     desk.register("a", &letter(1, 0));
     desk.register("b", &letter(1, 1));
-    let refused = |path: &str, body: Value, pointer: &str| {
-        let answer = desk.server.send("POST", path, &body);
-        assert_eq!(answer.status, 422, "{body}: {}", answer.text);
-        let places: Vec<Value> = answer.json()["errors"].as_array().expect("errors").clone();
-        assert!(places.iter().any(|error| error["pointer"] == pointer), "{body}: {}", answer.text);
-    };
     let reindex = "/v1/admin/reindex";
-    refused(reindex, json!({}), "/collection");
-    refused(reindex, json!({ "collection": "Wrong Name" }), "/collection");
-    refused(reindex, json!({ "collection": "wrong", "activate": "yes" }), "/activate");
-    refused(reindex, json!({ "collection": "wrong", "records_per_second": 0 }), "/records_per_second");
-    refused(reindex, json!({ "collection": "wrong", "settigns": {} }), "/settigns");
-    refused(reindex, json!({ "collection": "wrong", "settings": { "min_features": -1 } }), "/settings/min_features");
-    refused("/v1/admin/purge", json!({ "collection": "wrong", "keep": "best" }), "/keep");
+    assert_refused_at(reindex, json!({}), "/collection", &desk.server);
+    assert_refused_at(reindex, json!({ "collection": "Wrong Name" }), "/collection", &desk.server);
+    assert_refused_at(reindex, json!({ "collection": "wrong", "activate": "yes" }), "/activate", &desk.server);
+    assert_refused_at(
+        reindex,
+        json!({ "collection": "wrong", "records_per_second": 0 }),
+        "/records_per_second",
+        &desk.server,
+    );
+    assert_refused_at(reindex, json!({ "collection": "wrong", "settigns": {} }), "/settigns", &desk.server);
+    assert_refused_at(
+        reindex,
+        json!({ "collection": "wrong", "settings": { "min_features": -1 } }),
+        "/settings/min_features",
+        &desk.server,
+    );
+    assert_refused_at("/v1/admin/purge", json!({ "collection": "wrong", "keep": "best" }), "/keep", &desk.server);
     expect_problem(&desk.server.send("POST", reindex, &json!({ "collection": "none" })), 404, "unknown_collection");
-    let decide = |path: &str, body: &Value| desk.send("PUT", &format!("/decisions/{path}"), body);
-    expect_problem(&decide("a/b", &json!({ "judgement": "maybe" })), 422, "invalid_value");
-    expect_problem(&decide("a/b", &json!({ "judgement": "withdrawn" })), 422, "invalid_value");
-    expect_problem(&decide("a/a", &json!({ "judgement": "same" })), 422, "same_record");
-    expect_problem(&decide("a/z", &json!({ "judgement": "same" })), 404, "unknown_record");
+    expect_problem(&put_decision("a/b", &json!({ "judgement": "maybe" }), &desk), 422, "invalid_value");
+    expect_problem(&put_decision("a/b", &json!({ "judgement": "withdrawn" }), &desk), 422, "invalid_value");
+    expect_problem(&put_decision("a/a", &json!({ "judgement": "same" }), &desk), 422, "same_record");
+    expect_problem(&put_decision("a/z", &json!({ "judgement": "same" }), &desk), 404, "unknown_record");
     expect_problem(&desk.send("GET", "/decisions/a/b", &Value::Null), 404, "unknown_decision");
     expect_problem(&desk.send("GET", "/groups?order=best", &Value::Null), 422, "invalid_parameter");
     expect_problem(&desk.send("GET", "/generations/x/compare", &Value::Null), 422, "invalid_generation");
 }
 
+fn assert_refused_at(path: &str, body: Value, pointer: &str, desk_server: &std::sync::Arc<crate::support::OwnServer>) {
+    let answer = desk_server.send("POST", path, &body);
+    assert_eq!(answer.status, 422, "{body}: {}", answer.text);
+    let places: Vec<Value> = answer.json()["errors"].as_array().expect("errors").clone();
+    assert!(places.iter().any(|error| error["pointer"] == pointer), "{body}: {}", answer.text);
+}
+
+fn put_decision(path: &str, body: &Value, desk: &Desk) -> crate::support::Response {
+    desk.send("PUT", &format!("/decisions/{path}"), body)
+}
+
 #[test]
 fn decisions_groups_and_purge_over_http() {
     let desk = Desk::with("desk", &json!({}));
-    let with = |matter, wording, user: &str, time: &str| {
-        let mut row = letter(matter, wording);
-        row["user"] = user.into();
-        row["time"] = time.into();
-        row
-    };
-    desk.register("a", &with(1, 0, "甲", "2024-01-01"));
-    desk.register("b", &with(1, 1, "乙", "2024-02-01"));
-    desk.register("c", &with(1, 0, "甲", "2024-03-01"));
-    desk.register("d", &with(2, 0, "丙", "2024-03-01"));
+    desk.register("a", &letter_with_sender(1, 0, "甲", "2024-01-01"));
+    desk.register("b", &letter_with_sender(1, 1, "乙", "2024-02-01"));
+    desk.register("c", &letter_with_sender(1, 0, "甲", "2024-03-01"));
+    desk.register("d", &letter_with_sender(2, 0, "丙", "2024-03-01"));
     let group = desk.ask("GET", "/groups/b", &Value::Null);
     assert_eq!(
         (&group["id"], &group["members"], &group["petitioners"]),
@@ -303,19 +319,27 @@ fn decisions_groups_and_purge_over_http() {
     );
     expect_problem(&desk.send("GET", "/groups/d", &Value::Null), 404, "ungrouped");
 
-    let purge = |more: Value| {
-        let mut body = json!({ "collection": "desk" });
-        body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
-        let task = begin(&desk, "/v1/admin/purge", &body);
-        ended(&desk, &task)["result"].clone()
-    };
-    let dry = purge(json!({}));
+    let dry = purge_with(json!({}), &desk);
     assert_eq!((&dry["dry_run"], &dry["superfluous"], &dry["deleted"]), (&json!(true), &json!(1), &json!(0)));
     assert_eq!(dry["records"], json!([{ "id": "a", "kept": "c" }]));
     assert_eq!(desk.ask("GET", "", &Value::Null)["records"], 4);
-    assert_eq!(purge(json!({ "from": "1999-01-01", "to": "1999-02-01" }))["superfluous"], 0);
+    assert_eq!(purge_with(json!({ "from": "1999-01-01", "to": "1999-02-01" }), &desk)["superfluous"], 0);
     let wrong = desk.server.send("POST", "/v1/admin/purge", &json!({ "collection": "desk", "from": "soon" }));
     assert_eq!((wrong.status, &wrong.json()["errors"][0]["pointer"]), (422, &json!("/from")));
-    assert_eq!(purge(json!({ "dry_run": false }))["deleted"], 1);
+    assert_eq!(purge_with(json!({ "dry_run": false }), &desk)["deleted"], 1);
     assert_eq!(desk.send("GET", "/records/a", &Value::Null).status, 404);
+}
+
+fn letter_with_sender(matter: u32, wording: usize, user: &str, time: &str) -> Value {
+    let mut row = letter(matter, wording);
+    row["user"] = user.into();
+    row["time"] = time.into();
+    row
+}
+
+fn purge_with(more: Value, desk: &Desk) -> Value {
+    let mut body = json!({ "collection": "desk" });
+    body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+    let task = begin(desk, "/v1/admin/purge", &body);
+    ended(desk, &task)["result"].clone()
 }

@@ -17,7 +17,7 @@ fn letter(number: u64) -> String {
 }
 
 /// Callers that register letters one after another. Some keep one connection; others open a connection for each letter.
-struct Load {
+struct LetterLoad {
     runtime: Runtime,
     stop: Arc<AtomicBool>,
     sent: Arc<AtomicU64>,
@@ -25,7 +25,7 @@ struct Load {
     callers: Vec<JoinHandle<()>>,
 }
 
-impl Load {
+impl LetterLoad {
     fn start(office: &Office, server: &TestServer) -> Self {
         let mut load = Self {
             runtime: Runtime::new().expect("a runtime"),
@@ -78,7 +78,7 @@ fn a_certificate_is_swapped_under_load_and_no_request_fails() {
     let office = Office::new();
     let first = office.put("server");
     let server = office.serve(&[]);
-    let load = Load::start(&office, &server);
+    let load = LetterLoad::start(&office, &server);
     load.go_on();
     assert_eq!(shown(&server), Some(der(&first)));
     // The certificate changes after a signal, and also when only the files change.
@@ -102,14 +102,18 @@ fn a_certificate_is_swapped_under_load_and_no_request_fails() {
             office.client(None, false).get(format!("{}/metrics", server.url())).send().await.expect("an answer");
         answer.text().await.expect("a text")
     });
-    let number = |name: &str| {
-        let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name} in {text}"));
-        line.rsplit(' ').next().and_then(|number| number.parse::<f64>().ok()).expect("a number")
-    };
-    assert!(number("doppel_tls_certificates_read_total{result=\"loaded\"}") >= 2.0);
-    assert!(number("doppel_tls_certificates_read_total{result=\"refused\"}") >= 1.0);
-    assert!(number("doppel_tls_certificate_expires_in_seconds") > 1e6, "rcgen's certificates are valid for long");
-    assert!(number("doppel_reloads_total{result=\"refused\"}") >= 1.0);
+    assert!(metric_number("doppel_tls_certificates_read_total{result=\"loaded\"}", &text) >= 2.0);
+    assert!(metric_number("doppel_tls_certificates_read_total{result=\"refused\"}", &text) >= 1.0);
+    assert!(
+        metric_number("doppel_tls_certificate_expires_in_seconds", &text) > 1e6,
+        "rcgen's certificates are valid for long"
+    );
+    assert!(metric_number("doppel_reloads_total{result=\"refused\"}", &text) >= 1.0);
+}
+
+fn metric_number(name: &str, text: &str) -> f64 {
+    let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name} in {text}"));
+    line.rsplit(' ').next().and_then(|number| number.parse::<f64>().ok()).expect("a number")
 }
 
 #[test]
@@ -126,25 +130,22 @@ fn callers_show_a_certificate_where_they_may_or_must() {
     for (kind, without, of_a_stranger) in [("off", true, true), ("optional", true, false), ("required", false, false)] {
         let with_ca = [("DOPPEL_SERVER__TLS__CLIENT_CERTIFICATES", kind), ("DOPPEL_SERVER__TLS__CLIENT_CA", &*ca)];
         let server = office.serve(if kind == "off" { &[] } else { &with_ca });
-        let asks = |shows: Option<&str>| {
-            let client = office.client(shows, false);
-            let answer =
-                runtime.block_on(async { client.get(format!("{}/v1/collections", server.url())).send().await });
-            answer.is_ok_and(|answer| answer.status() == 200)
-        };
-        assert_eq!((asks(None), asks(Some("stranger"))), (without, of_a_stranger), "{kind}");
-        assert!(asks(Some("clerk")), "{kind}");
+        assert_eq!(
+            (
+                asks_collections(None, &office, &runtime, &server),
+                asks_collections(Some("stranger"), &office, &runtime, &server)
+            ),
+            (without, of_a_stranger),
+            "{kind}"
+        );
+        assert!(asks_collections(Some("clerk"), &office, &runtime, &server), "{kind}");
         // The commands also show a certificate.
         let to = server.url().to_owned();
         let certificate = office.file("clerk.pem");
         let key = office.file("clerk.key");
         let own = ["--client-certificate", &certificate, "--client-key", &key];
-        let health = |more: &[&str]| {
-            let url = format!("{to}/readyz");
-            says(&[&["healthcheck", "--url", &url][..], more].concat(), &[])
-        };
-        assert_eq!(health(&[]).0, Some(if kind == "required" { 1 } else { 0 }), "{kind}");
-        let shown = health(&own);
+        assert_eq!(healthcheck_with(&[], &to).0, Some(if kind == "required" { 1 } else { 0 }), "{kind}");
+        let shown = healthcheck_with(&own, &to);
         assert_eq!(shown.0, Some(0), "{kind}: {}", shown.1);
         let file = office.file("letters.jsonl");
         std::fs::write(&file, format!("{}\n", json!({ "id": kind, "content": "桥头的路灯坏了半个月，请尽快修理" })))
@@ -158,6 +159,17 @@ fn callers_show_a_certificate_where_they_may_or_must() {
         server.stop();
         std::fs::remove_dir_all(office.path("data")).expect("removed");
     }
+}
+
+fn asks_collections(shows: Option<&str>, office: &Office, runtime: &Runtime, server: &TestServer) -> bool {
+    let client = office.client(shows, false);
+    let answer = runtime.block_on(async { client.get(format!("{}/v1/collections", server.url())).send().await });
+    answer.is_ok_and(|answer| answer.status() == 200)
+}
+
+fn healthcheck_with(more: &[&str], to: &str) -> (Option<i32>, String) {
+    let url = format!("{to}/readyz");
+    says(&[&["healthcheck", "--url", &url][..], more].concat(), &[])
 }
 
 #[test]
@@ -196,17 +208,12 @@ fn a_handshake_that_dawdles_keeps_nobody_out_and_is_given_up() {
     let limits = [("DOPPEL_LIMITS__MAX_CONNECTIONS", "2"), ("DOPPEL_LIMITS__HEADER_TIMEOUT_MS", "4000")];
     let server = office.serve(&limits);
     let runtime = Runtime::new().expect("a runtime");
-    let ask = |path: &str| {
-        let client = office.client(None, false);
-        let answer = runtime.block_on(async { client.get(format!("{}{path}", server.url())).send().await });
-        answer.map(|answer| answer.status().as_u16()).ok()
-    };
     // The first client sends nothing, and the second stops in the middle of its handshake.
     let mut silent = server.connect();
     let mut half = server.connect();
     half.write_all(&[22, 3, 1, 2, 0, 1, 0]).expect("sent");
     for _ in 0..4 {
-        assert_eq!(ask("/v1/collections"), Some(200), "an idle connection makes room");
+        assert_eq!(ask_path("/v1/collections", &office, &runtime, &server), Some(200), "an idle connection makes room");
     }
     for stream in [&mut silent, &mut half] {
         stream.set_read_timeout(Some(std::time::Duration::from_secs(60))).expect("set");
@@ -214,7 +221,13 @@ fn a_handshake_that_dawdles_keeps_nobody_out_and_is_given_up() {
         let _ = stream.read(&mut [0; 64]);
         assert_eq!(read_to_end(stream), "");
     }
-    assert_eq!(ask("/v1/collections"), Some(200));
+    assert_eq!(ask_path("/v1/collections", &office, &runtime, &server), Some(200));
+}
+
+fn ask_path(path: &str, office: &Office, runtime: &Runtime, server: &TestServer) -> Option<u16> {
+    let client = office.client(None, false);
+    let answer = runtime.block_on(async { client.get(format!("{}{path}", server.url())).send().await });
+    answer.map(|answer| answer.status().as_u16()).ok()
 }
 
 #[test]

@@ -24,7 +24,7 @@ const PROBED: usize = 150;
 
 /// The state of an id in the log: its last acknowledged content (`None`: deleted), and the contents of later calls without an answer.
 #[derive(Clone, Debug, Default)]
-struct Expected {
+struct ExpectedRecord {
     acknowledged: Option<Value>,
     unanswered: Vec<Option<Value>>,
 }
@@ -35,7 +35,7 @@ fn nothing_acknowledged_is_lost_and_nothing_is_half_there() {
     let seed = setting("DOPPEL_TEST_SEED", 20_261_122);
     println!("rounds {rounds}, seed {seed}");
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let mut log: BTreeMap<String, Expected> = BTreeMap::new();
+    let mut log: BTreeMap<String, ExpectedRecord> = BTreeMap::new();
     let mut random = Rng::new(seed);
     let mut acknowledged = 0;
     for round in 0..rounds {
@@ -50,7 +50,7 @@ fn nothing_acknowledged_is_lost_and_nothing_is_half_there() {
 }
 
 /// Runs the writers and kills the server after `millis`. Returns the number of acknowledged writes.
-fn write_until_killed(server: &TestServer, log: &mut BTreeMap<String, Expected>, seed: u64, millis: u64) -> u64 {
+fn write_until_killed(server: &TestServer, log: &mut BTreeMap<String, ExpectedRecord>, seed: u64, millis: u64) -> u64 {
     let shared = Mutex::new(std::mem::take(log));
     let stop = AtomicBool::new(false);
     let acknowledged = AtomicU64::new(0);
@@ -68,7 +68,7 @@ fn write_until_killed(server: &TestServer, log: &mut BTreeMap<String, Expected>,
                     match send(server, &id, row.as_ref()) {
                         Some(()) => {
                             acknowledged.fetch_add(1, Ordering::Relaxed);
-                            let expected = Expected { acknowledged: row, unanswered: Vec::new() };
+                            let expected = ExpectedRecord { acknowledged: row, unanswered: Vec::new() };
                             shared.lock().expect("no writer panicked").insert(id, expected);
                         }
                         None => {
@@ -114,7 +114,7 @@ fn row(random: &mut Rng) -> Value {
 }
 
 /// Compares the records of the server with the log, and each record with its index entries, in both directions.
-fn verify(server: &TestServer, log: &BTreeMap<String, Expected>, random: &mut Rng) {
+fn verify(server: &TestServer, log: &BTreeMap<String, ExpectedRecord>, random: &mut Rng) {
     if log.is_empty() {
         return;
     }
@@ -154,18 +154,19 @@ fn verify(server: &TestServer, log: &BTreeMap<String, Expected>, random: &mut Rn
 fn verify_search(server: &TestServer, stored: &BTreeMap<String, Value>, random: &mut Rng) {
     let number = random.below(40);
     let phrases = ["".to_owned(), "\"河口片区\"".into(), format!("\"编号{number}的\""), "\"柳林片区\" -自来水".into()];
-    let reads = |row: &Value, phrase: &str| {
-        let text = row["content"].as_str().expect("a text");
-        let (has, has_not) = phrase.split_once(" -").unwrap_or((phrase, "\n"));
-        text.contains(has.trim_matches('"')) && !text.contains(has_not)
-    };
     for phrase in &phrases {
         let expected: BTreeSet<&str> =
-            stored.iter().filter(|(_, row)| reads(row, phrase)).map(|(id, _)| id.as_str()).collect();
+            stored.iter().filter(|(_, row)| phrase_is_found(row, phrase)).map(|(id, _)| id.as_str()).collect();
         let found = search_all(server, phrase);
         let found: BTreeSet<&str> = found.iter().map(String::as_str).collect();
         assert!(found == expected, "{phrase}: {:?}", found.symmetric_difference(&expected).collect::<Vec<_>>());
     }
+}
+
+fn phrase_is_found(row: &Value, phrase: &str) -> bool {
+    let text = row["content"].as_str().expect("a text");
+    let (has, has_not) = phrase.split_once(" -").unwrap_or((phrase, "\n"));
+    text.contains(has.trim_matches('"')) && !text.contains(has_not)
 }
 
 /// Waits until the search index has read all changes. Returns the ids that a search finds.

@@ -34,20 +34,20 @@ type IdPair = (String, String);
 
 /// The logged state of a record (`T` is its row) or of a pair (`T` is the judgement).
 #[derive(Clone, Debug)]
-struct Expected<T> {
+struct LoggedState<T> {
     /// The state after the last acknowledged call; `None` if there is no such record or judgement.
     acknowledged: Option<T>,
     /// The states that later calls without an answer may have left.
     unanswered: Vec<Option<T>>,
 }
 
-impl<T> Default for Expected<T> {
+impl<T> Default for LoggedState<T> {
     fn default() -> Self {
         Self { acknowledged: None, unanswered: Vec::new() }
     }
 }
 
-impl<T: PartialEq> Expected<T> {
+impl<T: PartialEq> LoggedState<T> {
     fn is_possible(&self, found: Option<&T>) -> bool {
         std::iter::once(&self.acknowledged).chain(&self.unanswered).any(|state| state.as_ref() == found)
     }
@@ -56,15 +56,15 @@ impl<T: PartialEq> Expected<T> {
 /// The log of all calls.
 #[derive(Debug, Default)]
 struct CallLog {
-    records: BTreeMap<String, Expected<Value>>,
-    judgements: BTreeMap<IdPair, Expected<String>>,
+    records: BTreeMap<String, LoggedState<Value>>,
+    judgements: BTreeMap<IdPair, LoggedState<String>>,
     /// Petitioners whose erasure was acknowledged. No writer uses their names again.
     erased: BTreeSet<String>,
     acknowledged: u64,
 }
 
 impl CallLog {
-    fn judgements_about(&mut self, id: &str) -> impl Iterator<Item = &mut Expected<String>> {
+    fn judgements_about(&mut self, id: &str) -> impl Iterator<Item = &mut LoggedState<String>> {
         self.judgements.iter_mut().filter(move |(pair, _)| pair.0 == id || pair.1 == id).map(|(_, expected)| expected)
     }
 
@@ -73,13 +73,13 @@ impl CallLog {
         let is_removal = row.is_none();
         let record = self.records.entry(id.to_owned()).or_default();
         if answered {
-            *record = Expected { acknowledged: row, unanswered: Vec::new() };
+            *record = LoggedState { acknowledged: row, unanswered: Vec::new() };
         } else {
             record.unanswered.push(row);
         }
         for judgement in self.judgements_about(id).filter(|_| is_removal) {
             if answered {
-                *judgement = Expected::default();
+                *judgement = LoggedState::default();
             } else {
                 judgement.unanswered.push(None);
             }
@@ -95,7 +95,7 @@ impl CallLog {
         let judgement = judgement.map(str::to_owned);
         if answered {
             let unanswered = if may_be_erased { vec![None] } else { Vec::new() };
-            *expected = Expected { acknowledged: judgement, unanswered };
+            *expected = LoggedState { acknowledged: judgement, unanswered };
         } else {
             expected.unanswered.push(judgement);
         }
@@ -103,17 +103,23 @@ impl CallLog {
 
     /// Notes that the records of a petitioner may be erased from now on.
     fn note_erasure(&mut self, petitioner: &str) {
-        let wrote = |row: &Option<Value>| row.as_ref().is_some_and(|row| row["user"] == petitioner);
         let hit: Vec<String> = self
             .records
             .iter()
-            .filter(|(_, expected)| wrote(&expected.acknowledged) || expected.unanswered.iter().any(wrote))
+            .filter(|(_, expected)| {
+                is_by_petitioner(expected.acknowledged.as_ref(), petitioner)
+                    || expected.unanswered.iter().any(|row| is_by_petitioner(row.as_ref(), petitioner))
+            })
             .map(|(id, _)| id.clone())
             .collect();
         for id in hit {
             self.note_record(&id, None, false);
         }
     }
+}
+
+fn is_by_petitioner(row: Option<&Value>, petitioner: &str) -> bool {
+    row.is_some_and(|row| row["user"] == petitioner)
 }
 
 /// Returns the text of a family. Two families share no run of characters, except by chance.
@@ -123,7 +129,7 @@ fn text_of(family: u64) -> String {
 }
 
 /// The calls of one writer. A writer uses only its own ids, so that the order of the calls is known.
-struct Writer<'a> {
+struct LetterWriter<'a> {
     server: &'a TestServer,
     log: &'a Mutex<CallLog>,
     random: Rng,
@@ -131,7 +137,7 @@ struct Writer<'a> {
     petitioner: &'a str,
 }
 
-impl Writer<'_> {
+impl LetterWriter<'_> {
     fn id(&mut self) -> String {
         format!("w{}-{}", self.number, self.random.below(RECORDS_PER_WRITER))
     }
@@ -218,7 +224,7 @@ fn write_until_interrupted(server: &TestServer, log: &Mutex<CallLog>, round: u64
         for number in 0..WRITERS {
             let stop = &stop;
             let petitioner = &petitioner;
-            let mut writer = Writer { server, log, random: Rng::new(seed ^ number), number, petitioner };
+            let mut writer = LetterWriter { server, log, random: Rng::new(seed ^ number), number, petitioner };
             scope.spawn(move || writer.write(stop));
         }
         std::thread::sleep(Duration::from_millis(millis / 2));

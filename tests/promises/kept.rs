@@ -91,13 +91,16 @@ fn found_below(folder: &Path) -> (bool, bool) {
             true => found_below(&path),
             false => {
                 let bytes = std::fs::read(&path).unwrap_or_default();
-                let holds = |marker: &str| bytes.windows(marker.len()).any(|window| window == marker.as_bytes());
-                (holds(WITHHELD), holds(KEPT))
+                (holds_marker(WITHHELD, &bytes), holds_marker(KEPT, &bytes))
             }
         };
         (withheld, kept) = (withheld | a, kept | b);
     }
     (withheld, kept)
+}
+
+fn holds_marker(marker: &str, bytes: &[u8]) -> bool {
+    bytes.windows(marker.len()).any(|window| window == marker.as_bytes())
 }
 
 /// Returns whether the documents of a database contain each of the two markers.
@@ -109,11 +112,14 @@ async fn found_in(uri: &str, name: &str) -> (bool, bool) {
         let mut cursor = database.collection::<Document>(&collection).find(doc! {}).await.expect("documents");
         while let Some(document) = cursor.try_next().await.expect("a document") {
             let bytes = mongodb::bson::serialize_to_vec(&document).expect("bytes");
-            let holds = |marker: &str| bytes.windows(marker.len()).any(|window| window == marker.as_bytes());
-            (withheld, kept) = (withheld | holds(WITHHELD), kept | holds(KEPT));
+            (withheld, kept) = (withheld | bytes_hold(WITHHELD, &bytes), kept | bytes_hold(KEPT, &bytes));
         }
     }
     (withheld, kept)
+}
+
+fn bytes_hold(marker: &str, bytes: &[u8]) -> bool {
+    bytes.windows(marker.len()).any(|window| window == marker.as_bytes())
 }
 
 async fn found(home: &Home) -> (bool, bool) {

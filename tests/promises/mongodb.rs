@@ -373,7 +373,7 @@ async fn without_a_primary_requests_get_503_in_time_and_afterwards_all_goes_on()
 }
 
 /// The acknowledged records: the JSON of each verdict, by id.
-type Acknowledged = Arc<Mutex<BTreeMap<String, Value>>>;
+type AcknowledgedRecords = Arc<Mutex<BTreeMap<String, Value>>>;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_acknowledged_record_is_lost_or_doubled_while_primaries_and_instances_die() {
@@ -383,7 +383,7 @@ async fn no_acknowledged_record_is_lost_or_doubled_while_primaries_and_instances
     let uri = set.uri();
     let instances: Vec<Arc<Mutex<Arc<TestServer>>>> =
         (0..2).map(|_| Arc::new(Mutex::new(Arc::new(instance(&uri, "doppel"))))).collect();
-    let acknowledged = Acknowledged::default();
+    let acknowledged = AcknowledgedRecords::default();
     let stop = Arc::new(AtomicBool::new(false));
     let writers: Vec<_> = (0..8_u64)
         .map(|writer| {
@@ -422,7 +422,7 @@ async fn no_acknowledged_record_is_lost_or_doubled_while_primaries_and_instances
 }
 
 /// Registers one family after another until `stop` is set. Two writers share each family, so that they race.
-fn write(writer: u64, slot: &Mutex<Arc<TestServer>>, acknowledged: &Acknowledged, stop: &AtomicBool) {
+fn write(writer: u64, slot: &Mutex<Arc<TestServer>>, acknowledged: &AcknowledgedRecords, stop: &AtomicBool) {
     for family in 0.. {
         if stop.load(Ordering::Acquire) {
             return;

@@ -21,11 +21,12 @@ fn rows(seed: u64) -> Vec<(String, Value)> {
         (0..length).map(|_| char::from_u32(0x4e00 + random.below(2_500) as u32).expect("a character")).collect()
     };
     let families: Vec<String> = (0..RECORDS / 4).map(|_| passage(50)).collect();
-    let row = |number: u64| {
-        let family = &families[(number % (RECORDS / 4)) as usize];
-        (format!("r-{number}"), json!({ "content": format!("{family}，{}", passage(4)) }))
-    };
-    (0..RECORDS).map(row).collect()
+    (0..RECORDS)
+        .map(|number: u64| {
+            let family = &families[(number % (RECORDS / 4)) as usize];
+            (format!("r-{number}"), json!({ "content": format!("{family}，{}", passage(4)) }))
+        })
+        .collect()
 }
 
 fn fill(server: &TestServer, rows: &[(String, Value)]) {
@@ -42,12 +43,13 @@ fn fill(server: &TestServer, rows: &[(String, Value)]) {
 }
 
 fn answers(server: &TestServer, rows: &[(String, Value)]) -> Vec<BTreeSet<String>> {
-    let of = |(id, _): &(String, Value)| {
-        let answer = server.send("GET", &format!("/v1/collections/c/records/{id}/similar?limit=256"), &Value::Null);
-        assert_eq!(answer.status, 200, "{}", answer.text);
-        ids(&answer.json()["similar"]).iter().map(ToString::to_string).collect()
-    };
-    rows.iter().map(of).collect()
+    rows.iter()
+        .map(|(id, _): &(String, Value)| {
+            let answer = server.send("GET", &format!("/v1/collections/c/records/{id}/similar?limit=256"), &Value::Null);
+            assert_eq!(answer.status, 200, "{}", answer.text);
+            ids(&answer.json()["similar"]).iter().map(ToString::to_string).collect()
+        })
+        .collect()
 }
 
 fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
@@ -142,14 +144,18 @@ async fn another_instance_goes_on_with_the_reindex_of_one_that_was_killed() {
 fn groups(server: &TestServer) -> Vec<BTreeSet<String>> {
     let answer = server.send("GET", "/v1/collections/c/groups?limit=1000", &Value::Null);
     assert_eq!(answer.status, 200, "{}", answer.text);
-    let members = |group: &Value| {
-        let id = group["id"].as_str().expect("an id");
-        let detail = server.send("GET", &format!("/v1/collections/c/groups/{id}"), &Value::Null);
-        assert_eq!(detail.status, 200, "{}", detail.text);
-        let members = detail.json()["members"].as_array().cloned().unwrap_or_default();
-        members.iter().filter_map(|member| member.as_str().map(str::to_owned)).collect()
-    };
-    answer.json()["items"].as_array().expect("a list").iter().map(members).collect()
+    answer.json()["items"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|group: &Value| {
+            let id = group["id"].as_str().expect("an id");
+            let detail = server.send("GET", &format!("/v1/collections/c/groups/{id}"), &Value::Null);
+            assert_eq!(detail.status, 200, "{}", detail.text);
+            let members = detail.json()["members"].as_array().cloned().unwrap_or_default();
+            members.iter().filter_map(|member| member.as_str().map(str::to_owned)).collect()
+        })
+        .collect()
 }
 
 /// Asserts that all members of each group of `before` are in one group. Returns the groups.

@@ -85,13 +85,18 @@ impl Office {
         let builder = match shows {
             None => builder,
             Some(name) => {
-                let read = |ending: &str| std::fs::read(self.path(&format!("{name}.{ending}"))).expect("read");
-                let identity = reqwest::Identity::from_pem(&[read("pem"), read("key")].concat()).expect("a pair");
+                let identity =
+                    reqwest::Identity::from_pem(&[read_file("pem", name, self), read_file("key", name, self)].concat())
+                        .expect("a pair");
                 builder.identity(identity)
             }
         };
         builder.build().expect("a client")
     }
+}
+
+fn read_file(ending: &str, name: &str, this: &Office) -> Vec<u8> {
+    std::fs::read(this.path(&format!("{name}.{ending}"))).expect("read")
 }
 
 /// Returns the certificate that a service shows now.

@@ -27,11 +27,11 @@ pub(crate) fn gate(name: &str) -> (Receiver<()>, Sender<()>) {
     let (arrived, arrivals) = channel();
     let (go, wait) = channel::<()>();
     let wait = std::sync::Mutex::new(wait);
-    let stop = move || {
+    fail::cfg_callback(name, move || {
         let _ = arrived.send(());
         let _ = wait.lock().map(|wait| wait.recv());
-    };
-    fail::cfg_callback(name, stop).expect("a failpoint");
+    })
+    .expect("a failpoint");
     (arrivals, go)
 }
 

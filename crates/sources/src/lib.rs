@@ -210,7 +210,7 @@ mod tests {
         let mut table =
             tables::TableStream::of_text(input, &tables::TableRequest { format, text, sheet: None, max }).unwrap();
         let targets = vec![tables::columns::ColumnTarget::Own; table.header.len()];
-        let mapping = tables::mapping::ColumnMapping::new((&table.header, &targets), &table.kind, &[], nulls, max);
+        let mapping = tables::mapping::ColumnMapping::new(&table.header, &targets, &table.kind, &[], nulls, max);
         std::iter::from_fn(|| table.next_row().unwrap())
             .map(|row: tables::TableRow| FileLine { line: row.line, content: mapping.row(&row) })
             .collect()

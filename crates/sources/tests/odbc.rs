@@ -51,7 +51,7 @@ async fn rows_come_by_odbc_as_they_are() {
     assert_eq!(rows.len(), 3000);
     assert!(rows.iter().all(|row| matches!(&row[1], SqlValue::Text(text) if text.chars().count() == 8000)));
     let page =
-        sql::page(sql::SqlDialect::Odbc, &many, sql::RowOrder { watermark: None, id: "id" }, (None, None), None, 7);
+        sql::page(sql::SqlDialect::Odbc, &many, sql::RowOrder { watermark: None, id: "id" }, None, None, None, 7);
     assert_eq!(connection.all(page).await.expect("a page").len(), 7);
     connection.close().await;
 }

@@ -156,8 +156,7 @@ impl Comparison<'_, '_> {
                 self.report.registered(outcome);
                 let is_new = matches!(outcome, Outcome::Created | Outcome::Replaced);
                 let row_of = |id: &RecordId| ids.get(&short(id)).and_then(|at| self.spool.earlier(*at).ok());
-                let found = (kind, duplicate_of.as_ref(), similar.as_slice());
-                Ok(RowFinding::registered(found, id.map(|id| (id, is_new)), row_of))
+                Ok(RowFinding::registered(kind, duplicate_of.as_ref(), &similar, id.map(|id| (id, is_new)), row_of))
             }
             _ => Err(RowRefusal::Invalid(refusal.code)),
         };

@@ -50,7 +50,7 @@ pub(super) fn with_id(plan: &ColumnPlan, header: &[String], makes_ids: bool) -> 
 
 pub(super) fn mapping(plan: &ColumnPlan, table: &TableStream, nulls: &[String], max: usize) -> ColumnMapping {
     let times = plan.roles.iter().filter(|(_, role)| *role == Role::Time).map(|(name, _)| name.as_str());
-    ColumnMapping::new((&table.header, &plan.targets), &table.kind, &times.collect::<Vec<_>>(), nulls, max)
+    ColumnMapping::new(&table.header, &plan.targets, &table.kind, &times.collect::<Vec<_>>(), nulls, max)
 }
 
 /// Describes the format of a table and the mapping of its columns.

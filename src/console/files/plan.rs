@@ -39,7 +39,7 @@ impl UploadPlan {
         let times: Vec<&str> = times.collect();
         let nulls = NULLS.map(str::to_owned);
         let kind = TableKind::Text(table.layout.clone());
-        let mapping = ColumnMapping::new((&table.header, &targets), &kind, &times, &nulls, usize::MAX);
+        let mapping = ColumnMapping::new(&table.header, &targets, &kind, &times, &nulls, usize::MAX);
         Self { targets, registers, header: table.header.clone(), mapping }
     }
 

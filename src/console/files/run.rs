@@ -27,7 +27,7 @@ use crate::http::problem::Problem;
 use crate::http::routes::records::{count_failure, count_registration};
 use crate::http::state::App;
 use crate::shutdown::Phase;
-use doppel_core::record::{RecordId, Row};
+use doppel_core::record::Row;
 use doppel_core::verdict::{Match, VerdictKind};
 use doppel_engine::answers::{Outcome, Registration};
 use doppel_engine::idempotency::{IdempotencyKey, RegistrationId};
@@ -66,7 +66,7 @@ type FinishedRow = Result<(TableRow, RowOutcome), Problem>;
 
 /// Starts the work on a file, which begins when fewer than [`MOST_RUNNING`](super::MOST_RUNNING) files are being processed. `words` are the
 /// texts in the language of the resulting file.
-pub fn start(app: &App, desk: Arc<DeskState>, job: &Arc<FileJob>, (plan, words): (UploadPlan, &'static DeskWords)) {
+pub fn start(app: &App, desk: Arc<DeskState>, job: &Arc<FileJob>, plan: UploadPlan, words: &'static DeskWords) {
     {
         let mut state = job.state.lock();
         if !matches!(*state, JobState::New) {
@@ -79,7 +79,7 @@ pub fn start(app: &App, desk: Arc<DeskState>, job: &Arc<FileJob>, (plan, words):
     let job = Arc::clone(job);
     let writes = app.writes.clone();
     writes.spawn(async move {
-        let ended = work(&app, &desk.files, &job, (plan, words)).await.unwrap_or_else(|problem| {
+        let ended = work(&app, &desk.files, &job, plan, words).await.unwrap_or_else(|problem| {
             note_failure(&problem);
             JobResult { how: JobEnd::Failed(problem), result: None }
         });
@@ -98,7 +98,8 @@ async fn work(
     app: &App,
     files: &UploadedFiles,
     job: &Arc<FileJob>,
-    (plan, words): (UploadPlan, &'static DeskWords),
+    plan: UploadPlan,
+    words: &'static DeskWords,
 ) -> Result<JobResult, Problem> {
     let turn = files.turns.clone();
     let _turn = tokio::select! {
@@ -383,10 +384,13 @@ impl RowFinisher {
 fn registered(registration: Registration, number: u64, numbers: &mut HashMap<[u8; 16], u64>) -> RowFinding {
     let Registration { verdict, outcome, id, .. } = registration;
     let is_new = matches!(outcome, Outcome::Created | Outcome::Replaced);
-    let found = (verdict.kind, verdict.duplicate_of.as_ref(), verdict.similar.as_slice());
-    let finding = RowFinding::registered(found, id.clone().map(|id| (id, is_new)), |id: &RecordId| {
-        numbers.get(&short(id)).map(|row| EarlierRow::Row(*row))
-    });
+    let finding = RowFinding::registered(
+        verdict.kind,
+        verdict.duplicate_of.as_ref(),
+        &verdict.similar,
+        id.clone().map(|id| (id, is_new)),
+        |id| numbers.get(&short(id)).map(|row| EarlierRow::Row(*row)),
+    );
     if let Some(id) = id {
         numbers.insert(short(&id), number);
     }

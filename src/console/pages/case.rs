@@ -144,7 +144,7 @@ pub async fn show(
         None => None,
     };
     let badge = case.context.badge(&record).await?;
-    page::html(StatusCode::OK, &case.page((tab, held), current.as_ref(), pair, badge))
+    page::html(StatusCode::OK, &case.page(tab, held, current.as_ref(), pair, badge))
 }
 
 /// A record, and the context for the lists of a tab.
@@ -169,7 +169,8 @@ impl RecordCase<'_> {
 
     fn page(
         &self,
-        (tab, held): (CaseTab, TabContent),
+        tab: CaseTab,
+        held: TabContent,
         current: Option<&RecordId>,
         pair: Option<PairView>,
         badge: VerdictBadge,

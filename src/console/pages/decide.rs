@@ -87,15 +87,16 @@ pub async fn decide(
     let deciding = async move { engine.decide_having_seen(&name, (&pair.0, &pair.1), opinion, seen).await };
     let back = page::local(form.raw("back"));
     match app.detached(deciding).await? {
-        DecisionOutcome::Stored(decision) => Ok(done(&visitor, collection, (a, b), &decision, back, form.text("by"))),
-        DecisionOutcome::Meanwhile(decision) => meanwhile(&app, &visitor, &collection, (&a, &b), &decision, back).await,
+        DecisionOutcome::Stored(decision) => Ok(done(&visitor, collection, a, b, &decision, back, form.text("by"))),
+        DecisionOutcome::Meanwhile(decision) => meanwhile(&app, &visitor, &collection, &a, &b, &decision, back).await,
     }
 }
 
 fn done(
     visitor: &PageVisitor,
     collection: CollectionName,
-    (a, b): (RecordId, RecordId),
+    a: RecordId,
+    b: RecordId,
     decision: &DecisionView,
     back: String,
     by: Option<&str>,
@@ -125,7 +126,8 @@ async fn meanwhile(
     app: &App,
     visitor: &PageVisitor,
     collection: &CollectionName,
-    (a, b): (&RecordId, &RecordId),
+    a: &RecordId,
+    b: &RecordId,
     decision: &DecisionView,
     back: String,
 ) -> Result<Response, Problem> {
@@ -138,7 +140,7 @@ async fn meanwhile(
         words: &words.decide,
         record: &words.record,
         cards: cards.into_iter().flatten().collect(),
-        decide: DecideBox::new(visitor, collection, (a, b), Some(decision), &reader).then(back.clone()),
+        decide: DecideBox::new(visitor, collection, a, b, Some(decision), &reader).then(back.clone()),
         back,
     };
     page::html(StatusCode::CONFLICT, &page)

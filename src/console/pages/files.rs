@@ -419,7 +419,7 @@ pub async fn start(
         let columns = columns(&visitor, &job, &fields, &plan.targets, registers, wrong);
         return page::html(StatusCode::UNPROCESSABLE_ENTITY, &file_page(&visitor, &job, Some(columns)));
     }
-    files::start(&app, desk, &job, (plan, visitor.words()));
+    files::start(&app, desk, &job, plan, visitor.words());
     Ok(SeeOther::to(path(&job)).into_response())
 }
 

@@ -40,7 +40,7 @@ impl PageContext<'_> {
         relation: Option<Relation>,
     ) -> Result<Option<PairView>, Problem> {
         let decision = self.decision(id, other).await?;
-        let decide = DecideBox::new(self.visitor, self.collection, (id, other), decision.as_ref(), self.reader);
+        let decide = DecideBox::new(self.visitor, self.collection, id, other, decision.as_ref(), self.reader);
         self.pair(Side::Stored(id.clone()), other, relation, Some(decide)).await
     }
 

@@ -106,7 +106,7 @@ pub async fn cut(
     form: FormFields,
 ) -> Result<Response, Problem> {
     let plan = RegroupPlan::of(&app.engine, &collection, &id, GroupAction::cut(&form)?).await?;
-    carry_out((&app, desk), &visitor, collection, plan, &form).await
+    carry_out(&app, desk, &visitor, collection, plan, &form).await
 }
 
 /// Declares all records of a group one matter, if the effect is still the one that the preview showed.
@@ -121,7 +121,7 @@ pub async fn join(
     form: FormFields,
 ) -> Result<Response, Problem> {
     let plan = RegroupPlan::of(&app.engine, &collection, &id, GroupAction::Join).await?;
-    carry_out((&app, desk), &visitor, collection, plan, &form).await
+    carry_out(&app, desk, &visitor, collection, plan, &form).await
 }
 
 async fn preview(
@@ -198,7 +198,8 @@ async fn after(context: &PageContext<'_>, plan: &RegroupPlan) -> Result<Vec<Grou
 }
 
 async fn carry_out(
-    (app, desk): (&App, Arc<console::DeskState>),
+    app: &App,
+    desk: Arc<console::DeskState>,
     visitor: &PageVisitor,
     collection: CollectionName,
     plan: RegroupPlan,

@@ -118,7 +118,7 @@ pub async fn show(
         frame: PageFrame::of(&visitor, &collection, DeskSection::Work, words.title),
         words,
         token: visitor.form_token.clone(),
-        generations: generation_lines(&generations, found.generation.0, running.is_some(), (words, &clock, &place)),
+        generations: generation_lines(&generations, found.generation.0, running.is_some(), words, &clock, &place),
         running,
         ended: lines,
         has_more: ended.next().is_some(),
@@ -223,7 +223,9 @@ fn generation_lines(
     generations: &[Generation],
     live: u32,
     is_busy: bool,
-    (words, clock, place): (&WorkWords, &ZonedClock, &str),
+    words: &WorkWords,
+    clock: &ZonedClock,
+    place: &str,
 ) -> Vec<GenerationLine> {
     generations
         .iter()

@@ -88,7 +88,8 @@ impl DecideBox {
     pub fn new(
         visitor: &PageVisitor,
         collection: &CollectionName,
-        (a, b): (&RecordId, &RecordId),
+        a: &RecordId,
+        b: &RecordId,
         decision: Option<&DecisionView>,
         reader: &RowReader,
     ) -> Self {

@@ -101,7 +101,7 @@ pub fn expanded(request: Request, reading: BodyReading) -> Result<Request, Probl
         BodyReading::Whole => WINDOW_LOG,
         BodyReading::Stream => STREAM_WINDOW_LOG,
     };
-    let mut request = request.map(|body| Body::new(ExpandingBody::new(body, (coding, window), limit.clone())));
+    let mut request = request.map(|body| Body::new(ExpandingBody::new(body, coding, window, limit.clone())));
     request.extensions_mut().insert(limit);
     request.headers_mut().remove(header::CONTENT_ENCODING);
     request.headers_mut().remove(header::CONTENT_LENGTH);
@@ -196,7 +196,7 @@ impl BodyDecoder {
 }
 
 impl ExpandingBody {
-    fn new(body: Body, (coding, window): (ContentCoding, u32), limit: CompressedLimit) -> Self {
+    fn new(body: Body, coding: ContentCoding, window: u32, limit: CompressedLimit) -> Self {
         let decoder = BodyDecoder::new(coding, window);
         let input = Bytes::new();
         let room = Vec::new();
@@ -330,7 +330,7 @@ mod tests {
             bytes.chunks(piece.max(1)).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
         let limit = CompressedLimit(Arc::new(AtomicU64::new(most)));
         let body =
-            Body::new(ExpandingBody::new(Body::from_stream(tokio_stream::iter(pieces)), (coding, WINDOW_LOG), limit));
+            Body::new(ExpandingBody::new(Body::from_stream(tokio_stream::iter(pieces)), coding, WINDOW_LOG, limit));
         match body.collect().await {
             Ok(whole) => Ok(whole.to_bytes().to_vec()),
             Err(error) => Err(ExpandError::in_error(&error)),

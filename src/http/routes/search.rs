@@ -134,7 +134,7 @@ pub async fn related(
     let similar = app.engine.similar(&collection, row.clone(), SimilarSelection::matches(MOST_DUPLICATES)).await?;
     let except = row.id().cloned();
     let duplicates = similar.similar.into_iter().map(|found| found.id).collect();
-    let mut list = list(&app, &collection, (row, except), params, &duplicates).await?;
+    let mut list = list(&app, &collection, row, except, params, &duplicates).await?;
     list.show_rows(&app, &collection, rows).await?;
     Ok(Json(Timed::since(started, list)))
 }
@@ -156,7 +156,7 @@ pub async fn related_to(
     let similar = app.engine.similar_to(&collection, &id, SimilarSelection::matches(MOST_DUPLICATES)).await?;
     let duplicates = similar.similar.into_iter().map(|found| found.id).collect();
     let row = app.engine.stored_row(&collection, &id).await?;
-    let mut list = list(&app, &collection, (row, Some(id)), params, &duplicates).await?;
+    let mut list = list(&app, &collection, row, Some(id), params, &duplicates).await?;
     list.show_rows(&app, &collection, rows).await?;
     Ok(Json(Timed::since(started, list)))
 }
@@ -175,7 +175,8 @@ impl RelatedList {
 async fn list(
     app: &App,
     collection: &CollectionName,
-    (row, except): (Row, Option<RecordId>),
+    row: Row,
+    except: Option<RecordId>,
     params: RelatedParams,
     duplicates: &HashSet<RecordId>,
 ) -> Result<RelatedList, Problem> {

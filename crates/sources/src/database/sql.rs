@@ -147,7 +147,8 @@ pub fn page(
     dialect: SqlDialect,
     origin: &RowOrigin,
     order: RowOrder<'_>,
-    (from_bound, to_bound): (Option<&SqlValue>, Option<&SqlValue>),
+    from_bound: Option<&SqlValue>,
+    to_bound: Option<&SqlValue>,
     after: Option<&RowPosition>,
     limit: usize,
 ) -> String {
@@ -367,7 +368,7 @@ mod tests {
         let origin = RowOrigin::Query("SELECT * FROM a; ".into());
         let order = RowOrder { watermark: Some("m"), id: "i" };
         let after = RowPosition { watermark: Some(text_value("2024")), id: SqlValue::Int(7) };
-        let page = page(SqlDialect::Sqlite, &origin, order, (None, Some(&text_value("2025"))), Some(&after), 10);
+        let page = page(SqlDialect::Sqlite, &origin, order, None, Some(&text_value("2025")), Some(&after), 10);
         assert_eq!(
             page,
             "SELECT * FROM (SELECT * FROM a\n) doppel_query WHERE \"i\" IS NOT NULL AND \"m\" <= '2025' AND \"m\" >= '2024' AND (\"m\" > '2024' OR \"i\" > 7) \

@@ -51,7 +51,9 @@ impl WatermarkFormat {
     /// See [`WatermarkError`].
     pub fn new(
         dialect: SqlDialect,
-        (column, declared, kind): (&str, &str, ColumnKind),
+        column: &str,
+        declared: &str,
+        kind: ColumnKind,
         sample: &SqlValue,
         zone: TimeZone,
     ) -> Result<Self, WatermarkError> {
@@ -141,7 +143,7 @@ mod tests {
 
     fn shape(dialect: SqlDialect, kind: ColumnKind, sample: &str) -> WatermarkFormat {
         let zone = TimeZone::get("Asia/Shanghai").unwrap();
-        WatermarkFormat::new(dialect, ("m", "TEXT", kind), &SqlValue::Text(sample.into()), zone).unwrap()
+        WatermarkFormat::new(dialect, "m", "TEXT", kind, &SqlValue::Text(sample.into()), zone).unwrap()
     }
 
     #[test]
@@ -198,6 +200,6 @@ mod tests {
     }
 
     fn format_of(dialect: SqlDialect, kind: ColumnKind, sample: &SqlValue) -> Result<WatermarkFormat, WatermarkError> {
-        WatermarkFormat::new(dialect, ("bh", "BIGINT", kind), sample, TimeZone::UTC)
+        WatermarkFormat::new(dialect, "bh", "BIGINT", kind, sample, TimeZone::UTC)
     }
 }

@@ -115,7 +115,8 @@ impl ColumnMapping {
     /// Maps the columns of `header` to `targets`. A column that becomes one of the fields `times` contains times. A row has at most `max`
     /// bytes.
     pub fn new(
-        (header, targets): (&[String], &[ColumnTarget]),
+        header: &[String],
+        targets: &[ColumnTarget],
         kind: &TableKind,
         times: &[&str],
         nulls: &[String],
