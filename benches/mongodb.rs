@@ -406,7 +406,7 @@ async fn count(collection: mongodb::Collection<RawDocumentBuf>, filter: Document
 }
 
 async fn run(records: u64) {
-    let server = mongod::Shared::start().await;
+    let server = mongod::SharedMongod::start().await;
     let name = mongod::database("bench");
     let store = MongoStore::connect(server.uri(), &name, mongod::options()).await.expect("a connection");
     let client = mongodb::Client::with_uri_str(server.uri()).await.expect("a client");

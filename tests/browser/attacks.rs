@@ -4,7 +4,7 @@ use crate::foreign::ForeignListener;
 use crate::letters::{COLLECTION, put, searchable};
 use crate::reading::assert_kept_to;
 use crate::support::TestServer;
-use crate::support::keyed::{Keyed, LAMPS};
+use crate::support::keyed::{KeyedServer, LAMPS};
 use crate::tab::{BrowserTab, SIGNED_IN, ViewportSize};
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ fn assert_unharmed(tab: &BrowserTab) {
     assert_eq!(tab.run(script, &json!([])), json!([0, 0]), "{}", tab.url());
 }
 
-fn signed_in(keyed: &Keyed, key: &str) -> BrowserTab {
+fn signed_in(keyed: &KeyedServer, key: &str) -> BrowserTab {
     let tab = BrowserTab::open("zh-CN", ViewportSize::WIDE);
     tab.go(&format!("{}/console", keyed.server.url()));
     tab.fill("#key", keyed.key(key));
@@ -38,7 +38,7 @@ fn encoded(text: &str) -> String {
 
 #[test]
 fn whatever_a_text_holds_it_is_shown_as_text() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     let evil = EVIL.concat();
     let column = EVIL[1];
     let settings = json!({"fields": [{"name": "title", "role": "text"}, {"name": "content", "role": "text"},
@@ -81,7 +81,7 @@ fn whatever_a_text_holds_it_is_shown_as_text() {
 }
 
 /// Enters the text as a note, and as a letter that is checked and registered.
-fn types_it(tab: &BrowserTab, keyed: &Keyed, evil: &str) {
+fn types_it(tab: &BrowserTab, keyed: &KeyedServer, evil: &str) {
     tab.go(&format!("{}/console/{COLLECTION}/case/other", keyed.server.url()));
     let told = tab.text_of("ul.history li");
     assert_eq!(told.matches(EVIL[0]).count(), 2, "the name and the note of who decided: {told}");
@@ -151,7 +151,7 @@ fn attack(tab: &BrowserTab, server: &TestServer) {
 
 #[test]
 fn a_page_of_another_origin_changes_nothing_with_keys() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     keyed.put("b", LAMPS);
     let tab = signed_in(&keyed, "desk");
@@ -204,7 +204,7 @@ fn a_name_of_another_site_that_leads_here_shows_nothing() {
 
 #[test]
 fn a_cookie_that_was_planted_before_is_not_the_session_after() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     let planted = json!({"name": "doppel_desk", "value": "ab".repeat(32), "path": "/console"});
     let victim = BrowserTab::open("zh-CN", ViewportSize::WIDE);
     let thief = BrowserTab::open("zh-CN", ViewportSize::WIDE);
@@ -229,7 +229,7 @@ fn a_cookie_that_was_planted_before_is_not_the_session_after() {
 
 #[test]
 fn who_may_only_read_sees_no_form_that_writes_and_sends_none() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     keyed.put("b", LAMPS);
     let tab = signed_in(&keyed, "reader");

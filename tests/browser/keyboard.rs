@@ -2,7 +2,7 @@
 
 use crate::letters::{self, COLLECTION, LAMPS_EARLIER, LAMPS_LATER, PAGES};
 use crate::reading::assert_kept_to;
-use crate::support::keyed::Keyed;
+use crate::support::keyed::KeyedServer;
 use crate::tab::{BrowserTab, ENTER, TAB, ViewportSize};
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 const MOST_STEPS: usize = 120;
 
 /// Signs in with the keyboard only: the field has the focus, the key is typed, and Enter submits.
-fn signed_in(keyed: &Keyed, size: ViewportSize) -> BrowserTab {
+fn signed_in(keyed: &KeyedServer, size: ViewportSize) -> BrowserTab {
     let tab = BrowserTab::open("zh-CN", size);
     tab.go(&format!("{}/console/{COLLECTION}/inbox", keyed.server.url()));
     tab.until("the field", || (focused(&tab)["id"] == "key").then_some(()));
@@ -78,7 +78,7 @@ fn heading(tab: &BrowserTab, text: &str) {
 
 #[test]
 fn everything_that_can_be_pressed_is_reached_with_tab_and_seen_to_be() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     letters::fill(&keyed);
     for size in [ViewportSize::WIDE, ViewportSize::NARROW] {
         let tab = signed_in(&keyed, size);
@@ -104,7 +104,7 @@ fn everything_that_can_be_pressed_is_reached_with_tab_and_seen_to_be() {
 
 #[test]
 fn the_inbox_and_a_case_are_worked_off_with_one_key_each() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     letters::fill(&keyed);
     let tab = signed_in(&keyed, ViewportSize::WIDE);
     heading(&tab, "三号路的路灯什么时候能修");
@@ -138,11 +138,11 @@ fn the_inbox_and_a_case_are_worked_off_with_one_key_each() {
     assert_kept_to(&tab, keyed.server.url());
 }
 
-fn judgement_of(keyed: &Keyed, a: &str, b: &str) -> Value {
+fn judgement_of(keyed: &KeyedServer, a: &str, b: &str) -> Value {
     keyed.decision(a, b)["judgement"].clone()
 }
 
-fn works_off_a_case(tab: &BrowserTab, keyed: &Keyed) {
+fn works_off_a_case(tab: &BrowserTab, keyed: &KeyedServer) {
     // Keys that are typed into a field are text and no commands.
     goes_to(tab, "the note", |at| at["id"] == "note");
     tab.keys("s, n and u");

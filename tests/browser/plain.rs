@@ -2,13 +2,13 @@
 
 use crate::letters::{self, COLLECTION, EVERYWHERE, LAMPS_AT_THE_DESK, LAMPS_EARLIER, LAMPS_LATER};
 use crate::reading::assert_asked_only;
-use crate::support::keyed::Keyed;
+use crate::support::keyed::KeyedServer;
 use crate::tab::{BrowserTab, ViewportSize};
 use serde_json::{Value, json};
 
 #[test]
 fn all_that_a_clerk_does_is_done_without_scripts() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     letters::fill(&keyed);
     let tab = BrowserTab::open("zh-CN", ViewportSize::WIDE);
     tab.devtools("Emulation.setScriptExecutionDisabled", &json!({"value": true}));
@@ -43,7 +43,7 @@ fn all_that_a_clerk_does_is_done_without_scripts() {
     assert_asked_only(&tab, keyed.server.url());
 }
 
-fn decides_and_takes_it_back(tab: &BrowserTab, keyed: &Keyed) {
+fn decides_and_takes_it_back(tab: &BrowserTab, keyed: &KeyedServer) {
     tab.press("button.same");
     tab.sees("已认定为同一事项");
     assert_eq!(judgement_of_lamps(keyed), "same");
@@ -59,6 +59,6 @@ fn decides_and_takes_it_back(tab: &BrowserTab, keyed: &Keyed) {
     tab.has(".queue li");
 }
 
-fn judgement_of_lamps(keyed: &Keyed) -> Value {
+fn judgement_of_lamps(keyed: &KeyedServer) -> Value {
     keyed.decision(LAMPS_EARLIER, LAMPS_LATER)["judgement"].clone()
 }

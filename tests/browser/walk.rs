@@ -3,7 +3,7 @@
 
 use crate::letters::{self, COLLECTION, EVERYWHERE, LAMPS_AT_THE_DESK, LAMPS_EARLIER, LAMPS_LATER, PAGES};
 use crate::reading::{assert_kept_to, read};
-use crate::support::keyed::Keyed;
+use crate::support::keyed::KeyedServer;
 use crate::tab::{BrowserTab, SIGNED_IN, ViewportSize};
 use serde_json::{Value, json};
 
@@ -121,14 +121,14 @@ const EN: PageTexts = PageTexts {
 
 /// A clerk who walks through the pages.
 struct ClerkWalk<'a> {
-    keyed: &'a Keyed,
+    keyed: &'a KeyedServer,
     tab: BrowserTab,
     said: &'static PageTexts,
     size: ViewportSize,
 }
 
 fn walk(said: &'static PageTexts, size: ViewportSize) {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     letters::fill(&keyed);
     let tab = BrowserTab::open(said.tag, size);
     let colours = json!({"features": [{"name": "prefers-color-scheme", "value": said.colours}]});

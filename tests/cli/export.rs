@@ -120,7 +120,7 @@ fn content(file: &str) -> (Vec<Value>, usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_collection_moves_to_mongodb_and_back_with_the_same_answers() {
-    let mongo = crate::mongod::Shared::start().await;
+    let mongo = crate::mongod::SharedMongod::start().await;
     let name = crate::mongod::database("export");
     let database = Some((mongo.uri(), name.as_str()));
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -156,7 +156,7 @@ async fn a_collection_moves_to_mongodb_and_back_with_the_same_answers() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn files_are_imported_into_and_checked_against_the_database_of_a_configuration() {
-    let mongo = crate::mongod::Shared::start().await;
+    let mongo = crate::mongod::SharedMongod::start().await;
     let name = crate::mongod::database("import");
     let folder = tempfile::tempdir().expect("a temporary folder");
     let [config, letters, checked] =

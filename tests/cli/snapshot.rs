@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use crate::support::keyed::Keyed;
+use crate::support::keyed::KeyedServer;
 use crate::support::{TestServer, run};
 use serde_json::{Value, json};
 
@@ -55,7 +55,7 @@ fn some_records(folder: &Path) -> PathBuf {
 }
 
 /// Waits for the end of the task.
-fn ended(server: &TestServer, asked: &crate::support::Response) {
+fn ended(server: &TestServer, asked: &crate::support::TestResponse) {
     assert_eq!(asked.status, 202, "{}", asked.text);
     let at = asked.header("location").expect("a location").to_owned();
     let given_up = Instant::now() + Duration::from_secs(60);
@@ -425,7 +425,7 @@ fn a_restore_that_is_stopped_by_a_signal_leaves_nothing() {
 #[test]
 fn a_restore_names_the_keys_that_it_brings_back_or_leaves_them_out() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     let server = &keyed.server;
     let office = keyed.key("office");
     let asked = json!({ "name": "backup", "scopes": ["read"] });

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::support::TestServer;
-pub(crate) use crate::support::keyed::{Keyed, LAMPS};
+pub(crate) use crate::support::keyed::{KeyedServer, LAMPS};
 
 /// An answer of the service.
 #[derive(Clone, Debug)]
@@ -177,7 +177,7 @@ pub(crate) fn encoded(text: &str) -> String {
         .collect()
 }
 
-impl Keyed {
+impl KeyedServer {
     /// Returns a browser that is signed in with the key `name`.
     pub(crate) fn signed_in(&self, name: &str) -> TestBrowser<'_> {
         let mut browser = TestBrowser::new(&self.server);

@@ -7,8 +7,8 @@ use calamine::{Data, Reader, Xlsx};
 use rust_xlsxwriter::Workbook;
 use serde_json::{Value, json};
 
-use crate::browser::{Keyed, LAMPS, PageResponse, TestBrowser};
-use crate::support::{Desk, TestServer};
+use crate::browser::{KeyedServer, LAMPS, PageResponse, TestBrowser};
+use crate::support::{TestDesk, TestServer};
 
 const ROADS: &str = "幸福小区门口的道路破损严重，雨天积水很深，老人出行困难，请有关部门尽快修复。";
 pub(crate) const FILES: &str = "/console/letters/files";
@@ -126,7 +126,7 @@ fn lines(bytes: &[u8]) -> Vec<Vec<String>> {
     text.lines().map(|line| line.split(',').map(str::to_owned).collect()).collect()
 }
 
-fn records(keyed: &Keyed) -> usize {
+fn records(keyed: &KeyedServer) -> usize {
     let answer =
         keyed.server.send_as(keyed.key("office"), "GET", "/v1/collections/letters/records?limit=1000", &Value::Null);
     answer.json()["records"].as_array().or(answer.json()["items"].as_array()).expect("a list").len()
@@ -141,7 +141,7 @@ fn letters() -> String {
 
 #[test]
 fn every_row_comes_back_in_its_order_with_what_was_found_whatever_the_encoding() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     let mut reader = keyed.signed_in("reader");
     let text = letters();
@@ -184,7 +184,7 @@ fn every_row_comes_back_in_its_order_with_what_was_found_whatever_the_encoding()
 
 #[test]
 fn a_workbook_comes_back_as_a_workbook() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     let mut book = Workbook::new();
     let sheet = book.add_worksheet().set_name("来信").expect("a name");
@@ -221,7 +221,7 @@ fn cell_text(row: u32, column: u32, range: &calamine::Range<Data>) -> String {
 
 #[test]
 fn another_sheet_of_a_workbook_can_be_read() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     let mut book = Workbook::new();
     for (name, rows) in [("一月", &[ROADS][..]), ("二月", &[LAMPS, ROADS][..]), ("说明", &[][..])] {
@@ -262,7 +262,7 @@ fn another_sheet_of_a_workbook_can_be_read() {
 
 #[test]
 fn registering_a_file_twice_makes_no_second_record() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     let mut clerk = keyed.signed_in("desk");
     // One file has no ids. The other has an id of another letter, and an id that occurs twice.
@@ -292,7 +292,7 @@ fn registering_a_file_twice_makes_no_second_record() {
 
 #[test]
 fn only_who_may_gets_in_and_nothing_is_kept_otherwise() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     let mut reader = keyed.signed_in("reader");
     let mut clerk = keyed.signed_in("desk");
@@ -337,7 +337,7 @@ fn only_who_may_gets_in_and_nothing_is_kept_otherwise() {
 
 #[test]
 fn what_cannot_be_taken_is_said_with_what_to_do() {
-    let desk = Desk::with("letters", &json!({}));
+    let desk = TestDesk::with("letters", &json!({}));
     let mut clerk = TestBrowser::new(&desk.server);
     let page = clerk.open("/console/letters/files");
     let action = action(&page);
@@ -362,7 +362,7 @@ fn what_cannot_be_taken_is_said_with_what_to_do() {
 
 #[test]
 fn names_are_text_and_a_stopped_file_says_so() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     let mut clerk = keyed.signed_in("desk");
     let mut text = "编号,内容,<script>alert(1)</script>\n".to_owned();

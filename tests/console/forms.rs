@@ -1,6 +1,6 @@
 //! Forms from other pages, and forms without the necessary permission, have no effect.
 
-use crate::browser::{Keyed, LAMPS, PageResponse, TestBrowser};
+use crate::browser::{KeyedServer, LAMPS, PageResponse, TestBrowser};
 use crate::support::{OwnServer, TestServer, shared_server};
 use serde_json::{Value, json};
 
@@ -81,7 +81,7 @@ fn a_form_from_another_place_does_nothing_without_keys() {
 
 #[test]
 fn a_form_from_another_place_does_nothing_with_keys_also_from_one_that_may_call_the_api() {
-    let keyed = Keyed::start(&[("DOPPEL_SERVER__ORIGINS", "[\"https://portal.example\"]")]);
+    let keyed = KeyedServer::start(&[("DOPPEL_SERVER__ORIGINS", "[\"https://portal.example\"]")]);
     keyed.server.send_as(keyed.key("intake"), "PUT", "/v1/collections/foreign/records/a", &json!({ "content": LAMPS }));
     keyed.server.send_as(keyed.key("intake"), "PUT", "/v1/collections/foreign/records/b", &json!({ "content": LAMPS }));
     let mut browser = keyed.signed_in("desk");
@@ -95,7 +95,7 @@ fn a_form_from_another_place_does_nothing_with_keys_also_from_one_that_may_call_
 
 #[test]
 fn a_key_that_may_only_read_is_shown_no_form_and_refused_when_it_sends_one() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     keyed.put("b", LAMPS);
     let mut reader = keyed.signed_in("reader");

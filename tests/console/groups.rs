@@ -3,9 +3,9 @@
 use jiff::{Timestamp, ToSpan};
 use serde_json::{Value, json};
 
-use crate::browser::{Keyed, LAMPS, PageResponse, TestBrowser, encoded};
+use crate::browser::{KeyedServer, LAMPS, PageResponse, TestBrowser, encoded};
 use crate::pages::searchable;
-use crate::support::{Desk, TestServer};
+use crate::support::{TestDesk, TestServer};
 
 /// Returns a text of Han characters that other subjects do not have.
 fn text(subject: u32, length: u32) -> String {
@@ -19,8 +19,8 @@ fn days_ago(days: i64) -> String {
 }
 
 /// Registers a recent matter of three people, a recent matter of one person, and an old matter.
-fn matters(name: &str) -> Desk {
-    let desk = Desk::with(name, &json!({}));
+fn matters(name: &str) -> TestDesk {
+    let desk = TestDesk::with(name, &json!({}));
     for (id, subject, user, days) in [
         ("hot1", 1, "甲", 40),
         ("hot2", 1, "乙", 3),
@@ -89,7 +89,7 @@ fn repeat_petitioners_are_named_with_their_matters() {
 
 #[test]
 fn a_group_shows_its_members_its_people_and_the_links_that_hold_it() {
-    let desk = Desk::with("held", &json!({}));
+    let desk = TestDesk::with("held", &json!({}));
     two_crowds(|id, content| {
         desk.register(id, &json!({"content": content, "user": &id[..1], "time": "2024-03-01 09:30"}));
     });
@@ -118,7 +118,7 @@ fn a_group_shows_its_members_its_people_and_the_links_that_hold_it() {
 
 #[test]
 fn a_group_of_many_is_shown_in_pages_and_not_called_one_matter_at_once() {
-    let desk = Desk::with("many", &json!({}));
+    let desk = TestDesk::with("many", &json!({}));
     for number in 0..120 {
         desk.register(&format!("r{number:03}"), &json!({"content": LAMPS, "user": format!("甲{number}")}));
     }
@@ -158,14 +158,14 @@ fn text_value(value: &Value) -> String {
     value.as_str().expect("a text").to_owned()
 }
 
-fn size_of_group(keyed: &Keyed, id: &str) -> Value {
+fn size_of_group(keyed: &KeyedServer, id: &str) -> Value {
     let path = format!("/v1/collections/letters/groups/{id}");
     keyed.server.send_as(keyed.key("reader"), "GET", &path, &Value::Null).json()["size"].clone()
 }
 
 #[test]
 fn a_cut_is_shown_first_then_made_under_the_name_of_the_key_and_taken_back() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     two_crowds(|id, content| keyed.put(id, content));
     let same = json!({"judgement": "same", "by": "前任"});
     keyed.server.send_as(keyed.key("intake"), "PUT", "/v1/collections/letters/decisions/a5/b5", &same);
@@ -206,7 +206,7 @@ fn a_cut_is_shown_first_then_made_under_the_name_of_the_key_and_taken_back() {
 
 #[test]
 fn all_of_a_group_are_called_one_matter_pair_by_pair_and_taken_back_where_nobody_else_decided() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     for id in ["a", "b", "c", "d"] {
         keyed.put(id, LAMPS);
     }
@@ -240,7 +240,7 @@ fn all_of_a_group_are_called_one_matter_pair_by_pair_and_taken_back_where_nobody
 
 #[test]
 fn taking_back_leaves_what_somebody_else_decided_since() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     for id in ["a", "b", "c"] {
         keyed.put(id, LAMPS);
     }
@@ -261,7 +261,7 @@ fn taking_back_leaves_what_somebody_else_decided_since() {
 
 #[test]
 fn what_changed_since_the_preview_is_shown_and_nothing_is_done() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     for id in ["a", "b", "c"] {
         keyed.put(id, LAMPS);
     }
@@ -281,7 +281,7 @@ fn what_changed_since_the_preview_is_shown_and_nothing_is_done() {
 
 #[test]
 fn who_may_only_read_is_offered_no_change_of_a_group_and_refused_one() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     keyed.put("b", LAMPS);
     let mut reader = keyed.signed_in("reader");
@@ -313,7 +313,7 @@ fn who_may_only_read_is_offered_no_change_of_a_group_and_refused_one() {
 
 #[test]
 fn files_open_in_a_spreadsheet_and_hold_no_formula() {
-    let desk = Desk::with("files", &json!({}));
+    let desk = TestDesk::with("files", &json!({}));
     desk.register("=1%2B1", &letter_of_today("=HYPERLINK(\"//evil.cn\",\"点这里\")", "@甲"));
     desk.register("b", &letter_of_today("+路灯,坏了", "@甲"));
     let mut clerk = TestBrowser::new(&desk.server);
@@ -348,7 +348,7 @@ fn letter_of_today(title: &str, user: &str) -> Value {
 
 #[test]
 fn statistics_count_what_came_in_by_day_and_verdict() {
-    let desk = Desk::with("counted", &json!({}));
+    let desk = TestDesk::with("counted", &json!({}));
     for (id, content) in [("a", LAMPS), ("b", LAMPS), ("c", LAMPS), ("d", "好")] {
         desk.register(id, &json!({ "content": content }));
     }
@@ -362,14 +362,14 @@ fn statistics_count_what_came_in_by_day_and_verdict() {
     let numbers = ["1", "0", "2", "1", "4", "50%"].map(|number| format!("<td class=\"number\">{number}</td>")).concat();
     assert_eq!(page.html.matches(&numbers).count(), 2, "the day and the sum: {}", page.html);
     assert_eq!(page.html.matches("class=\"day\"").count(), 7);
-    let empty = Desk::with("empty", &json!({}));
+    let empty = TestDesk::with("empty", &json!({}));
     let page = TestBrowser::new(&empty.server).open("/console/empty/statistics");
     assert!(page.html.contains("这段时间里没有来件"), "{}", page.html);
 }
 
 #[test]
 fn a_search_says_which_parts_of_the_question_it_left_out() {
-    let desk = Desk::with("ignored", &json!({}));
+    let desk = TestDesk::with("ignored", &json!({}));
     desk.register("a", &json!({ "content": LAMPS }));
     searchable(&desk, 1);
     let mut clerk = TestBrowser::new(&desk.server);
@@ -384,7 +384,7 @@ fn a_search_says_which_parts_of_the_question_it_left_out() {
 
 #[test]
 fn the_original_of_a_group_is_the_earliest_by_its_own_time() {
-    let desk = Desk::with("dated", &json!({}));
+    let desk = TestDesk::with("dated", &json!({}));
     for (id, time) in [("new", "2025-03-05"), ("old", "2025-03-01"), ("middle", "2025-03-03")] {
         desk.register(id, &json!({"content": LAMPS, "time": time}));
     }

@@ -10,9 +10,9 @@ use doppel_sources::tables::guard::{HELD_PER_TEXT, samples};
 use rust_xlsxwriter::Workbook;
 use serde_json::json;
 
-use crate::browser::{Keyed, LAMPS, TestBrowser};
+use crate::browser::{KeyedServer, LAMPS, TestBrowser};
 use crate::files::{action, begin, ended, give, send};
-use crate::support::Desk;
+use crate::support::TestDesk;
 
 /// Returns the value of a line in a file of the kernel about a process.
 fn line(pid: u32, file: &str, name: &str) -> Option<String> {
@@ -29,7 +29,7 @@ fn children(parent: u32) -> Vec<u32> {
 
 #[test]
 fn hostile_workbooks_are_refused_and_the_service_lives() {
-    let desk = Desk::with("hostile-files", &json!({}));
+    let desk = TestDesk::with("hostile-files", &json!({}));
     let page = "/console/hostile-files/files";
     let mut clerk = TestBrowser::new(&desk.server);
     let action = action(&clerk.open(page));
@@ -49,7 +49,7 @@ fn hostile_workbooks_are_refused_and_the_service_lives() {
 
 #[test]
 fn the_process_that_reads_a_workbook_has_limits_and_no_secrets() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     let mut book = Workbook::new();
     let sheet = book.add_worksheet();

@@ -3,13 +3,13 @@
 
 use std::time::{Duration, Instant};
 
-use crate::browser::{Keyed, LAMPS, PageResponse, TestBrowser, encoded};
-use crate::support::{Desk, TestServer, expect_problem, shared_server};
+use crate::browser::{KeyedServer, LAMPS, PageResponse, TestBrowser, encoded};
+use crate::support::{TestDesk, TestServer, expect_problem, shared_server};
 use serde_json::{Value, json};
 
 /// Registers a letter, a letter that repeats it, a letter of the same petitioner, and a letter that is too short.
-fn letters(name: &str) -> Desk {
-    let desk = Desk::with(name, &json!({}));
+fn letters(name: &str) -> TestDesk {
+    let desk = TestDesk::with(name, &json!({}));
     desk.register("a", &lamp_letter(LAMPS, "甲"));
     desk.register("b", &lamp_letter(&format!("{LAMPS}请尽快处理。"), "乙"));
     desk.register("c", &lamp_letter("幸福小区门口的垃圾三天没有清运，气味难闻，请派人处理。", "甲"));
@@ -23,7 +23,7 @@ fn lamp_letter(content: &str, user: &str) -> Value {
 }
 
 /// Waits until a search finds `count` letters.
-pub(crate) fn searchable(desk: &Desk, count: u64) {
+pub(crate) fn searchable(desk: &TestDesk, count: u64) {
     let begin = Instant::now();
     loop {
         let answer = desk.send("GET", "/search", &Value::Null);
@@ -182,7 +182,7 @@ fn start_page(browser: &mut TestBrowser<'_>) -> String {
 
 #[test]
 fn of_a_collection_that_keeps_no_text_ids_times_and_verdicts_are_shown_and_why_there_is_no_more() {
-    let desk = Desk::with("bare-desk", &json!({"preset": "signatures"}));
+    let desk = TestDesk::with("bare-desk", &json!({"preset": "signatures"}));
     desk.register("bare-1", &letter_by("甲"));
     desk.register("bare-2", &letter_by("乙"));
     let mut browser = TestBrowser::new(&desk.server);
@@ -211,7 +211,7 @@ fn letter_by(user: &str) -> Value {
 #[test]
 fn text_of_records_is_text_wherever_it_stands() {
     let evil = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>";
-    let desk = Desk::with(
+    let desk = TestDesk::with(
         "escaping",
         &json!({"fields": [
         {"name": "title", "role": "text"}, {"name": "content", "role": "text"}, {"name": "user", "role": "identity"},
@@ -266,7 +266,7 @@ fn evil_row(more: &str, evil: &str) -> Value {
 
 #[test]
 fn in_pages_of_html_what_both_show_is_marked() {
-    let desk = Desk::with("html-case", &json!({"fields": [{"name": "page", "role": "text", "format": "html"}]}));
+    let desk = TestDesk::with("html-case", &json!({"fields": [{"name": "page", "role": "text", "format": "html"}]}));
     desk.register("a", &json!({"page": format!("<p>{LAMPS}</p>")}));
     desk.register("b", &json!({"page": format!("<h1>转&lt;i&gt;</h1><div>{LAMPS}<!-- 草稿 --></div>")}));
     let page = TestBrowser::new(&desk.server).get("/console/html-case/case/b?with=a").html;
@@ -281,7 +281,7 @@ fn shared_mark(id: &str) -> String {
 /// Twelve rows of 900 kB are more than an answer of the API may contain.
 #[test]
 fn long_rows_do_not_keep_a_page_from_being_shown() {
-    let desk = Desk::with("long-rows", &json!({}));
+    let desk = TestDesk::with("long-rows", &json!({}));
     let scan = "x".repeat(900_000);
     for number in 0..12 {
         let content = format!("{LAMPS}这是第{number}次反映。");
@@ -354,7 +354,7 @@ fn an_error_is_a_page_that_says_what_it_is_and_which_request() {
     );
     let wrong = browser.send("PUT", "/console", None, &[]);
     assert_eq!((wrong.status, wrong.header("content-type")), (405, "text/html; charset=utf-8"));
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     let mut writer = keyed.signed_in("intake");
     let refused = writer.get("/console");
     assert_eq!(refused.status, 403);
@@ -363,7 +363,7 @@ fn an_error_is_a_page_that_says_what_it_is_and_which_request() {
 
 #[test]
 fn a_case_shows_how_the_earlier_one_was_handled() {
-    let desk = Desk::with("handled", &json!({}));
+    let desk = TestDesk::with("handled", &json!({}));
     let order = json!({"content": LAMPS, "诉求类别": "市政", "办理状态": "已办结", "承办单位": "城管局", "答复内容": "三盏灯已<b>修好"});
     desk.register("earlier", &order);
     desk.register("later", &json!({"content": LAMPS}));

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::browser::{Keyed, LAMPS, PageResponse, TestBrowser};
+use crate::browser::{KeyedServer, LAMPS, PageResponse, TestBrowser};
 
 const BROWSER: &str = "doppel_desk";
 
@@ -12,7 +12,7 @@ fn session(browser: &TestBrowser<'_>) -> String {
 
 #[test]
 fn who_is_not_signed_in_is_led_to_the_form_and_from_there_to_the_page() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     let mut browser = TestBrowser::new(&keyed.server);
     for path in [
@@ -38,7 +38,7 @@ fn who_is_not_signed_in_is_led_to_the_form_and_from_there_to_the_page() {
 
 #[test]
 fn a_managed_key_signs_in_for_its_collections_and_its_session_ends_when_it_is_revoked() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     let office = keyed.key("office").to_owned();
     let other = keyed.server.send_as(&office, "PUT", "/v1/collections/hotline", &serde_json::json!({}));
@@ -66,7 +66,7 @@ fn a_managed_key_signs_in_for_its_collections_and_its_session_ends_when_it_is_re
 
 #[test]
 fn the_form_leads_to_no_other_site() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     for next in ["https%3A%2F%2Fevil.example", "%2F%2Fevil.example", "%2Fv1%2Fcollections"] {
         let mut browser = TestBrowser::new(&keyed.server);
         let mut form = browser.open(&format!("/console/sign-in?next={next}")).form("/console/sign-in");
@@ -79,7 +79,7 @@ fn the_form_leads_to_no_other_site() {
 
 #[test]
 fn the_cookie_is_for_our_pages_alone_and_secure_behind_tls() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     let plain = sign_in_at_desk(&mut TestBrowser::new(&keyed.server), &keyed);
     let [cookie] = plain.cookies()[..] else { panic!("{plain:?}") };
     assert!(cookie.ends_with("; Path=/console; HttpOnly; SameSite=Strict"), "{cookie}");
@@ -88,14 +88,14 @@ fn the_cookie_is_for_our_pages_alone_and_secure_behind_tls() {
     assert!(secure.cookies()[0].ends_with("; Secure"), "{secure:?}");
 }
 
-fn sign_in_at_desk(browser: &mut TestBrowser<'_>, keyed: &Keyed) -> PageResponse {
+fn sign_in_at_desk(browser: &mut TestBrowser<'_>, keyed: &KeyedServer) -> PageResponse {
     let form = browser.open("/console/sign-in").form("/console/sign-in");
     browser.post("/console/sign-in", &form, &[("key", keyed.key("desk"))])
 }
 
 #[test]
 fn a_cookie_that_somebody_had_before_is_never_the_session() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     let mut victim = TestBrowser::new(&keyed.server);
     // An attacker planted this cookie and has opened a page with it.
     let planted = "ab".repeat(32);
@@ -118,7 +118,7 @@ fn a_cookie_that_somebody_had_before_is_never_the_session() {
 
 #[test]
 fn signing_out_ends_the_session_for_whoever_has_its_cookie() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     let mut browser = keyed.signed_in("reader");
     let stolen = session(&browser);
     let form = browser.open("/console").form("/console/sign-out");
@@ -133,7 +133,7 @@ fn signing_out_ends_the_session_for_whoever_has_its_cookie() {
 
 #[test]
 fn a_wrong_key_is_answered_alike_whatever_is_wrong_and_not_for_ever() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     let mut browser = TestBrowser::new(&keyed.server);
     let form = browser.open("/console/sign-in").form("/console/sign-in");
     let reader = keyed.key("reader").to_owned();
@@ -152,7 +152,7 @@ fn a_wrong_key_is_answered_alike_whatever_is_wrong_and_not_for_ever() {
 
 #[test]
 fn a_script_is_led_to_the_sign_in_page_as_a_whole() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     let answer = TestBrowser::new(&keyed.server).with("hx-request", "true").get("/console/letters/inbox");
     let back = "/console/sign-in?next=%2Fconsole%2Fletters%2Finbox";
     assert_eq!((answer.status, answer.header("hx-redirect")), (200, back));
@@ -160,7 +160,7 @@ fn a_script_is_led_to_the_sign_in_page_as_a_whole() {
 
 #[test]
 fn the_log_names_the_key_of_who_is_signed_in() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.signed_in("reader").open("/console");
     // The service writes the line after the answer is sent, and another thread reads it.
     let begin = Instant::now();
@@ -176,7 +176,7 @@ fn the_log_names_the_key_of_who_is_signed_in() {
 
 #[test]
 fn a_link_on_another_site_ends_no_session() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     let mut clerk = keyed.signed_in("desk");
     let session = clerk.jar.clone();

@@ -2,33 +2,33 @@
 
 use std::time::{Duration, Instant};
 
-use crate::browser::{Keyed, LAMPS, PageResponse, TestBrowser};
+use crate::browser::{KeyedServer, LAMPS, PageResponse, TestBrowser};
 use serde_json::{Value, json};
 
 const WORK: &str = "/console/letters/work";
 const QUALITY: &str = "/console/letters/quality";
 
-fn fill(keyed: &Keyed) {
+fn fill(keyed: &KeyedServer) {
     keyed.put("a", LAMPS);
     keyed.put("b", LAMPS);
     keyed.put("c", &format!("{LAMPS}另外，学校门口的人行道上停满了车，孩子只能走在马路中间，也请有关部门管一管。"));
     keyed.put("d", "幸福小区门口的垃圾三天没有清运，气味难闻，请派人处理。");
 }
 
-fn ask(keyed: &Keyed, method: &str, path: &str, body: &Value) -> Value {
+fn ask(keyed: &KeyedServer, method: &str, path: &str, body: &Value) -> Value {
     let answer = keyed.server.send_as(keyed.key("office"), method, path, body);
     assert!(answer.status < 300, "{path}: {}", answer.text);
     answer.json()
 }
 
-fn decide(keyed: &Keyed, a: &str, b: &str, judgement: &str, note: &str) {
+fn decide(keyed: &KeyedServer, a: &str, b: &str, judgement: &str, note: &str) {
     let said = json!({"judgement": judgement, "note": note, "by": "<b>"});
     ask(keyed, "PUT", &format!("/v1/collections/letters/decisions/{a}/{b}"), &said);
 }
 
 /// Waits until no task runs.
 #[track_caller]
-fn idle(keyed: &Keyed) {
+fn idle(keyed: &KeyedServer) {
     let begun = Instant::now();
     loop {
         let tasks = ask(keyed, "GET", "/v1/tasks", &Value::Null);
@@ -45,7 +45,7 @@ fn idle(keyed: &Keyed) {
     }
 }
 
-fn standing(keyed: &Keyed) -> Vec<(u64, String)> {
+fn standing(keyed: &KeyedServer) -> Vec<(u64, String)> {
     let list = ask(keyed, "GET", "/v1/collections/letters/generations", &Value::Null);
     list["items"]
         .as_array()
@@ -66,7 +66,7 @@ fn press(browser: &mut TestBrowser<'_>, page: &PageResponse, action: &str) -> Pa
 
 #[test]
 fn an_administrator_rebuilds_goes_back_discards_and_cancels() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     fill(&keyed);
     let mut office = keyed.signed_in("office");
     let first = office.open(WORK);
@@ -111,7 +111,7 @@ fn an_administrator_rebuilds_goes_back_discards_and_cancels() {
 
 #[test]
 fn who_is_no_administrator_sees_the_work_and_changes_nothing() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     fill(&keyed);
     ask(&keyed, "POST", "/v1/admin/reindex", &json!({"collection": "letters", "activate": false}));
     idle(&keyed);
@@ -155,7 +155,7 @@ fn who_is_no_administrator_sees_the_work_and_changes_nothing() {
 
 #[test]
 fn decisions_are_set_against_what_was_found_and_other_thresholds_do_what_was_said() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     fill(&keyed);
     let mut office = keyed.signed_in("office");
     assert!(office.open(QUALITY).html.contains("还没有人工认定"));

@@ -2,15 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use crate::browser::{Keyed, LAMPS, TestBrowser, encoded};
-use crate::support::{Desk, ids};
+use crate::browser::{KeyedServer, LAMPS, TestBrowser, encoded};
+use crate::support::{TestDesk, ids};
 use serde_json::{Value, json};
 
 const ROADS: &str = "幸福小区门口的道路破损严重，雨天积水很深，老人出行困难，请有关部门尽快修复。";
 
 #[test]
 fn decisions_by_form_and_by_the_api_are_the_same() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     keyed.put("b", LAMPS);
     let mut clerk = keyed.signed_in("desk");
@@ -47,7 +47,7 @@ fn decisions_by_form_and_by_the_api_are_the_same() {
 /// A verdict never changes. Each page that lists a record shows the decision of a person about it, in the same words.
 #[test]
 fn what_was_decided_is_shown_wherever_a_record_is_listed() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     keyed.put("b", LAMPS);
     let mut clerk = keyed.signed_in("desk");
@@ -84,7 +84,7 @@ fn lists_both(html: &str) -> bool {
     html.contains("case/a\"") && html.contains("case/b\"")
 }
 
-fn decide_a_b(judgement: &str, keyed: &Keyed) {
+fn decide_a_b(judgement: &str, keyed: &KeyedServer) {
     let body = json!({"judgement": judgement, "by": "值班员"});
     let path = "/v1/collections/letters/decisions/a/b";
     assert_eq!(keyed.server.send_as(keyed.key("intake"), "PUT", path, &body).status, 200);
@@ -92,7 +92,7 @@ fn decide_a_b(judgement: &str, keyed: &Keyed) {
 
 #[test]
 fn undoing_a_changed_mind_brings_back_what_was_said_before() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     keyed.put("b", LAMPS);
     let mut clerk = keyed.signed_in("desk");
@@ -110,7 +110,7 @@ fn undoing_a_changed_mind_brings_back_what_was_said_before() {
 
 #[test]
 fn a_letter_is_never_registered_in_place_of_another() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     let mut clerk = keyed.signed_in("desk");
     let path = "/console/letters/check";
@@ -128,7 +128,7 @@ fn a_letter_is_never_registered_in_place_of_another() {
 
 #[test]
 fn who_was_slower_is_told_what_was_decided_and_changes_nothing() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     keyed.put("b", LAMPS);
     let mut first = keyed.signed_in("desk");
@@ -150,7 +150,7 @@ fn who_was_slower_is_told_what_was_decided_and_changes_nothing() {
 
 #[test]
 fn the_inbox_is_worked_off_from_the_newest_on() {
-    let desk = Desk::with("inbox", &json!({}));
+    let desk = TestDesk::with("inbox", &json!({}));
     for (id, content) in
         [("a", LAMPS), ("b", LAMPS), ("c", ROADS), ("d", ROADS), ("e", "水管漏水多日无人维修请物业尽快处理")]
     {
@@ -182,7 +182,7 @@ fn the_inbox_is_worked_off_from_the_newest_on() {
 
 #[test]
 fn a_letter_is_checked_without_being_stored_and_registered_once() {
-    let desk = Desk::with("check", &json!({}));
+    let desk = TestDesk::with("check", &json!({}));
     desk.register("a", &json!({"title": "路灯", "content": LAMPS, "user": "甲", "time": "2024-03-01 09:30"}));
     let mut clerk = TestBrowser::new(&desk.server);
     let form = clerk.open("/console/check/check").form("/console/check/check");
@@ -221,7 +221,7 @@ fn a_letter_is_checked_without_being_stored_and_registered_once() {
 
 #[test]
 fn a_record_stands_beside_its_repeats_its_petitioner_s_others_and_related_ones() {
-    let desk = Desk::with("case", &json!({}));
+    let desk = TestDesk::with("case", &json!({}));
     let letter =
         |content: &str, user: &str| json!({"title": "反映问题", "content": content, "user": user, "no": "工单7"});
     desk.register("a%2F1", &letter(LAMPS, "甲"));
@@ -249,7 +249,7 @@ fn a_record_stands_beside_its_repeats_its_petitioner_s_others_and_related_ones()
     assert!(apart.html.contains("case/b\"") && apart.html.contains("撤销认定"), "{}", apart.html);
 }
 
-fn wait(desk: &Desk, count: u64) {
+fn wait(desk: &TestDesk, count: u64) {
     let begin = Instant::now();
     while desk.send("GET", "/search", &Value::Null).json()["total"]["count"] != count {
         assert!(begin.elapsed() < Duration::from_secs(20));
@@ -259,7 +259,7 @@ fn wait(desk: &Desk, count: u64) {
 
 #[test]
 fn a_search_marks_what_was_found_and_says_what_is_wrong_with_the_question() {
-    let desk = Desk::with("find", &json!({}));
+    let desk = TestDesk::with("find", &json!({}));
     for number in 0..25 {
         desk.register(
             &format!("r{number:02}"),
@@ -288,7 +288,7 @@ fn case_links(page: &crate::browser::PageResponse) -> Vec<String> {
 
 #[test]
 fn a_passage_far_down_a_long_letter_is_one_click_away() {
-    let desk = Desk::with("far-down", &json!({}));
+    let desk = TestDesk::with("far-down", &json!({}));
     let before = "前面说的是另外一件事情，与此无关，只是为了说明来龙去脉。".repeat(20);
     desk.register("a", &json!({"title": "路灯", "content": LAMPS}));
     desk.register("b", &json!({"title": "几件事", "content": format!("{before}{LAMPS}")}));

@@ -268,7 +268,7 @@ fn a_source_that_cannot_be_read_is_said_and_tried_again() {
 /// Of two instances with the same MongoDB, one reads; the other takes over when the first stops.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_several_instances_one_follows_and_another_takes_over() {
-    let mongod = crate::mongod::Shared::start().await;
+    let mongod = crate::mongod::SharedMongod::start().await;
     let database = crate::mongod::database("sources");
     let uri = mongod.uri().to_owned();
     let named = database.clone();

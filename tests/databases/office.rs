@@ -7,8 +7,8 @@ use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, MySqlConnection, PgConnection, SqliteConnection};
 use tokio::runtime::Runtime;
 
-use crate::mariadb::Mariadb;
-use crate::postgres::Postgres;
+use crate::mariadb::MariadbServer;
+use crate::postgres::PostgresServer;
 use crate::support::{TestServer, run};
 use doppel_sources::database::{ConnectionAccess, DatabaseConnection, DatabaseLocation, text_of};
 
@@ -27,8 +27,8 @@ pub(crate) const KINDS: [OfficeDatabase; 3] =
     [OfficeDatabase::Mariadb, OfficeDatabase::Postgres, OfficeDatabase::Sqlite];
 
 enum DatabaseServer {
-    Mariadb(Mariadb),
-    Postgres(Postgres),
+    Mariadb(MariadbServer),
+    Postgres(PostgresServer),
     Sqlite,
 }
 
@@ -50,9 +50,11 @@ impl DatabaseOffice {
         let runtime = Runtime::new().expect("a runtime");
         let folder = tempfile::tempdir().expect("a temporary folder");
         let server = match kind {
-            OfficeDatabase::Mariadb => DatabaseServer::Mariadb(runtime.block_on(Mariadb::start_with(certificate))),
+            OfficeDatabase::Mariadb => {
+                DatabaseServer::Mariadb(runtime.block_on(MariadbServer::start_with(certificate)))
+            }
             OfficeDatabase::Postgres => {
-                DatabaseServer::Postgres(runtime.block_on(Postgres::start_with(PASSWORD, certificate)))
+                DatabaseServer::Postgres(runtime.block_on(PostgresServer::start_with(PASSWORD, certificate)))
             }
             OfficeDatabase::Sqlite => DatabaseServer::Sqlite,
         };

@@ -138,7 +138,7 @@ fn a_table_that_is_altered_while_a_round_reads_it_is_read_on_as_it_is_then() {
 /// Of two instances with the same MongoDB, the instance that reads dies during a round.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn when_the_instance_that_reads_dies_another_takes_over_and_nothing_is_lost_or_doubled() {
-    let mongod = crate::mongod::Shared::start().await;
+    let mongod = crate::mongod::SharedMongod::start().await;
     let database = crate::mongod::database("sources");
     let uri = mongod.uri().to_owned();
     let stored_in = database.clone();

@@ -4,7 +4,7 @@ use rcgen::SanType;
 use tokio::runtime::Runtime;
 
 use crate::office::{DatabaseOffice, MAPPED, OfficeDatabase, PASSWORD, sample};
-use crate::support::certificates::Office as Authority;
+use crate::support::certificates::CertificateOffice as Authority;
 use crate::support::{TestServer, run};
 use doppel_sources::database::{ConnectionAccess, DatabaseConnection, DatabaseLocation, SqlValue};
 

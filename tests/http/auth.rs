@@ -161,7 +161,7 @@ fn a_missing_key_and_a_wrong_one_are_told_apart_and_nothing_else_is() {
     assert!(!guarded.server.log().contains(good.rsplit('_').next().expect("a secret")), "a secret is in the log");
 }
 
-fn ask_with_credentials(value: &str, guarded_server: &TestServer) -> crate::support::Response {
+fn ask_with_credentials(value: &str, guarded_server: &TestServer) -> crate::support::TestResponse {
     let answer = guarded_server.request("GET", "/v1/collections", &[("authorization", value)], b"");
     answer.expect("an answer")
 }
@@ -182,7 +182,7 @@ fn a_key_beyond_its_rate_is_told_when_to_come_again_and_others_are_not_disturbed
     assert_eq!(ask_as("read", &guarded).status, 200, "after the time it was told");
 }
 
-fn ask_as(scope: &str, guarded: &GuardedServer) -> crate::support::Response {
+fn ask_as(scope: &str, guarded: &GuardedServer) -> crate::support::TestResponse {
     guarded.server.send_as(guarded.key(scope), "GET", "/v1/collections", &Value::Null)
 }
 

@@ -1,6 +1,6 @@
 //! Bad input of every kind gets a documented 4xx status with a code and the place of the error, and does no harm.
 
-use crate::support::{Response, TestServer, expect_problem};
+use crate::support::{TestResponse, TestServer, expect_problem};
 use serde_json::{Value, json};
 
 const RECORDS: &str = "/v1/collections/desk/records";
@@ -368,11 +368,11 @@ fn requests_that_are_sent_wrongly() {
     still_works(&server);
 }
 
-fn put_record(headers: &[(&str, &str)], body: &[u8], server: &TestServer) -> Response {
+fn put_record(headers: &[(&str, &str)], body: &[u8], server: &TestServer) -> TestResponse {
     server.request("PUT", &format!("{RECORDS}/a"), headers, body).expect("an answer")
 }
 
-fn allowed(answer: &Response) -> Vec<String> {
+fn allowed(answer: &TestResponse) -> Vec<String> {
     let mut methods: Vec<String> =
         answer.header("allow").expect("405 says what is allowed").split(',').map(|m| m.trim().to_owned()).collect();
     methods.sort_unstable();

@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 use std::time::Duration;
 
-use crate::support::{Rng, TestServer, setting};
+use crate::support::{TestRandom, TestServer, setting};
 use serde_json::{Value, json};
 
 const NDJSON: &str = "application/x-ndjson";
@@ -30,11 +30,11 @@ fn send(server: &TestServer, path: &str, body: &[u8]) -> Vec<Value> {
 
 /// Returns a separate text for each number. Two texts share at most a few successive characters.
 fn text(number: u64) -> String {
-    let mut random = Rng::new(number);
+    let mut random = TestRandom::new(number);
     (0..60).map(|_| han_character(&mut random)).collect()
 }
 
-fn han_character(random: &mut Rng) -> char {
+fn han_character(random: &mut TestRandom) -> char {
     char::from_u32(0x4e00 + random.below(0x4000) as u32).expect("a Han character")
 }
 

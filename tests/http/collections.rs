@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::support::{Desk, TestServer, expect_problem, ids};
+use crate::support::{TestDesk, TestServer, expect_problem, ids};
 use serde_json::{Value, json};
 
 const LAMPS: &str = "幸福小区东门外的路灯从上个月初开始就全部不亮了，晚上老人和孩子出行十分不便，上周还有人摔伤，\
@@ -13,13 +13,13 @@ fn row(content: &str) -> Value {
 }
 
 #[track_caller]
-fn similar(desk: &Desk) -> Vec<Value> {
+fn similar(desk: &TestDesk) -> Vec<Value> {
     desk.ask("POST", "/similar?limit=256", &row(LAMPS))["similar"].as_array().expect("a list").clone()
 }
 
 #[test]
 fn settings_start_from_a_preset_and_each_key_given_replaces_one() {
-    let desk = Desk::with("presets", &json!({}));
+    let desk = TestDesk::with("presets", &json!({}));
     let default = desk.ask("GET", "", &Value::Null);
     assert_eq!(
         (&default["name"], &default["records"], &default["generation"]),
@@ -52,7 +52,7 @@ fn settings_start_from_a_preset_and_each_key_given_replaces_one() {
     assert_eq!(desk.register("a", &row(LAMPS))["generation"], partial["generation"]);
 }
 
-fn put_settings(settings: Value, desk: &Desk) -> Value {
+fn put_settings(settings: Value, desk: &TestDesk) -> Value {
     desk.ask("PUT", "", &settings)
 }
 
@@ -63,7 +63,7 @@ fn scheme_names(settings: &Value) -> Vec<String> {
 
 #[test]
 fn what_changes_signatures_waits_for_a_reindex_once_there_are_records() {
-    let desk = Desk::with("profile", &json!({}));
+    let desk = TestDesk::with("profile", &json!({}));
     desk.register("a", &row(LAMPS));
     let before = desk.ask("GET", "", &Value::Null);
     for settings in [
@@ -88,7 +88,7 @@ fn what_changes_signatures_waits_for_a_reindex_once_there_are_records() {
 
 #[test]
 fn verification_may_change_at_any_time_and_back() {
-    let desk = Desk::with("verify", &json!({}));
+    let desk = TestDesk::with("verify", &json!({}));
     desk.register("first", &row(LAMPS));
     desk.register("longer", &row(&format!("{LAMPS}第二次写信了，盼早日派人查看。")));
     desk.register("shorter", &row(&LAMPS.replace("，上周还有人摔伤", "")));
@@ -128,20 +128,20 @@ fn id_set(list: &[Value]) -> BTreeSet<String> {
 
 #[test]
 fn the_time_zone_may_change_at_any_time() {
-    let desk = Desk::with("zone", &json!({}));
+    let desk = TestDesk::with("zone", &json!({}));
     desk.register("a", &json!({"content": LAMPS, "time": "2024-03-05 08:00"}));
     assert_eq!(read_time(&desk), "2024-03-05T00:00:00Z");
     desk.ask("PUT", "", &json!({"time_zone": "UTC"}));
     assert_eq!(read_time(&desk), "2024-03-05T08:00:00Z");
 }
 
-fn read_time(desk: &Desk) -> Value {
+fn read_time(desk: &TestDesk) -> Value {
     desk.ask("POST", "/check", &json!({"content": LAMPS}))["match"]["time"].clone()
 }
 
 #[test]
 fn a_deleted_collection_is_gone_and_its_name_is_free() {
-    let desk = Desk::with("deleted", &json!({"min_features": 2}));
+    let desk = TestDesk::with("deleted", &json!({"min_features": 2}));
     desk.register("a", &row(LAMPS));
     assert_eq!(desk.send("DELETE", "", &Value::Null).status, 204);
     for (method, path, body) in [
@@ -168,8 +168,8 @@ fn a_deleted_collection_is_gone_and_its_name_is_free() {
 
 #[test]
 fn two_collections_do_not_see_each_other() {
-    let north = Desk::new("north");
-    let south = Desk::new("south");
+    let north = TestDesk::new("north");
+    let south = TestDesk::new("south");
     north.register("a", &row(LAMPS));
     let alone = south.register("a", &row(LAMPS));
     assert_eq!((&alone["verdict"], &alone["similar"]), (&json!("original"), &json!([])));
@@ -307,6 +307,6 @@ fn records_create_collections_up_to_a_number_and_administrators_more() {
     assert_eq!(put_first_record("c", &server, &row).status, 201);
 }
 
-fn put_first_record(name: &str, server: &TestServer, row: &Value) -> crate::support::Response {
+fn put_first_record(name: &str, server: &TestServer, row: &Value) -> crate::support::TestResponse {
     server.send("PUT", &format!("/v1/collections/{name}/records/1"), row)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{Response, TestServer, expect_problem};
+use crate::support::{TestResponse, TestServer, expect_problem};
 
 const RECORDS: &str = "/v1/collections/letters/records";
 const CODINGS: [&str; 2] = ["gzip", "zstd"];
@@ -30,7 +30,7 @@ fn compress(coding: &str, bytes: &[u8]) -> Vec<u8> {
     }
 }
 
-fn send(server: &TestServer, (method, path): (&str, &str), headers: &[(&str, &str)], body: &[u8]) -> Response {
+fn send(server: &TestServer, (method, path): (&str, &str), headers: &[(&str, &str)], body: &[u8]) -> TestResponse {
     server.request(method, path, headers, body).unwrap_or_else(|| panic!("no answer to {method} {path}"))
 }
 
@@ -92,7 +92,7 @@ fn every_route_takes_a_compressed_body_for_what_it_expands_to() {
     }
 }
 
-fn answer_without_time(answer: &Response) -> (u16, Value) {
+fn answer_without_time(answer: &TestResponse) -> (u16, Value) {
     let mut said = answer.json();
     let members = said.as_object_mut().expect("an object");
     members.retain(|name, _| name != "request_id" && !name.contains("micros") && !name.starts_with("took"));
@@ -164,7 +164,7 @@ fn limits_hold_for_what_a_body_expands_to_and_a_bomb_is_cut_off() {
     assert!(metrics.contains("doppel_http_compressed_bodies_total{encoding=\"zstd\"} 7"), "{metrics}");
 }
 
-fn put_compressed(bytes: &[u8], server: &TestServer, json: &[(&str, &str); 2]) -> Response {
+fn put_compressed(bytes: &[u8], server: &TestServer, json: &[(&str, &str); 2]) -> TestResponse {
     send(server, ("PUT", &format!("{RECORDS}/a")), json, bytes)
 }
 
@@ -172,7 +172,7 @@ fn body_of_size(bytes: usize) -> String {
     format!("{{\"content\":\"{}\"}}", "a b ".repeat((bytes - 14) / 4))
 }
 
-fn bulk_compressed(bytes: &[u8], server: &TestServer, lines: &[(&str, &str); 2]) -> Response {
+fn bulk_compressed(bytes: &[u8], server: &TestServer, lines: &[(&str, &str); 2]) -> TestResponse {
     send(server, ("POST", &format!("{RECORDS}/_bulk")), lines, bytes)
 }
 

@@ -1,11 +1,11 @@
 //! Collections that keep no text: their answers, and the requests that they refuse.
 
 use crate::protection::erased;
-use crate::support::{Desk, expect_problem, ids};
+use crate::support::{TestDesk, expect_problem, ids};
 use serde_json::{Value, json};
 
-fn desk(name: &str) -> Desk {
-    Desk::with(name, &json!({ "preset": "signatures" }))
+fn desk(name: &str) -> TestDesk {
+    TestDesk::with(name, &json!({ "preset": "signatures" }))
 }
 
 fn letter(user: &str) -> Value {
@@ -81,7 +81,7 @@ fn what_needs_texts_is_refused_with_the_reason() {
 fn reindex_refusing(
     settings: &Value,
     desk_server: &std::sync::Arc<crate::support::OwnServer>,
-) -> crate::support::Response {
+) -> crate::support::TestResponse {
     let body = json!({ "collection": "refusing", "settings": settings });
     desk_server.send("POST", "/v1/admin/reindex", &body)
 }
@@ -104,7 +104,7 @@ fn records_without_text_go_by_petitioner_and_by_age() {
 #[test]
 fn what_is_kept_is_decided_when_a_collection_is_made() {
     let bare = desk("decided");
-    let whole = Desk::with("undecided", &json!({}));
+    let whole = TestDesk::with("undecided", &json!({}));
     // The mode cannot change, with records or without.
     for (desk, other) in [(&bare, json!({})), (&whole, json!({ "preset": "signatures" }))] {
         let problem = expect_problem(&desk.send("PUT", "", &other), 409, "keep_conflict");
@@ -118,7 +118,7 @@ fn what_is_kept_is_decided_when_a_collection_is_made() {
     assert_eq!(bare.get("1")["row"], Value::Null);
     assert_eq!(whole.get("1")["row"], letter("张某某"));
     bare.ask("PUT", "", &json!({ "preset": "signatures", "retention": { "days": 90 } }));
-    let wrong = Desk::new("wrong").send("PUT", "", &json!({ "preset": "signatures", "verify": {} }));
+    let wrong = TestDesk::new("wrong").send("PUT", "", &json!({ "preset": "signatures", "verify": {} }));
     let problem = expect_problem(&wrong, 422, "needs_text");
     assert_eq!(problem["errors"][0]["pointer"], "/verify", "{problem}");
 }

@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::support::certificates::until;
-use crate::support::keyed::{Keyed, LAMPS};
-use crate::support::{Response, TestServer, expect_problem, run};
+use crate::support::keyed::{KeyedServer, LAMPS};
+use crate::support::{TestResponse, TestServer, expect_problem, run};
 
 const KEYS: &str = "/v1/admin/keys";
 const RECORDS: &str = "/v1/collections/letters/records";
 
 /// Makes a key and returns its text.
 #[track_caller]
-fn make(keyed: &Keyed, body: &Value) -> String {
+fn make(keyed: &KeyedServer, body: &Value) -> String {
     let made = keyed.server.send_as(keyed.key("office"), "POST", KEYS, body);
     assert_eq!(made.status, 201, "{}", made.text);
     assert_eq!(made.header("cache-control"), Some("no-store"));
@@ -25,12 +25,12 @@ fn make(keyed: &Keyed, body: &Value) -> String {
 }
 
 #[track_caller]
-fn revoke(keyed: &Keyed, name: &str) {
+fn revoke(keyed: &KeyedServer, name: &str) {
     let revoked = keyed.server.send_as(keyed.key("office"), "DELETE", &format!("{KEYS}/{name}"), &Value::Null);
     assert_eq!(revoked.status, 204, "{}", revoked.text);
 }
 
-fn ask(server: &TestServer, key: &str) -> Response {
+fn ask(server: &TestServer, key: &str) -> TestResponse {
     server.send_as(key, "GET", "/v1/collections", &Value::Null)
 }
 
@@ -40,7 +40,7 @@ fn letter(number: usize) -> Value {
 
 #[test]
 fn a_key_is_made_used_listed_and_revoked_and_outlives_a_restart() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     let server = &keyed.server;
     let key = make(&keyed, &json!({ "name": "clerk-7", "scopes": ["read", "read"], "expires_in_days": 30 }));
     assert!(key.starts_with("dpl_clerk-7_"));
@@ -92,7 +92,7 @@ const EACH: usize = 3;
 #[test]
 fn keys_that_are_made_and_revoked_at_the_same_moment_are_all_made_and_revoked() {
     // The store is as slow as a disk that syncs.
-    let keyed = Keyed::start(&[("FAILPOINTS", "store::before_append=sleep(5)")]);
+    let keyed = KeyedServer::start(&[("FAILPOINTS", "store::before_append=sleep(5)")]);
     let server = &keyed.server;
     let office = keyed.key("office");
     change_at_once(
@@ -107,7 +107,7 @@ fn keys_that_are_made_and_revoked_at_the_same_moment_are_all_made_and_revoked() 
     assert_eq!(listed_keys(office, server), Some(0));
 }
 
-fn change_at_once(change: &(dyn Fn(usize) -> Response + Sync), status: u16) {
+fn change_at_once(change: &(dyn Fn(usize) -> TestResponse + Sync), status: u16) {
     std::thread::scope(|scope| {
         for caller in 0..CALLERS {
             scope.spawn(move || {
@@ -131,7 +131,7 @@ fn listed_keys(office: &str, server: &TestServer) -> Option<usize> {
 #[test]
 fn whoever_hangs_up_on_a_change_that_goes_on_is_in_the_audit_log() {
     // The client has time to close its connection during the change.
-    let keyed = Keyed::start(&[("FAILPOINTS", "store::before_append=sleep(400)")]);
+    let keyed = KeyedServer::start(&[("FAILPOINTS", "store::before_append=sleep(400)")]);
     let server = &keyed.server;
     let office = keyed.key("office");
     // If a client closes its connection before its request is read, the service never sees the request; on a busy machine, a client may
@@ -200,7 +200,7 @@ fn gone_collection(number: usize) -> String {
 
 #[test]
 fn what_cannot_be_made_is_refused_by_name() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     expect_problem(&post_key(json!({ "name": "desk", "scopes": ["read"] }), &keyed), 409, "key_exists");
     make(&keyed, &json!({ "name": "one", "scopes": ["read"] }));
     expect_problem(&post_key(json!({ "name": "one", "scopes": ["write"] }), &keyed), 409, "key_exists");
@@ -236,13 +236,13 @@ fn what_cannot_be_made_is_refused_by_name() {
     expect_problem(&open.send("POST", KEYS, &json!({ "name": "one", "scopes": ["read"] })), 409, "no_configured_key");
 }
 
-fn post_key(body: Value, keyed: &Keyed) -> Response {
+fn post_key(body: Value, keyed: &KeyedServer) -> TestResponse {
     keyed.server.send_as(keyed.key("office"), "POST", KEYS, &body)
 }
 
 #[test]
 fn of_a_key_revoked_under_load_every_request_is_refused_and_of_others_none_fails() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     let names = ["kept", "lost"];
     let keys = names.map(|name| make(&keyed, &json!({ "name": name, "scopes": ["write"] })));
     let stop = AtomicBool::new(false);
@@ -291,7 +291,7 @@ fn status_count(which: (usize, bool, u16), statuses: &Mutex<BTreeMap<(usize, boo
 
 #[test]
 fn what_is_being_sent_or_followed_with_a_revoked_key_ends() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     let key = make(&keyed, &json!({ "name": "bulk", "scopes": ["read", "write"] }));
     let mut stream = keyed.server.connect();
@@ -333,7 +333,7 @@ fn what_is_being_sent_or_followed_with_a_revoked_key_ends() {
 
 #[test]
 fn a_key_opens_nothing_from_its_expiry_on() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     let soon = std::time::SystemTime::now() + Duration::from_secs(4);
     let soon = jiff::Timestamp::try_from(soon).expect("a time").to_string();
     let key = make(&keyed, &json!({ "name": "short", "scopes": ["read"], "expires_at": soon }));
@@ -350,7 +350,7 @@ fn a_key_opens_nothing_from_its_expiry_on() {
 
 #[test]
 fn the_commands_make_list_and_revoke_and_keep_the_secret_apart() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     let to = keyed.server.url().to_owned();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("branch.key");

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::support::keyed::{Keyed, LAMPS};
-use crate::support::{Response, TestServer, expect_problem};
+use crate::support::keyed::{KeyedServer, LAMPS};
+use crate::support::{TestResponse, TestServer, expect_problem};
 
 /// The effect of a route for a key that is limited to the collection `letters`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -89,7 +89,7 @@ const DECISIONS: [(&str, &str, KeyDecision); 60] = [
 
 /// A service with two collections, and a key that has all permissions for one of them.
 struct LimitedKey {
-    keyed: Keyed,
+    keyed: KeyedServer,
     key: String,
     /// One task of each collection.
     tasks: [String; 2],
@@ -97,7 +97,7 @@ struct LimitedKey {
 
 impl LimitedKey {
     fn start() -> Self {
-        let keyed = Keyed::start(&[]);
+        let keyed = KeyedServer::start(&[]);
         let office = keyed.key("office").to_owned();
         for collection in ["letters", "hotline"] {
             for id in ["a", "b"] {
@@ -115,12 +115,12 @@ impl LimitedKey {
         Self { keyed, key, tasks }
     }
 
-    fn send(&self, method: &str, path: &str, body: &Value) -> Response {
+    fn send(&self, method: &str, path: &str, body: &Value) -> TestResponse {
         self.keyed.server.send_as(&self.key, method, path, body)
     }
 }
 
-fn send_as_office(method: &str, path: &str, body: &Value, office: &str, server: &TestServer) -> Response {
+fn send_as_office(method: &str, path: &str, body: &Value, office: &str, server: &TestServer) -> TestResponse {
     server.send_as(office, method, path, body)
 }
 
@@ -132,7 +132,7 @@ fn begin_task(collection: &str, office: &str, server: &TestServer) -> String {
 }
 
 /// Returns a problem without the parts that differ between requests.
-fn without_request(problem: &Response) -> Value {
+fn without_request(problem: &TestResponse) -> Value {
     let mut said = problem.json();
     let members = said.as_object_mut().expect("an object");
     members.retain(|name, _| !matches!(name.as_str(), "request_id" | "instance"));
@@ -221,11 +221,11 @@ fn path_of_route(collection: &str, task: &str, route: &str) -> String {
 }
 
 // The request may be wrong for another reason, but not because of the key.
-fn assert_let_in(answer: &Response, method: &str, route: &str) {
+fn assert_let_in(answer: &TestResponse, method: &str, route: &str) {
     assert!(answer.status != 401 && answer.status != 403, "{method} {route}: {}", answer.text);
 }
 
-fn assert_refused(answer: &Response) {
+fn assert_refused(answer: &TestResponse) {
     expect_problem(answer, 403, "not_this_collection");
     assert!(!answer.text.contains("hotline"), "{}", answer.text);
 }

@@ -209,7 +209,7 @@ fn a_data_directory_that_is_taken_away_is_noticed_before_anything_is_lost() {
     assert_eq!(put_lamps("b", &server).status, 201);
 }
 
-fn put_lamps(id: &str, server: &TestServer) -> crate::support::Response {
+fn put_lamps(id: &str, server: &TestServer) -> crate::support::TestResponse {
     server.send("PUT", &format!("{PATH}/{id}"), &json!({"content": "路灯坏了很久没有人来修理"}))
 }
 

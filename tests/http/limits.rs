@@ -203,7 +203,7 @@ fn row_of_length(length: usize) -> String {
     format!("{{\"content\":\"{}\"}}", "x".repeat(length - 14))
 }
 
-fn post_of_length(length: usize, server: &TestServer, row: &impl Fn(usize) -> String) -> crate::support::Response {
+fn post_of_length(length: usize, server: &TestServer, row: &impl Fn(usize) -> String) -> crate::support::TestResponse {
     server.send_text("POST", PATH, "application/json", &row(length))
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::support::{Desk, Rng, expect_problem, ids};
+use crate::support::{TestDesk, TestRandom, expect_problem, ids};
 use serde_json::{Value, json};
 
 const LAMPS: &str = "幸福小区东门外的路灯从上个月初开始就全部不亮了。晚上老人和孩子出行十分不便。上周还有人摔伤。\
@@ -25,8 +25,8 @@ fn row(content: &str) -> Value {
     json!({"title": "来信", "content": content})
 }
 
-fn with_variants(name: &str) -> Desk {
-    let desk = Desk::new(name);
+fn with_variants(name: &str) -> TestDesk {
+    let desk = TestDesk::new(name);
     desk.register("market", &row(MARKET));
     for (id, content) in variants() {
         desk.register(id, &row(&content));
@@ -101,7 +101,7 @@ fn every_radius_finds_exactly_the_fingerprints_within_it() {
         let fingerprint = u64::from_str_radix(item["fingerprint"].as_str().expect("one"), 16).expect("hexadecimal");
         stored.push((item["id"].as_str().expect("an id").to_owned(), fingerprint));
     }
-    let mut random = Rng::new(7);
+    let mut random = TestRandom::new(7);
     let mut seen = 0;
     for radius in 0..=15_u32 {
         for (_, near) in &stored {
@@ -148,7 +148,7 @@ fn every_radius_finds_exactly_the_fingerprints_within_it() {
         expect_problem(&desk.send("GET", &similar_path(0, wrong, some), &Value::Null), 422, "out_of_range");
     }
     expect_problem(&desk.send("GET", &similar_path(0, "&radius=-1", some), &Value::Null), 422, "invalid_parameter");
-    let without = Desk::with("radius-none", &json!({"channels": [{"scheme": "shingle"}]}));
+    let without = TestDesk::with("radius-none", &json!({"channels": [{"scheme": "shingle"}]}));
     let problem =
         expect_problem(&without.send("GET", &similar_path(0, "", some), &Value::Null), 422, "no_fingerprints");
     assert_eq!(problem["errors"][0]["pointer"], "?fingerprint");
@@ -158,7 +158,7 @@ fn similar_path(mask: u64, more: &str, some: &u64) -> String {
     format!("/similar?fingerprint={:016x}{more}", some ^ mask)
 }
 
-fn finds_market(path: &str, desk: &Desk) -> bool {
+fn finds_market(path: &str, desk: &TestDesk) -> bool {
     ids(&desk.ask("GET", path, &Value::Null)["similar"]).contains(&"market")
 }
 
@@ -198,7 +198,7 @@ fn parsed_fingerprint(side: &str, explained: &Value) -> u64 {
 
 #[test]
 fn explain_shows_where_two_texts_agree_and_differ() {
-    let desk = Desk::new("explain-texts");
+    let desk = TestDesk::new("explain-texts");
     let a = format!("第一段。{LAMPS}");
     let b = format!("{LAMPS}末尾一句。");
     desk.register("a", &json!({"title": "路灯", "content": a, "user": "李娟"}));
@@ -270,7 +270,7 @@ fn shared_terms(list: &str, explained: &Value) -> BTreeSet<String> {
 
 #[test]
 fn spellings_of_one_text_are_exact_duplicates() {
-    let desk = Desk::new("spellings");
+    let desk = TestDesk::new("spellings");
     let plain = "幸福小区东门外的路灯从上个月开始全部不亮了,ABC123 楼道也是一片漆黑,老人出门办事很不方便";
     desk.register("plain", &json!({"content": plain}));
     let traditional = "幸福小區東門外的路燈從上個月開始全部不亮了,ABC123 樓道也是一片漆黑,老人出門辦事很不方便";
@@ -289,10 +289,10 @@ fn spellings_of_one_text_are_exact_duplicates() {
     }
     assert_eq!(desk.register("other-field", &json!({"title": plain}))["verdict"], "near_duplicate");
 
-    let strict = Desk::with("spellings-strict", &json!({"text": {"simplify": false}}));
+    let strict = TestDesk::with("spellings-strict", &json!({"text": {"simplify": false}}));
     strict.register("plain", &json!({"content": plain}));
     assert_ne!(strict.register("traditional", &json!({"content": traditional}))["verdict"], "exact_duplicate");
-    let numbers = Desk::new("spellings-numbers");
+    let numbers = TestDesk::new("spellings-numbers");
     numbers.register("number", &json!({"content": 12345}));
     assert_eq!(numbers.register("text", &json!({"content": "12345"}))["duplicate_of"], "number");
 }
@@ -305,7 +305,7 @@ fn whole_values_and_addresses_count_as_their_roles_say() {
         {"name": "link", "role": "url"},
         {"name": "note", "role": "ignore"},
     ]});
-    let desk = Desk::with("roles", &settings);
+    let desk = TestDesk::with("roles", &settings);
     desk.register("a", &case_row("城市建设与市政公用", "http://example.org/A", "one"));
     for (id, row, kind) in [
         ("same", case_row("城市建设与市政公用", "\tHTTP://Example.ORG/A ", "two"), "exact_duplicate"),
@@ -334,7 +334,7 @@ fn case_row(category: &str, link: &str, note: &str) -> Value {
     json!({"category": category, "content": LAMPS, "link": link, "note": note, "title": "not named here"})
 }
 
-fn explain_against_a(b: &str, desk: &Desk) -> Value {
+fn explain_against_a(b: &str, desk: &TestDesk) -> Value {
     desk.ask("POST", "/explain", &json!({"a": {"id": "a"}, "b": {"id": b}}))
 }
 
@@ -348,7 +348,7 @@ fn link_row(path: &str) -> Value {
 
 #[test]
 fn english_and_mixed_texts_are_found_too() {
-    let desk = Desk::new("mixed");
+    let desk = TestDesk::new("mixed");
     let english = "The streetlights outside the east gate of Happiness Garden have been out since early last month. \
                    Elderly residents cannot walk safely at night, and one person fell last week. \
                    Nobody from the property management company has answered our calls.";
@@ -373,7 +373,7 @@ fn english_and_mixed_texts_are_found_too() {
 
 #[test]
 fn explain_agrees_with_the_verdict_on_punctuation_and_reads_long_texts_in_part() {
-    let desk = Desk::new("odd");
+    let desk = TestDesk::new("odd");
     let dots = json!({"content": "……！？"});
     desk.register("dots", &dots);
     assert_eq!(desk.register("dots-2", &dots)["verdict"], "exact_duplicate");

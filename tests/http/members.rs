@@ -86,7 +86,7 @@ fn a_check_before_there_is_a_collection_answers_no() {
     assert_eq!(server.send("GET", "/v1/collections/new", &Value::Null).status, 404, "a check creates nothing");
 }
 
-fn check_new(row: &Value, server: &TestServer) -> crate::support::Response {
+fn check_new(row: &Value, server: &TestServer) -> crate::support::TestResponse {
     server.send("POST", "/v1/collections/new/check", row)
 }
 

@@ -1,6 +1,6 @@
 //! The answers about records: verdicts, replacing, skipping, deleting, listing, ids.
 
-use crate::support::{Desk, Rng, expect_problem, ids};
+use crate::support::{TestDesk, TestRandom, expect_problem, ids};
 use serde_json::{Value, json};
 
 const LAMPS: &str = "幸福小区东门外的路灯从上个月初开始就全部不亮了，晚上老人和孩子出行十分不便，上周还有人摔伤，\
@@ -16,11 +16,11 @@ fn row(content: &str) -> Value {
 
 /// Returns a separate text for each number. Two texts share at most a few successive characters.
 fn text(number: u64) -> String {
-    let mut random = Rng::new(number);
+    let mut random = TestRandom::new(number);
     (0..40).map(|_| han_character(&mut random)).collect()
 }
 
-fn han_character(random: &mut Rng) -> char {
+fn han_character(random: &mut TestRandom) -> char {
     char::from_u32(0x4e00 + random.below(0x4000) as u32).expect("a Han character")
 }
 
@@ -35,7 +35,7 @@ fn verdict(answer: &Value) -> Value {
 }
 
 #[track_caller]
-fn bulk(desk: &Desk, rows: impl Iterator<Item = Value>) -> Vec<Value> {
+fn bulk(desk: &TestDesk, rows: impl Iterator<Item = Value>) -> Vec<Value> {
     let body: String = rows.map(|row| format!("{row}\n")).collect();
     let path = format!("{}/records/_bulk", desk.path);
     let answer = desk.server.send_text("POST", &path, "application/x-ndjson", &body);
@@ -45,7 +45,7 @@ fn bulk(desk: &Desk, rows: impl Iterator<Item = Value>) -> Vec<Value> {
 
 #[test]
 fn each_kind_of_verdict_says_what_it_means() {
-    let desk = Desk::new("kinds");
+    let desk = TestDesk::new("kinds");
     let original = desk.register("a", &row(LAMPS));
     assert_eq!(original["verdict"], "original");
     assert_eq!((&original["duplicate_of"], &original["similar"]), (&Value::Null, &json!([])));
@@ -82,7 +82,7 @@ fn measure_of(name: &str, found: &Value) -> f64 {
 
 #[test]
 fn a_duplicate_names_the_earliest_match_of_any_kind() {
-    let desk = Desk::new("earliest");
+    let desk = TestDesk::new("earliest");
     desk.register("z-first", &row(LAMPS_AGAIN));
     desk.register("a-second", &row(LAMPS));
     let third = desk.register("third", &row(LAMPS));
@@ -93,7 +93,7 @@ fn a_duplicate_names_the_earliest_match_of_any_kind() {
 
 #[test]
 fn short_texts_only_match_exactly() {
-    let desk = Desk::new("short");
+    let desk = TestDesk::new("short");
     let first = desk.register("a", &json!({"content": "路灯坏了"}));
     assert_eq!(first["verdict"], "too_short");
     assert_eq!((&first["fingerprint"], &first["duplicate_of"]), (&Value::Null, &Value::Null));
@@ -113,7 +113,7 @@ fn short_texts_only_match_exactly() {
 
 #[test]
 fn the_same_row_again_gets_the_stored_verdict() {
-    let desk = Desk::new("unchanged");
+    let desk = TestDesk::new("unchanged");
     desk.register("a", &row(LAMPS));
     let first =
         desk.register("b", &json!({"title": "来信", "content": LAMPS_AGAIN, "user": "李娟", "extra": [1, {"k": 2}]}));
@@ -136,7 +136,7 @@ fn the_same_row_again_gets_the_stored_verdict() {
 
 #[test]
 fn other_fields_are_updated_and_the_verdict_stays() {
-    let desk = Desk::new("updated");
+    let desk = TestDesk::new("updated");
     desk.register("a", &row(LAMPS));
     let first = desk.register("b", &letter_with("李娟", "2024-03-05", "one"));
     let before = desk.get("b");
@@ -184,7 +184,7 @@ fn row_with_account(digits: &str) -> String {
 
 #[test]
 fn another_text_replaces_and_never_matches_itself() {
-    let desk = Desk::new("replaced");
+    let desk = TestDesk::new("replaced");
     desk.register("a", &row(LAMPS));
     let before = desk.get("a")["seq"].as_u64().expect("a seq");
     let answer = desk.put_again("a", &row(LAMPS_AGAIN), "replaced");
@@ -204,7 +204,7 @@ fn another_text_replaces_and_never_matches_itself() {
 
 #[test]
 fn a_verdict_says_when_the_record_it_named_is_gone() {
-    let desk = Desk::new("gone");
+    let desk = TestDesk::new("gone");
     desk.register("a", &row(LAMPS));
     let near = desk.register("b", &row(LAMPS_AGAIN));
     assert!(desk.get("b").get("original_gone").is_none());
@@ -228,7 +228,7 @@ fn a_verdict_says_when_the_record_it_named_is_gone() {
     assert_eq!(left["verdict"], "near_duplicate");
 }
 
-fn assert_original_gone(why: &str, desk: &Desk, near: &Value) {
+fn assert_original_gone(why: &str, desk: &TestDesk, near: &Value) {
     let list = desk.ask("GET", "/records", &Value::Null);
     let listed = list["items"].as_array().expect("items").iter().find(|item| item["id"] == "b").expect("listed");
     for shown in [&desk.get("b"), listed] {
@@ -239,7 +239,7 @@ fn assert_original_gone(why: &str, desk: &Desk, near: &Value) {
 
 #[test]
 fn skipping_a_duplicate_stores_nothing() {
-    let desk = Desk::new("skip");
+    let desk = TestDesk::new("skip");
     assert_eq!(put_or_skip("a", &row(LAMPS), &desk).status, 201, "no duplicate: stored");
     for (id, content, kind) in [("b", LAMPS_AGAIN, "near_duplicate"), ("c", LAMPS, "exact_duplicate")] {
         let skipped = put_or_skip(id, &row(content), &desk);
@@ -271,13 +271,13 @@ fn skipping_a_duplicate_stores_nothing() {
     assert_eq!(put_or_skip("g", &short, &desk).json()["outcome"], "skipped");
 }
 
-fn put_or_skip(id: &str, row: &Value, desk: &Desk) -> crate::support::Response {
+fn put_or_skip(id: &str, row: &Value, desk: &TestDesk) -> crate::support::TestResponse {
     desk.send("PUT", &format!("/records/{id}?if_duplicate=skip"), row)
 }
 
 #[test]
 fn a_match_says_who_and_when() {
-    let desk = Desk::new("relation");
+    let desk = TestDesk::new("relation");
     desk.register("first", &letter_from(json!("李娟"), json!("2024-03-05 08:01:00")));
     let times = [
         (json!("2024/3/5 8:01"), json!("2024-03-05T00:01:00Z")),
@@ -298,7 +298,7 @@ fn a_match_says_who_and_when() {
         let check = desk.ask("POST", "/check", &letter_from(user.clone(), Value::Null));
         assert_eq!(check["match"]["relation"], relation, "{user}");
     }
-    let elsewhere = Desk::with("relation-utc", &json!({"time_zone": "America/New_York"}));
+    let elsewhere = TestDesk::with("relation-utc", &json!({"time_zone": "America/New_York"}));
     elsewhere.register("a", &letter_from(json!(17), json!("2024-07-05 08:01:00")));
     let found = elsewhere.register("b", &letter_from(json!("17"), Value::Null));
     assert_eq!(
@@ -314,7 +314,7 @@ fn letter_from(user: Value, time: Value) -> Value {
 #[test]
 fn the_first_record_of_a_collection_is_answered_with_the_members_that_nothing_uses() {
     // The first record creates the collection. Later records and checks are not warned again.
-    let desk = Desk::new("unused-members");
+    let desk = TestDesk::new("unused-members");
     let first = desk.register("a", &call_row(1));
     assert_eq!(unused_warnings(&first), [unused_member("/坐席"), unused_member("/坐席工号")]);
     assert!(!first["warnings"].to_string().contains("secret"), "{first}");
@@ -324,7 +324,7 @@ fn the_first_record_of_a_collection_is_answered_with_the_members_that_nothing_us
     // The settings create the collection; they use one member and ignore another on purpose. The records arrive in one `_bulk` request.
     let fields = json!({"fields": [{"name": "title", "role": "text"}, {"name": "来电人", "role": "identity"},
         {"name": "来电时间", "role": "ignore"}]});
-    let desk = Desk::with("used-members", &fields);
+    let desk = TestDesk::with("used-members", &fields);
     let rows = [
         json!({"id": "a", "title": text(1), "来电人": "secret", "来电时间": "x", "号码": 7}),
         json!({"title": text(2), "号码": 8}),
@@ -348,7 +348,7 @@ fn unused_member(name: &str) -> (Value, Value) {
 
 #[test]
 fn a_time_that_cannot_be_read_is_null_and_the_answer_warns_of_it() {
-    let desk = Desk::new("unreadable-time");
+    let desk = TestDesk::new("unreadable-time");
     let given = row_with_time(json!("上个月初五"), Value::Null);
     let first = desk.register("a", &given);
     assert_eq!((&first["verdict"], time_warnings(&first)), (&json!("original"), vec![unreadable_time("/time")]));
@@ -412,7 +412,7 @@ fn unreadable_time(field: &str) -> (String, String) {
 
 #[test]
 fn the_256_earliest_of_many_equal_texts_are_found_and_the_cut_is_said() {
-    let desk = Desk::new("many");
+    let desk = TestDesk::new("many");
     let equal = json!({"content": "三号楼电梯停运半个月，高层老人买菜看病都要爬楼梯"});
     let answers =
         bulk(&desk, (1..=300).map(|number: u32| json!({"id": format!("n{number}"), "content": equal["content"]})));
@@ -442,7 +442,7 @@ fn the_256_earliest_of_many_equal_texts_are_found_and_the_cut_is_said() {
 
 #[test]
 fn pages_follow_each_other_whatever_changes_between_them() {
-    let desk = Desk::new("pages");
+    let desk = TestDesk::new("pages");
     bulk(&desk, (1..=25).map(|number: u64| json!({"id": format!("r{number:02}"), "content": text(number)})));
     let first = records_page("limit=10", &desk);
     let expected: Vec<String> = (1..=10).map(|number| format!("r{number:02}")).collect();
@@ -476,14 +476,14 @@ fn pages_follow_each_other_whatever_changes_between_them() {
     assert_eq!(ids(&records_page("since=18446744073709551615", &desk)["items"]).len(), 0);
 }
 
-fn records_page(path: &str, desk: &Desk) -> Value {
+fn records_page(path: &str, desk: &TestDesk) -> Value {
     desk.ask("GET", &format!("/records?{path}"), &Value::Null)
 }
 
 #[test]
 fn a_page_ends_when_it_holds_eight_megabytes() {
     const ROW_BYTES: usize = 1_000_000;
-    let desk = Desk::new("heavy");
+    let desk = TestDesk::new("heavy");
     let attachment = "x".repeat(ROW_BYTES);
     for number in 0..12_u64 {
         desk.register(&number.to_string(), &json!({"content": text(number), "attachment": attachment}));
@@ -499,7 +499,7 @@ fn a_page_ends_when_it_holds_eight_megabytes() {
 
 #[test]
 fn any_id_can_stand_in_a_url() {
-    let desk = Desk::new("ids");
+    let desk = TestDesk::new("ids");
     let table = [
         ("a%2Fb", "a/b"),
         ("%E4%B8%AD%E6%96%87", "中文"),
@@ -534,7 +534,7 @@ fn any_id_can_stand_in_a_url() {
 
 #[test]
 fn a_posted_row_is_stored_under_its_own_id_or_a_new_one() {
-    let desk = Desk::new("posted");
+    let desk = TestDesk::new("posted");
     let own = post_record(&json!({"id": 7, "content": LAMPS}), &desk);
     assert_eq!((own.status, &own.json()["id"]), (201, &json!("7")), "{}", own.text);
     assert_eq!(post_record(&json!({"content": LAMPS, "id": "7"}), &desk).json()["outcome"], "unchanged");
@@ -550,13 +550,13 @@ fn a_posted_row_is_stored_under_its_own_id_or_a_new_one() {
     assert_eq!(desk.get(&made[2])["duplicate_of"], made[0]);
 }
 
-fn post_record(row: &Value, desk: &Desk) -> crate::support::Response {
+fn post_record(row: &Value, desk: &TestDesk) -> crate::support::TestResponse {
     desk.send("POST", "/records", row)
 }
 
 #[test]
 fn a_registration_without_an_id_is_repeated_under_its_key() {
-    let desk = Desk::new("repeated_under_its_key");
+    let desk = TestDesk::new("repeated_under_its_key");
     let server = &desk.server;
     let path = &format!("{}/records", desk.path);
     let row = json!({"content": "桥头的路灯坏了半个月，晚上行人看不清台阶，请尽快修理"});
@@ -592,7 +592,7 @@ fn post_with_key(
     row: &Value,
     server: &std::sync::Arc<crate::support::OwnServer>,
     path: &str,
-) -> crate::support::Response {
+) -> crate::support::TestResponse {
     let mut headers = vec![("content-type", "application/json")];
     headers.extend(key.map(|key| ("idempotency-key", key)));
     server.request("POST", path, &headers, row.to_string().as_bytes()).expect("an answer")

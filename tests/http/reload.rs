@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::certificates::until;
-use crate::support::keyed::Keyed;
+use crate::support::keyed::KeyedServer;
 use crate::support::{TestServer, expect_problem, run};
 
 fn new_key(name: &str, scopes: &str) -> (String, String) {
@@ -24,7 +24,7 @@ const REFUSED: &str = "nothing has changed";
 
 #[test]
 fn keys_limits_and_the_level_of_the_log_follow_the_file() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     let server = &keyed.server;
     let before = std::fs::read_to_string(keyed.file()).expect("read");
     let (section, key) = new_key("new", "read,write");
@@ -58,7 +58,7 @@ fn status_for(key: &str, server: &TestServer) -> u16 {
 
 #[test]
 fn a_file_with_a_mistake_changes_nothing_and_is_said() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     let server = &keyed.server;
     let before = std::fs::read_to_string(keyed.file()).expect("read");
     for (text, said) in [
@@ -86,13 +86,13 @@ fn a_file_with_a_mistake_changes_nothing_and_is_said() {
     assert!(server.wait().success());
 }
 
-fn reader_status(keyed: &Keyed, server: &TestServer) -> u16 {
+fn reader_status(keyed: &KeyedServer, server: &TestServer) -> u16 {
     server.send_as(keyed.key("reader"), "GET", "/v1/collections", &Value::Null).status
 }
 
 #[test]
 fn what_takes_a_restart_is_named_and_stays() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     let before = std::fs::read_to_string(keyed.file()).expect("read");
     let more = "[server]\norigins = [\"https://desk.example\"]\n[collections]\nauto_create = false\n[search]\nenabled = false\n";
     std::fs::write(keyed.file(), format!("{more}{before}")).expect("written");

@@ -1,6 +1,6 @@
 //! Rows in answers, reading many records at once, and filters of similar records.
 
-use crate::support::{Desk, expect_problem, ids};
+use crate::support::{TestDesk, expect_problem, ids};
 use serde_json::{Value, json};
 
 const LAMPS: &str = "幸福小区东门外的路灯从上个月初开始就全部不亮了。晚上老人和孩子出行十分不便。上周还有人摔伤。\
@@ -15,8 +15,8 @@ fn changed() -> String {
 }
 
 /// Registers three letters about one matter: `far` has partly different words, `same` the same words, and `near` an additional sentence.
-fn desk(name: &str) -> Desk {
-    let desk = Desk::new(name);
+fn desk(name: &str) -> TestDesk {
+    let desk = TestDesk::new(name);
     desk.register("far", &row(&changed(), "张某", "2024-03-01 09:00:00"));
     desk.register("near", &row(&format!("{LAMPS}请尽快处理。"), "李某", "2024-03-02 09:00:00"));
     desk.register("same", &row(LAMPS, "李Ａ", "2024-03-03 09:00:00"));
@@ -52,11 +52,11 @@ fn every_answer_that_names_records_shows_their_rows_when_asked() {
     }
 }
 
-fn post_asked(path: &str, desk: &Desk, parameter: &str) -> Value {
+fn post_asked(path: &str, desk: &TestDesk, parameter: &str) -> Value {
     desk.ask("POST", &format!("{path}?{parameter}"), &asked())
 }
 
-fn get_page(path: &str, desk: &Desk, parameter: &str) -> Value {
+fn get_page(path: &str, desk: &TestDesk, parameter: &str) -> Value {
     desk.ask("GET", &format!("{path}?{parameter}"), &Value::Null)
 }
 
@@ -76,7 +76,7 @@ fn whole_rows_and_columns_are_not_asked_for_together() {
 
 #[test]
 fn rows_that_are_too_long_for_an_answer_are_refused_and_some_columns_are_not() {
-    let desk = Desk::new("rows-long");
+    let desk = TestDesk::new("rows-long");
     for n in 0..10 {
         let mut long = row(LAMPS, "张某", "2024-03-01 09:00:00");
         long["note"] = "长".repeat(320_000).into();
@@ -99,7 +99,7 @@ fn many_records_are_read_in_the_order_asked() {
     assert_eq!(answer["items"][0], desk.get("same"));
     let problem = expect_problem(&desk.send("POST", "/records/_get", &json!({"ids": ["a", ""]})), 422, "invalid_id");
     assert_eq!(problem["errors"][0]["pointer"], "/ids/1");
-    let unknown = Desk::new("rows-get-nowhere");
+    let unknown = TestDesk::new("rows-get-nowhere");
     expect_problem(&unknown.send("POST", "/records/_get", &json!({"ids": ["a"]})), 404, "unknown_collection");
 }
 
@@ -130,11 +130,11 @@ fn filters_choose_before_the_limit_cuts() {
     }
 }
 
-fn similar_with(query: &str, desk: &Desk) -> Value {
+fn similar_with(query: &str, desk: &TestDesk) -> Value {
     desk.ask("POST", &format!("/similar?{query}"), &asked())
 }
 
-fn similar_ids(query: &str, desk: &Desk) -> Vec<String> {
+fn similar_ids(query: &str, desk: &TestDesk) -> Vec<String> {
     let answer = similar_with(query, desk);
     ids(&answer["similar"]).into_iter().map(str::to_owned).collect()
 }

@@ -1,7 +1,7 @@
 //! Every scheme works as a separate channel: a collection can use it, and it finds exactly the copy that was made for it, also after a
 //! restart. Wrong parameters are refused with a reason.
 
-use crate::support::{Desk, TestServer, ids};
+use crate::support::{TestDesk, TestServer, ids};
 use serde_json::{Value, json};
 
 /// A letter with words of different frequency: 路灯, 小区, 物业.
@@ -62,7 +62,7 @@ fn row(content: &str) -> Value {
 }
 
 /// Returns the problem for settings that are refused.
-fn refused(desk: &Desk, settings: &Value) -> Value {
+fn refused(desk: &TestDesk, settings: &Value) -> Value {
     let answer = desk.send("PUT", "", settings);
     assert_eq!(answer.status, 422, "{settings}: {}", answer.text);
     answer.json()
@@ -118,7 +118,7 @@ fn a_scheme_that_lacks_statistics_says_so_and_the_exact_stage_goes_on() {
         ("inactive-i-match", json!({"scheme": "i_match"})),
         ("inactive-vsm", json!({"scheme": "vsm", "weighting": "tf_idf"})),
     ] {
-        let desk = Desk::with(name, &settings(&channel));
+        let desk = TestDesk::with(name, &settings(&channel));
         let state = desk.ask("GET", "", &Value::Null);
         let reason = state["inactive_channels"][0]["reason"].as_str().expect("a reason");
         assert!(reason.contains("100 records") && reason.contains("reindex"), "{state}");
@@ -133,7 +133,7 @@ const WORDS: &str = "路灯 积水 噪音 油烟 垃圾 电梯 停车 拆迁 工
                      户口 证件 档案 退休 低保 残疾 儿童 幼儿 教师 培训 考试 广场 舞蹈";
 
 /// Waits for the end of the task that `answer` names.
-fn finish(server: &TestServer, answer: &crate::support::Response) {
+fn finish(server: &TestServer, answer: &crate::support::TestResponse) {
     assert_eq!(answer.status, 202, "{}", answer.text);
     let task = answer.header("location").expect("where the task is").to_owned();
     for _ in 0..600 {
@@ -212,7 +212,7 @@ fn wrong_parameters_are_told_the_range_and_their_place() {
         (json!({"scheme": "md5", "strip": 1}), "strip", "true or false"),
         (json!({"scheme": "tianwang6"}), "scheme", "\"tianwang5\""),
     ];
-    let desk = Desk::new("wrong");
+    let desk = TestDesk::new("wrong");
     for (channel, parameter, detail) in table {
         let problem = refused(&desk, &settings(&channel));
         let error = &problem["errors"][0];
@@ -223,7 +223,7 @@ fn wrong_parameters_are_told_the_range_and_their_place() {
 
 #[test]
 fn the_hybrid_of_md5_then_multi_md5_looks_records_up_by_their_lead_fields() {
-    let desk = Desk::with(
+    let desk = TestDesk::with(
         "hybrid",
         &json!({
             "fields": [
@@ -262,7 +262,7 @@ fn notice_row(phone: &str, content: &str) -> Value {
     json!({"title": "供应番茄", "contact": "张三", "phone": phone, "content": content})
 }
 
-fn register_and_judge(id: &str, row: &Value, desk: &Desk) -> (Value, Value) {
+fn register_and_judge(id: &str, row: &Value, desk: &TestDesk) -> (Value, Value) {
     let verdict = desk.register(id, row);
     (verdict["verdict"].clone(), verdict["similar"][0]["via"].clone())
 }
@@ -270,7 +270,7 @@ fn register_and_judge(id: &str, row: &Value, desk: &Desk) -> (Value, Value) {
 #[test]
 fn a_hot_issue_that_hundreds_write_about_is_not_lost_from_sight() {
     for scheme in ["segments", "feature_code"] {
-        let desk = Desk::with(&format!("hot-{scheme}"), &settings(&json!({"scheme": scheme})));
+        let desk = TestDesk::with(&format!("hot-{scheme}"), &settings(&json!({"scheme": scheme})));
         for number in 0..300 {
             let verdict = desk.register(&number.to_string(), &hot_letter(number));
             let expected = if number == 0 { json!(null) } else { json!("0") };
@@ -295,7 +295,7 @@ fn hot_letter(number: usize) -> Value {
 
 #[test]
 fn records_that_name_the_same_page_are_exact_duplicates_under_any_of_its_names() {
-    let desk = Desk::with(
+    let desk = TestDesk::with(
         "pages",
         &json!({
             "fields": [{"name": "link", "role": "url"}, {"name": "content", "role": "text"}],
@@ -328,7 +328,7 @@ fn page_row(link: &str, content: &str) -> Value {
 #[test]
 fn hosts_that_say_the_same_under_the_same_paths_are_proposed_as_aliases() {
     let settings = json!({"fields": [{"name": "link", "role": "url"}, {"name": "content", "role": "text"}]});
-    let desk = Desk::with("hosts", &settings);
+    let desk = TestDesk::with("hosts", &settings);
     let texts = [LETTER, OTHERS[0], OTHERS[1], OTHERS[2]];
     let pages = [
         ("http://example.org", 0),
@@ -362,7 +362,7 @@ fn numbered_page(link: &str, text: usize, texts: &[&str; 4]) -> Value {
     json!({"link": link, "content": texts[text]})
 }
 
-fn post_aliases(body: Value, desk_server: &std::sync::Arc<crate::support::OwnServer>) -> crate::support::Response {
+fn post_aliases(body: Value, desk_server: &std::sync::Arc<crate::support::OwnServer>) -> crate::support::TestResponse {
     desk_server.send("POST", "/v1/admin/host-aliases", &body)
 }
 
@@ -370,7 +370,7 @@ fn post_aliases(body: Value, desk_server: &std::sync::Arc<crate::support::OwnSer
 fn of_a_page_of_html_the_visible_text_is_compared() {
     let mut settings = settings(&json!({"scheme": "segments"}));
     settings["fields"] = json!([{"name": "page", "role": "text", "format": "html"}]);
-    let desk = Desk::with("html", &settings);
+    let desk = TestDesk::with("html", &settings);
     assert_eq!(desk.register("a", &html_page("某某日报", LETTER))["verdict"], "original");
     let again = desk.register("b", &html_page("某某新闻网转载", &LETTER.replace("路灯", "<b>路</b>灯")));
     assert_eq!((&again["verdict"], &again["duplicate_of"]), (&json!("exact_duplicate"), &json!("a")), "{again}");

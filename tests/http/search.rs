@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{Desk, TestServer, expect_problem};
+use crate::support::{TestDesk, TestServer, expect_problem};
 use serde_json::{Value, json};
 
 fn letter(title: &str, content: &str, time: &str, user: &str) -> Value {
@@ -10,8 +10,8 @@ fn letter(title: &str, content: &str, time: &str, user: &str) -> Value {
 }
 
 /// Registers some letters, and waits until a search finds all of them.
-fn desk(name: &str) -> Desk {
-    let desk = Desk::with(name, &json!({}));
+fn desk(name: &str) -> TestDesk {
+    let desk = TestDesk::with(name, &json!({}));
     let lamps = "河口新区三号路的路灯已经连续多日不亮，晚上行走十分危险，居民多次报修没有结果。";
     desk.register("lamps", &letter("三号路路灯不亮", lamps, "2024-03-01", "甲"));
     desk.register("again", &letter("三号路路灯不亮", lamps, "2024-03-02", "乙"));
@@ -23,7 +23,7 @@ fn desk(name: &str) -> Desk {
 }
 
 /// Waits until a search finds `count` records and has read all changes.
-fn wait(desk: &Desk, query: &str, count: u64) {
+fn wait(desk: &TestDesk, query: &str, count: u64) {
     let begin = Instant::now();
     loop {
         let answer = desk.send("GET", &format!("/search{query}"), &Value::Null);
@@ -75,7 +75,7 @@ fn what_is_removed_or_replaced_is_no_related_case_from_the_next_answer_on() {
     assert!(!ids(&list["related"]).iter().any(|id| ["again", "dark"].contains(id)), "{list}");
 }
 
-fn related_to_lamps(desk: &Desk) -> Value {
+fn related_to_lamps(desk: &TestDesk) -> Value {
     desk.ask("GET", "/records/lamps/related", &Value::Null)
 }
 
@@ -138,7 +138,7 @@ fn filters_and_changes_show() {
     }
 }
 
-fn found_ids(query: &str, desk: &Desk) -> Vec<String> {
+fn found_ids(query: &str, desk: &TestDesk) -> Vec<String> {
     let list = desk.ask("GET", &format!("/search?{query}"), &Value::Null);
     ids(&list["items"]).into_iter().map(str::to_owned).collect::<Vec<_>>()
 }
@@ -203,7 +203,7 @@ fn order(user: &str, phone: &str, status: &str) -> Value {
 
 #[test]
 fn what_the_office_wrote_filters_and_one_equal_identity_value_is_the_same_petitioner() {
-    let desk = Desk::new("handled-search");
+    let desk = TestDesk::new("handled-search");
     desk.register("a", &order("李娟", "139-0000-1111", "办理中"));
     desk.register("b", &order("匿名", "13900001111", "办理中"));
     desk.register("c", &order("王强", "13900002222", "已办结"));
@@ -220,7 +220,7 @@ fn what_the_office_wrote_filters_and_one_equal_identity_value_is_the_same_petiti
     assert_eq!((relation_to("a", &related), relation_to("c", &related)), (json!("repeat"), json!("shared")));
 }
 
-fn sorted_found_ids(query: &str, desk: &Desk) -> Vec<String> {
+fn sorted_found_ids(query: &str, desk: &TestDesk) -> Vec<String> {
     let list = desk.ask("GET", &format!("/search?{query}"), &Value::Null);
     let mut found: Vec<String> = ids(&list["items"]).into_iter().map(str::to_owned).collect();
     found.sort_unstable();

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use crate::support::keyed::Keyed;
+use crate::support::keyed::KeyedServer;
 use crate::support::{TestServer, expect_problem};
 use serde_json::{Value, json};
 
@@ -116,7 +116,7 @@ fn a_body_ends_after_its_time_however_fast_it_comes() {
 
 #[test]
 fn one_key_gets_a_share_of_the_streams_and_leaves_room_for_others() {
-    let keyed = Keyed::start(&[("DOPPEL_LIMITS__MAX_STREAMS", "4")]);
+    let keyed = KeyedServer::start(&[("DOPPEL_LIMITS__MAX_STREAMS", "4")]);
     let server = &keyed.server;
     keyed.put("first", "路灯坏了很久没有人来修理");
     let mut streams: Vec<TcpStream> = (0..3).map(|_| begin_bulk(server, Some(keyed.key("intake")))).collect();
@@ -141,7 +141,7 @@ fn idle_connections_keep_nobody_out() {
 
 #[test]
 fn a_client_that_has_authenticated_keeps_its_connection_through_a_flood() {
-    let keyed = Keyed::start(&[("DOPPEL_LIMITS__MAX_CONNECTIONS", "8")]);
+    let keyed = KeyedServer::start(&[("DOPPEL_LIMITS__MAX_CONNECTIONS", "8")]);
     let server = &keyed.server;
     let mut clerk = server.connect();
     assert!(ask_on(&mut clerk, &keyed).starts_with("HTTP/1.1 200"));
@@ -151,7 +151,7 @@ fn a_client_that_has_authenticated_keeps_its_connection_through_a_flood() {
     assert!(ask_on(&mut another, &keyed).starts_with("HTTP/1.1 200"), "and another one is answered");
 }
 
-fn ask_on(stream: &mut TcpStream, keyed: &Keyed) -> String {
+fn ask_on(stream: &mut TcpStream, keyed: &KeyedServer) -> String {
     let head = format!(
         "GET /v1/collections HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\n\r\n",
         keyed.key("reader")
@@ -187,7 +187,7 @@ fn list_collections(server: &TestServer) -> String {
 
 #[test]
 fn a_stream_beyond_all_places_is_refused() {
-    let keyed = Keyed::start(&[("DOPPEL_LIMITS__MAX_STREAMS", "1")]);
+    let keyed = KeyedServer::start(&[("DOPPEL_LIMITS__MAX_STREAMS", "1")]);
     let server = &keyed.server;
     keyed.put("first", "路灯坏了很久没有人来修理");
     let mut held = begin_bulk(server, Some(keyed.key("intake")));

@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::support::keyed::{Keyed, LAMPS};
+use crate::support::keyed::{KeyedServer, LAMPS};
 use crate::support::{TestServer, expect_problem};
 use serde_json::{Value, json};
 
@@ -223,7 +223,7 @@ fn a_service_that_is_stopped_does_not_wait_for_a_stream() {
 
 #[test]
 fn revoking_a_key_ends_the_stream_that_was_begun_with_it() {
-    let keyed = Keyed::start(&[SLOW]);
+    let keyed = KeyedServer::start(&[SLOW]);
     keyed.put("1", LAMPS);
     let server = &keyed.server;
     let office = keyed.key("office");

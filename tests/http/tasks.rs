@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::support::{Desk, expect_problem, ids};
+use crate::support::{TestDesk, expect_problem, ids};
 use serde_json::{Value, json};
 
 /// Returns a letter about one of many matters, with one of several endings. No other matter has the same sequence of Han characters.
@@ -19,7 +19,7 @@ fn letter(matter: u32, wording: usize) -> Value {
     json!({ "content": format!("{passage}，{ending}") })
 }
 
-fn fill(desk: &Desk, matters: u32, wordings: usize) -> Vec<String> {
+fn fill(desk: &TestDesk, matters: u32, wordings: usize) -> Vec<String> {
     let mut names = Vec::new();
     for wording in 0..wordings {
         for matter in 0..matters {
@@ -31,17 +31,17 @@ fn fill(desk: &Desk, matters: u32, wordings: usize) -> Vec<String> {
     names
 }
 
-fn answers(desk: &Desk, names: &[String]) -> Vec<BTreeSet<String>> {
+fn answers(desk: &TestDesk, names: &[String]) -> Vec<BTreeSet<String>> {
     names.iter().map(|id| ids(&similar_to(id, desk)["similar"]).iter().map(ToString::to_string).collect()).collect()
 }
 
-fn similar_to(id: &str, desk: &Desk) -> Value {
+fn similar_to(id: &str, desk: &TestDesk) -> Value {
     desk.ask("GET", &format!("/records/{id}/similar?limit=256"), &Value::Null)
 }
 
 /// Starts a task and returns its id.
 #[track_caller]
-fn begin(desk: &Desk, path: &str, body: &Value) -> String {
+fn begin(desk: &TestDesk, path: &str, body: &Value) -> String {
     let answer = desk.server.send("POST", path, body);
     assert_eq!(answer.status, 202, "{}", answer.text);
     let id = answer.json()["id"].as_str().expect("an id").to_owned();
@@ -49,12 +49,12 @@ fn begin(desk: &Desk, path: &str, body: &Value) -> String {
     id
 }
 
-fn name(desk: &Desk) -> &str {
+fn name(desk: &TestDesk) -> &str {
     desk.path.rsplit('/').next().expect("a name")
 }
 
 #[track_caller]
-fn reindex(desk: &Desk, more: &Value) -> String {
+fn reindex(desk: &TestDesk, more: &Value) -> String {
     let mut body = json!({ "collection": name(desk) });
     body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
     begin(desk, "/v1/admin/reindex", &body)
@@ -62,7 +62,7 @@ fn reindex(desk: &Desk, more: &Value) -> String {
 
 /// Waits for the end of a task.
 #[track_caller]
-fn ended(desk: &Desk, id: &str) -> Value {
+fn ended(desk: &TestDesk, id: &str) -> Value {
     let given_up = Instant::now() + Duration::from_secs(60);
     while Instant::now() < given_up {
         let task = desk.server.send("GET", &format!("/v1/tasks/{id}"), &Value::Null).json();
@@ -76,7 +76,7 @@ fn ended(desk: &Desk, id: &str) -> Value {
 
 #[test]
 fn a_reindex_under_writers_and_readers_misses_nothing_and_fails_no_request() {
-    let desk = Desk::with("busy", &json!({}));
+    let desk = TestDesk::with("busy", &json!({}));
     let names = fill(&desk, 60, 3);
     let before = answers(&desk, &names);
     let stop = AtomicBool::new(false);
@@ -134,7 +134,7 @@ fn a_reindex_under_writers_and_readers_misses_nothing_and_fails_no_request() {
     // The answers must equal those of an index that is built only from the current records.
     let mut all = Vec::new();
     let mut next = String::new();
-    let fresh = Desk::with("fresh", &json!({ "min_features": 5 }));
+    let fresh = TestDesk::with("fresh", &json!({ "min_features": 5 }));
     loop {
         let page = desk.ask("GET", &format!("/records?limit=1000{next}"), &Value::Null);
         for record in page["items"].as_array().expect("a list") {
@@ -151,7 +151,7 @@ fn a_reindex_under_writers_and_readers_misses_nothing_and_fails_no_request() {
     assert_eq!(group_shapes(all_groups(&desk)), group_shapes(all_groups(&fresh)));
 }
 
-fn all_groups(desk: &Desk) -> Value {
+fn all_groups(desk: &TestDesk) -> Value {
     desk.ask("GET", "/groups?limit=1000", &Value::Null)["items"].clone()
 }
 
@@ -165,7 +165,7 @@ fn group_shapes(groups: Value) -> BTreeSet<(String, u64)> {
 
 #[test]
 fn what_if_then_activate_then_back_then_drop() {
-    let desk = Desk::with("what-if", &json!({}));
+    let desk = TestDesk::with("what-if", &json!({}));
     let names = fill(&desk, 20, 2);
     let first = answers(&desk, &names);
     let task = reindex(&desk, &json!({ "settings": { "preset": "paper" }, "activate": false }));
@@ -191,14 +191,14 @@ fn what_if_then_activate_then_back_then_drop() {
     expect_problem(&desk.send("DELETE", "/generations/2", &Value::Null), 404, "unknown_generation");
 }
 
-fn activate_generation(generation: u32, desk: &Desk) {
+fn activate_generation(generation: u32, desk: &TestDesk) {
     let task = begin(desk, &format!("{}/generations/{generation}/activate", desk.path), &Value::Null);
     assert_eq!(ended(&desk, &task)["status"], "succeeded");
 }
 
 #[test]
 fn one_task_at_a_time_and_cancel_leaves_nothing() {
-    let desk = Desk::with("cancel", &json!({}));
+    let desk = TestDesk::with("cancel", &json!({}));
     fill(&desk, 10, 1);
     let task = reindex(&desk, &json!({ "records_per_second": 1 }));
     let second = desk.server.send("POST", "/v1/admin/reindex", &json!({ "collection": "cancel" }));
@@ -215,7 +215,7 @@ fn one_task_at_a_time_and_cancel_leaves_nothing() {
 
 #[test]
 fn a_task_can_be_followed_to_its_end() {
-    let desk = Desk::with("follow", &json!({}));
+    let desk = TestDesk::with("follow", &json!({}));
     fill(&desk, 30, 1);
     let task = reindex(&desk, &json!({ "records_per_second": 30 }));
     let request = format!(
@@ -234,7 +234,7 @@ fn a_task_can_be_followed_to_its_end() {
 
 #[test]
 fn bad_input_is_named_by_its_place() {
-    let desk = Desk::with("wrong", &json!({}));
+    let desk = TestDesk::with("wrong", &json!({}));
     desk.register("a", &letter(1, 0));
     desk.register("b", &letter(1, 1));
     let reindex = "/v1/admin/reindex";
@@ -272,13 +272,13 @@ fn assert_refused_at(path: &str, body: Value, pointer: &str, desk_server: &std::
     assert!(places.iter().any(|error| error["pointer"] == pointer), "{body}: {}", answer.text);
 }
 
-fn put_decision(path: &str, body: &Value, desk: &Desk) -> crate::support::Response {
+fn put_decision(path: &str, body: &Value, desk: &TestDesk) -> crate::support::TestResponse {
     desk.send("PUT", &format!("/decisions/{path}"), body)
 }
 
 #[test]
 fn decisions_groups_and_purge_over_http() {
-    let desk = Desk::with("desk", &json!({}));
+    let desk = TestDesk::with("desk", &json!({}));
     desk.register("a", &letter_with_sender(1, 0, "甲", "2024-01-01"));
     desk.register("b", &letter_with_sender(1, 1, "乙", "2024-02-01"));
     desk.register("c", &letter_with_sender(1, 0, "甲", "2024-03-01"));
@@ -337,7 +337,7 @@ fn letter_with_sender(matter: u32, wording: usize, user: &str, time: &str) -> Va
     row
 }
 
-fn purge_with(more: Value, desk: &Desk) -> Value {
+fn purge_with(more: Value, desk: &TestDesk) -> Value {
     let mut body = json!({ "collection": "desk" });
     body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
     let task = begin(desk, "/v1/admin/purge", &body);

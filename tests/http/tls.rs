@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
-use crate::support::certificates::{Office, der, says, shown, until};
+use crate::support::certificates::{CertificateOffice, der, says, shown, until};
 use crate::support::{TestServer, read_to_end, run};
 
 fn letter(number: u64) -> String {
@@ -26,7 +26,7 @@ struct LetterLoad {
 }
 
 impl LetterLoad {
-    fn start(office: &Office, server: &TestServer) -> Self {
+    fn start(office: &CertificateOffice, server: &TestServer) -> Self {
         let mut load = Self {
             runtime: Runtime::new().expect("a runtime"),
             stop: Arc::default(),
@@ -75,7 +75,7 @@ impl LetterLoad {
 
 #[test]
 fn a_certificate_is_swapped_under_load_and_no_request_fails() {
-    let office = Office::new();
+    let office = CertificateOffice::new();
     let first = office.put("server");
     let server = office.serve(&[]);
     let load = LetterLoad::start(&office, &server);
@@ -118,8 +118,8 @@ fn metric_number(name: &str, text: &str) -> f64 {
 
 #[test]
 fn callers_show_a_certificate_where_they_may_or_must() {
-    let office = Office::new();
-    let strangers = Office::new();
+    let office = CertificateOffice::new();
+    let strangers = CertificateOffice::new();
     office.put("server");
     office.put("clerk");
     let strange = strangers.sign(|_| ());
@@ -161,7 +161,7 @@ fn callers_show_a_certificate_where_they_may_or_must() {
     }
 }
 
-fn asks_collections(shows: Option<&str>, office: &Office, runtime: &Runtime, server: &TestServer) -> bool {
+fn asks_collections(shows: Option<&str>, office: &CertificateOffice, runtime: &Runtime, server: &TestServer) -> bool {
     let client = office.client(shows, false);
     let answer = runtime.block_on(async { client.get(format!("{}/v1/collections", server.url())).send().await });
     answer.is_ok_and(|answer| answer.status() == 200)
@@ -174,7 +174,7 @@ fn healthcheck_with(more: &[&str], to: &str) -> (Option<i32>, String) {
 
 #[test]
 fn the_health_is_asked_for_whatever_the_scheme_and_the_name() {
-    let office = Office::new();
+    let office = CertificateOffice::new();
     let (certificate, key) = office.sign(|params| params.subject_alt_names.clear());
     office.replace("server.pem", &certificate);
     office.replace("server.key", &key);
@@ -190,7 +190,7 @@ fn the_health_is_asked_for_whatever_the_scheme_and_the_name() {
 
 #[test]
 fn who_speaks_http_to_the_port_is_told_to_write_https() {
-    let office = Office::new();
+    let office = CertificateOffice::new();
     office.put("server");
     let server = office.serve(&[]);
     let key = "dpl_desk_0123456789abcdef";
@@ -203,7 +203,7 @@ fn who_speaks_http_to_the_port_is_told_to_write_https() {
 
 #[test]
 fn a_handshake_that_dawdles_keeps_nobody_out_and_is_given_up() {
-    let office = Office::new();
+    let office = CertificateOffice::new();
     office.put("server");
     let limits = [("DOPPEL_LIMITS__MAX_CONNECTIONS", "2"), ("DOPPEL_LIMITS__HEADER_TIMEOUT_MS", "4000")];
     let server = office.serve(&limits);
@@ -224,7 +224,7 @@ fn a_handshake_that_dawdles_keeps_nobody_out_and_is_given_up() {
     assert_eq!(ask_path("/v1/collections", &office, &runtime, &server), Some(200));
 }
 
-fn ask_path(path: &str, office: &Office, runtime: &Runtime, server: &TestServer) -> Option<u16> {
+fn ask_path(path: &str, office: &CertificateOffice, runtime: &Runtime, server: &TestServer) -> Option<u16> {
     let client = office.client(None, false);
     let answer = runtime.block_on(async { client.get(format!("{}{path}", server.url())).send().await });
     answer.map(|answer| answer.status().as_u16()).ok()
@@ -232,7 +232,7 @@ fn ask_path(path: &str, office: &Office, runtime: &Runtime, server: &TestServer)
 
 #[test]
 fn a_drain_waits_for_nobody_who_has_not_asked() {
-    let office = Office::new();
+    let office = CertificateOffice::new();
     office.put("server");
     let server = office.serve(&[("DOPPEL_LIMITS__HEADER_TIMEOUT_MS", "60000")]);
     let _silent = server.connect();
@@ -243,7 +243,7 @@ fn a_drain_waits_for_nobody_who_has_not_asked() {
 
 #[test]
 fn cookies_of_the_desk_are_for_tls_alone() {
-    let office = Office::new();
+    let office = CertificateOffice::new();
     office.put("server");
     let server = office.serve(&[]);
     let answer = Runtime::new().expect("a runtime").block_on(async {
@@ -266,7 +266,7 @@ fn p521() -> String {
 
 #[test]
 fn what_is_wrong_with_the_files_is_said_with_the_remedy_at_the_start_and_by_config_check() {
-    let office = Office::new();
+    let office = CertificateOffice::new();
     office.put("server");
     let expired = office.sign(|params| {
         (params.not_before, params.not_after) = (date_time_ymd(1999, 1, 1), date_time_ymd(2000, 1, 1));

@@ -13,7 +13,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::support::{Rng, TestServer, setting};
+use crate::support::{TestRandom, TestServer, setting};
 use serde_json::{Value, json};
 
 const WRITERS: u64 = 8;
@@ -36,7 +36,7 @@ fn nothing_acknowledged_is_lost_and_nothing_is_half_there() {
     println!("rounds {rounds}, seed {seed}");
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut log: BTreeMap<String, ExpectedRecord> = BTreeMap::new();
-    let mut random = Rng::new(seed);
+    let mut random = TestRandom::new(seed);
     let mut acknowledged = 0;
     for round in 0..rounds {
         let server = TestServer::start_in(folder.path());
@@ -60,7 +60,7 @@ fn write_until_killed(server: &TestServer, log: &mut BTreeMap<String, ExpectedRe
             let stop = &stop;
             let acknowledged = &acknowledged;
             scope.spawn(move || {
-                let mut random = Rng::new(seed ^ writer);
+                let mut random = TestRandom::new(seed ^ writer);
                 while !stop.load(Ordering::Relaxed) {
                     // A writer uses only its own ids, so that the order of the calls is known.
                     let id = format!("w{writer}-{}", random.below(400));
@@ -101,7 +101,7 @@ fn send(server: &TestServer, id: &str, row: Option<&Value>) -> Option<()> {
 }
 
 /// Returns an invented complaint. It has so few parts that many records match one another.
-fn row(random: &mut Rng) -> Value {
+fn row(random: &mut TestRandom) -> Value {
     let place = ["城东", "城西", "河口", "新桥", "石门", "柳林"][random.below(6) as usize];
     let what = [
         "路灯连续多日不亮,晚上行走十分危险,多次报修没有结果",
@@ -114,7 +114,7 @@ fn row(random: &mut Rng) -> Value {
 }
 
 /// Compares the records of the server with the log, and each record with its index entries, in both directions.
-fn verify(server: &TestServer, log: &BTreeMap<String, ExpectedRecord>, random: &mut Rng) {
+fn verify(server: &TestServer, log: &BTreeMap<String, ExpectedRecord>, random: &mut TestRandom) {
     if log.is_empty() {
         return;
     }
@@ -151,7 +151,7 @@ fn verify(server: &TestServer, log: &BTreeMap<String, ExpectedRecord>, random: &
 }
 
 /// Compares the results of searches with the stored texts: after a kill at any moment, the search index must be equal to a new one.
-fn verify_search(server: &TestServer, stored: &BTreeMap<String, Value>, random: &mut Rng) {
+fn verify_search(server: &TestServer, stored: &BTreeMap<String, Value>, random: &mut TestRandom) {
     let number = random.below(40);
     let phrases = ["".to_owned(), "\"河口片区\"".into(), format!("\"编号{number}的\""), "\"柳林片区\" -自来水".into()];
     for phrase in &phrases {

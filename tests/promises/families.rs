@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::support::{Rng, TestServer, setting};
+use crate::support::{TestRandom, TestServer, setting};
 use serde_json::{Value, json};
 
 const CLIENTS: usize = 64;
@@ -81,7 +81,7 @@ fn shuffled_members(channel: FamilyChannel, families: u64, seed: u64) -> Vec<Fam
             });
         }
     }
-    let mut random = Rng::new(seed);
+    let mut random = TestRandom::new(seed);
     for last in (1..members.len()).rev() {
         members.swap(last, random.below(last as u64 + 1) as usize);
     }
@@ -134,7 +134,7 @@ fn passage(seed: u64, family: u64, words: u64) -> String {
         "热水",
         "暖气",
     ];
-    let mut random = Rng::new(seed.wrapping_mul(1_000_003) ^ family.wrapping_mul(0x9e37_79b9));
+    let mut random = TestRandom::new(seed.wrapping_mul(1_000_003) ^ family.wrapping_mul(0x9e37_79b9));
     let mut pair = || {
         let word = vocabulary[random.below(vocabulary.len() as u64) as usize];
         format!("{word}{}", family * 1000 + random.below(1000))

@@ -18,8 +18,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::home::Home;
-use crate::support::{Response, Rng, TestServer, setting};
+use crate::home::StoreHome;
+use crate::support::{TestRandom, TestResponse, TestServer, setting};
 use serde_json::{Value, json};
 
 const COLLECTION: &str = "/v1/collections/whole";
@@ -124,7 +124,7 @@ fn is_by_petitioner(row: Option<&Value>, petitioner: &str) -> bool {
 
 /// Returns the text of a family. Two families share no run of characters, except by chance.
 fn text_of(family: u64) -> String {
-    let mut random = Rng::new(family + 1);
+    let mut random = TestRandom::new(family + 1);
     (0..40).map(|_| char::from_u32(0x4e00 + random.below(2_500) as u32).expect("a character")).collect()
 }
 
@@ -132,7 +132,7 @@ fn text_of(family: u64) -> String {
 struct LetterWriter<'a> {
     server: &'a TestServer,
     log: &'a Mutex<CallLog>,
-    random: Rng,
+    random: TestRandom,
     number: u64,
     petitioner: &'a str,
 }
@@ -164,7 +164,7 @@ impl LetterWriter<'_> {
     }
 
     /// Returns true if the call was answered, and asserts that the status is one of `fine`.
-    fn send(&self, method: &str, path: &str, body: &Value, fine: &[u16]) -> Option<Response> {
+    fn send(&self, method: &str, path: &str, body: &Value, fine: &[u16]) -> Option<TestResponse> {
         let response = self.server.try_send(method, &format!("{COLLECTION}{path}"), body)?;
         // A service that stops refuses calls.
         if response.status == 503 {
@@ -214,7 +214,13 @@ impl LetterWriter<'_> {
 }
 
 /// Runs the writers and a task, and interrupts the service after at most `longest_ms` and 50 milliseconds.
-fn write_until_interrupted(server: &TestServer, log: &Mutex<CallLog>, round: u64, longest_ms: u64, random: &mut Rng) {
+fn write_until_interrupted(
+    server: &TestServer,
+    log: &Mutex<CallLog>,
+    round: u64,
+    longest_ms: u64,
+    random: &mut TestRandom,
+) {
     let seed = random.next();
     let millis = random.below(longest_ms) + 50;
     let signal = ["KILL", "TERM"][random.below(2) as usize];
@@ -224,7 +230,7 @@ fn write_until_interrupted(server: &TestServer, log: &Mutex<CallLog>, round: u64
         for number in 0..WRITERS {
             let stop = &stop;
             let petitioner = &petitioner;
-            let mut writer = LetterWriter { server, log, random: Rng::new(seed ^ number), number, petitioner };
+            let mut writer = LetterWriter { server, log, random: TestRandom::new(seed ^ number), number, petitioner };
             scope.spawn(move || writer.write(stop));
         }
         std::thread::sleep(Duration::from_millis(millis / 2));
@@ -478,10 +484,10 @@ fn verify(server: &TestServer, log: &CallLog) -> usize {
     shown.expected_groups().len()
 }
 
-fn interrupt(home: &Home, rounds: u64, longest_ms: u64) {
+fn interrupt(home: &StoreHome, rounds: u64, longest_ms: u64) {
     let seed = setting("DOPPEL_TEST_SEED", 20_261_128);
     println!("{}: rounds {rounds}, seed {seed}", home.name());
-    let mut random = Rng::new(seed);
+    let mut random = TestRandom::new(seed);
     let log = Mutex::new(CallLog::default());
     let mut groups = 0;
     for round in 0..rounds {
@@ -500,13 +506,13 @@ fn interrupt(home: &Home, rounds: u64, longest_ms: u64) {
 
 #[test]
 fn interruptions_lose_nothing_and_records_decisions_feed_search_and_groups_agree() {
-    interrupt(&Home::folder(), setting("DOPPEL_TEST_INTERRUPTIONS", 6), 700);
+    interrupt(&StoreHome::folder(), setting("DOPPEL_TEST_INTERRUPTIONS", 6), 700);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_mongodb_interruptions_lose_nothing_and_all_parts_agree() {
-    let mongo = crate::mongod::Shared::start().await;
-    let home = Home::database(mongo.uri());
+    let mongo = crate::mongod::SharedMongod::start().await;
+    let home = StoreHome::database(mongo.uri());
     // A call takes longer than on the embedded store.
     interrupt(&home, setting("DOPPEL_TEST_INTERRUPTIONS_MONGODB", 2), 3_000);
     home.forget().await;

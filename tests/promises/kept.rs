@@ -7,9 +7,9 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::home::Home;
+use crate::home::StoreHome;
 use crate::mongod;
-use crate::support::{Response, TestServer};
+use crate::support::{TestResponse, TestServer};
 use futures_util::TryStreamExt as _;
 use mongodb::bson::{Document, doc};
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ fn at(collection: &str, id: u64) -> String {
 }
 
 #[track_caller]
-fn done(answer: &Response) -> Value {
+fn done(answer: &TestResponse) -> Value {
     assert!((200..300).contains(&answer.status), "{}", answer.text);
     if answer.text.is_empty() { Value::Null } else { answer.json() }
 }
@@ -122,14 +122,14 @@ fn bytes_hold(marker: &str, bytes: &[u8]) -> bool {
     bytes.windows(marker.len()).any(|window| window == marker.as_bytes())
 }
 
-async fn found(home: &Home) -> (bool, bool) {
+async fn found(home: &StoreHome) -> (bool, bool) {
     match home {
-        Home::Folder(folder) => found_below(folder.path()),
-        Home::Database(uri, name) => found_in(uri, name).await,
+        StoreHome::Folder(folder) => found_below(folder.path()),
+        StoreHome::Database(uri, name) => found_in(uri, name).await,
     }
 }
 
-async fn leaves_no_text(home: Home) {
+async fn leaves_no_text(home: StoreHome) {
     let server = home.start(&[]);
     work(&server);
     assert_eq!(found(&home).await, (false, true), "{}: while it runs", home.name());
@@ -152,11 +152,11 @@ async fn leaves_no_text(home: Home) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_text_is_left_in_the_files_of_a_data_directory() {
-    leaves_no_text(Home::folder()).await;
+    leaves_no_text(StoreHome::folder()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_text_is_left_in_the_documents_of_a_database() {
-    let mongo = mongod::Shared::start().await;
-    leaves_no_text(Home::database(mongo.uri())).await;
+    let mongo = mongod::SharedMongod::start().await;
+    leaves_no_text(StoreHome::database(mongo.uri())).await;
 }

@@ -315,7 +315,7 @@ proptest! {
 #[test]
 fn the_mongodb_store_answers_like_the_model() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-    let server = runtime.block_on(crate::mongod::Shared::start());
+    let server = runtime.block_on(crate::mongod::SharedMongod::start());
     let config = ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() };
     let ops = proptest::collection::vec(ops_with_generations(), 1..60);
     let outcome = proptest::test_runner::TestRunner::new(config).run(&ops, |ops| {

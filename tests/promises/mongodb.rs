@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::mongod::ReplicaSet;
-use crate::support::{Response, Rng, TestServer, setting};
+use crate::support::{TestRandom, TestResponse, TestServer, setting};
 use serde_json::{Value, json};
 
 const MEMBERS: u64 = 6;
@@ -57,7 +57,7 @@ fn command(uri: &str, database: &str, arguments: &[&str], more: &[(&str, &str)])
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn migrations_are_shown_planned_and_applied_once_and_serve_may_be_told_not_to() {
-    let server = crate::mongod::Shared::start().await;
+    let server = crate::mongod::SharedMongod::start().await;
     let database = crate::mongod::database("migrate");
     let run = |arguments: &[&str], more: &[(&str, &str)]| command(server.uri(), &database, arguments, more);
     let unwilling = [("DOPPEL_STORE__MIGRATE", "false"), ("DOPPEL_SERVER__LISTEN", "127.0.0.1:0")];
@@ -78,7 +78,7 @@ async fn migrations_are_shown_planned_and_applied_once_and_serve_may_be_told_not
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_made_at_one_instance_opens_the_other_and_revoked_there_opens_neither() {
-    let server = crate::mongod::Shared::start().await;
+    let server = crate::mongod::SharedMongod::start().await;
     let database = crate::mongod::database("keys");
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("doppel.toml");
@@ -112,7 +112,7 @@ async fn a_key_made_at_one_instance_opens_the_other_and_revoked_there_opens_neit
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_evaluation_over_mongodb_gives_the_figures_of_the_embedded_store_and_leaves_nothing() {
-    let server = crate::mongod::Shared::start().await;
+    let server = crate::mongod::SharedMongod::start().await;
     let database = crate::mongod::database("eval");
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = |name: &str| folder.path().join(name).to_str().expect("a plain path").to_owned();
@@ -164,7 +164,7 @@ async fn an_evaluation_over_mongodb_gives_the_figures_of_the_embedded_store_and_
 fn passage(seed: u64, words: u64) -> String {
     const WORDS: [&str; 12] =
         ["道路", "积水", "楼道", "灯光", "施工", "噪声", "垃圾", "物业", "停车", "公园", "电梯", "油烟"];
-    let mut random = Rng::new(seed);
+    let mut random = TestRandom::new(seed);
     let mut rare = || char::from_u32(0x4e00 + random.below(6_000) as u32).expect("a character");
     let rare: Vec<String> = (0..words).map(|_| [rare(), rare(), rare()].iter().collect()).collect();
     rare.iter().map(|rare| format!("{}{rare}", WORDS[random.below(12) as usize])).collect()
@@ -182,7 +182,7 @@ fn row(family: u64, member: u64) -> Value {
 }
 
 /// Sends a PUT until an answer other than 503 and 429 arrives. Returns `None` if the connection fails. Panics after a minute of refusals.
-fn patient_put(server: &TestServer, path: &str, row: &Value) -> Option<Response> {
+fn patient_put(server: &TestServer, path: &str, row: &Value) -> Option<TestResponse> {
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(60) {
         match server.try_send("PUT", path, row) {
@@ -200,7 +200,7 @@ fn patient_put(server: &TestServer, path: &str, row: &Value) -> Option<Response>
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_families_put_to_two_instances_by_64_clients_exactly_one_is_original() {
     let families = setting("DOPPEL_TEST_FAMILIES", 40);
-    let server = crate::mongod::Shared::start().await;
+    let server = crate::mongod::SharedMongod::start().await;
     let database = crate::mongod::database("service");
     let instances = [instance(server.uri(), &database), instance(server.uri(), &database)];
     let next = AtomicU64::new(0);
@@ -257,7 +257,7 @@ async fn of_families_put_to_two_instances_by_64_clients_exactly_one_is_original(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instance_knows_within_a_second_what_another_one_changed() {
-    let server = crate::mongod::Shared::start().await;
+    let server = crate::mongod::SharedMongod::start().await;
     let database = crate::mongod::database("changes");
     let [one, other] = [0, 1].map(|_| Arc::new(instance(server.uri(), &database)));
     let path = |rest: &str| format!("/v1/collections/c/{rest}");
@@ -307,7 +307,7 @@ async fn an_instance_knows_within_a_second_what_another_one_changed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lines_of_a_bulk_are_answered_as_if_they_came_one_by_one() {
-    let server = crate::mongod::Shared::start().await;
+    let server = crate::mongod::SharedMongod::start().await;
     let database = crate::mongod::database("bulk");
     let instance = patient_instance(server.uri(), &database);
     // Lines of several families alternate. Every seventh line repeats a recent id with a row of another family.

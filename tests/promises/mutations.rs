@@ -13,7 +13,7 @@ use doppel_sources::tables::guard::samples;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use crate::support::{Rng, TestServer, run, setting};
+use crate::support::{TestRandom, TestServer, run, setting};
 
 /// The longest processor time for one file, and the longest time on a busy machine.
 const MOST_TIME: Duration = Duration::from_secs(10);
@@ -30,7 +30,7 @@ const NUMBERS: [&str; 8] =
     ["0", "-1", "65536", "2147483648", "4294967295", "9223372036854775808", "18446744073709551615", "1e308"];
 
 /// Changes a few bytes.
-fn damage(bytes: &mut Vec<u8>, rng: &mut Rng) {
+fn damage(bytes: &mut Vec<u8>, rng: &mut TestRandom) {
     for _ in 0..=rng.below(4) {
         if bytes.is_empty() {
             return;
@@ -67,7 +67,7 @@ fn damage(bytes: &mut Vec<u8>, rng: &mut Rng) {
 }
 
 /// Changes an archive, or a file inside it; in the second case the archive stays readable.
-fn damage_archive(bytes: &mut Vec<u8>, rng: &mut Rng) {
+fn damage_archive(bytes: &mut Vec<u8>, rng: &mut TestRandom) {
     if rng.below(4) == 0 {
         return damage(bytes, rng);
     }
@@ -258,7 +258,7 @@ impl SampleFiles {
     }
 
     /// Returns a sound file of a kind.
-    fn sound(&self, kind: FileKind, rng: &mut Rng) -> Vec<u8> {
+    fn sound(&self, kind: FileKind, rng: &mut TestRandom) -> Vec<u8> {
         match kind {
             FileKind::Xlsx => samples::xlsx(),
             FileKind::Xls => samples::xls(),
@@ -356,7 +356,7 @@ fn damaged_files_of_every_kind_are_read_or_refused() {
     let mut tallies = [FileTally::default(); KINDS.len()];
     for seed in first.. {
         for (kind, tally) in KINDS.into_iter().zip(&mut tallies) {
-            let mut rng = Rng::new(seed);
+            let mut rng = TestRandom::new(seed);
             for number in 0..count {
                 let sound = files.sound(kind, &mut rng);
                 let mut bytes = sound.clone();

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::home::Home;
-use crate::support::{Rng, TestServer, ids, run, setting};
+use crate::home::StoreHome;
+use crate::support::{TestRandom, TestServer, ids, run, setting};
 use doppel_core::collection::{CollectionName, Preset, Settings};
 use doppel_core::record::Row;
 use doppel_core::schemes::profile::Profile;
@@ -131,7 +131,7 @@ struct WorkingOffice<'a> {
 impl WorkingOffice<'_> {
     fn read(&self, reader: u64) {
         let server = self.servers.last().expect("a server");
-        let mut random = Rng::new(reader);
+        let mut random = TestRandom::new(reader);
         while !self.stop.load(Ordering::Relaxed) {
             let (id, before) = &self.watched[random.below(self.watched.len() as u64) as usize];
             let phase = self.phase.load(Ordering::Relaxed);
@@ -244,7 +244,7 @@ async fn put_in_bulk(uri: &str, database: &str, file: &str) {
     store.fill(&name, rows).await.expect("it is filled");
 }
 
-fn keeps_working(home: &Home, instances: usize, records: u64, fill: impl FnOnce(&[TestServer], &str)) {
+fn keeps_working(home: &StoreHome, instances: usize, records: u64, fill: impl FnOnce(&[TestServer], &str)) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (first, later) = letters(folder.path(), records);
     // The test checks answers and not times: a slow machine may need long.
@@ -305,16 +305,16 @@ fn keeps_working(home: &Home, instances: usize, records: u64, fill: impl FnOnce(
 #[test]
 fn on_the_embedded_store() {
     let records = setting("DOPPEL_TEST_OFFICE_RECORDS", 600);
-    keeps_working(&Home::folder(), 1, records, |servers, file| register(&servers[0], file));
+    keeps_working(&StoreHome::folder(), 1, records, |servers, file| register(&servers[0], file));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_mongodb_with_two_instances() {
-    let mongo = crate::mongod::Shared::start().await;
-    let home = Home::database(mongo.uri());
+    let mongo = crate::mongod::SharedMongod::start().await;
+    let home = StoreHome::database(mongo.uri());
     let records = setting("DOPPEL_TEST_OFFICE_RECORDS_MONGODB", 300);
     keeps_working(&home, 2, records, |servers, file| match &home {
-        Home::Database(uri, database) if records > REGISTERED => {
+        StoreHome::Database(uri, database) if records > REGISTERED => {
             let filling = put_in_bulk(uri, database, file);
             tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(filling));
         }

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::support::{Rng, TestServer, run, setting};
+use crate::support::{TestRandom, TestServer, run, setting};
 use serde_json::{Value, json};
 
 const WRITERS: usize = 8;
@@ -104,7 +104,7 @@ fn each_snapshot_under_eight_writers_is_one_moment_and_restores_to_it() {
 
 /// Puts, replaces and deletes records of this writer, one after another.
 fn write(server: &TestServer, clock: &SharedClock, stop: &AtomicBool, writer: usize, seed: u64) -> Vec<LoggedWrite> {
-    let mut random = Rng::new(seed ^ writer as u64);
+    let mut random = TestRandom::new(seed ^ writer as u64);
     let mut log: Vec<LoggedWrite> = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         let id = format!("w{writer}-{}", random.below(IDS));
@@ -130,7 +130,7 @@ fn write(server: &TestServer, clock: &SharedClock, stop: &AtomicBool, writer: us
 }
 
 /// Returns an invented complaint. It has so few parts that many records match one another.
-fn row(random: &mut Rng) -> Value {
+fn row(random: &mut TestRandom) -> Value {
     let place = ["城东", "城西", "河口", "新桥", "石门", "柳林"][random.below(6) as usize];
     let what = [
         "公交站台的顶棚破了,下雨天乘客没有地方躲,盼望修补",
@@ -241,7 +241,7 @@ fn a_service_killed_while_it_takes_a_snapshot_leaves_the_earlier_ones_whole_and_
     let dir = kept.to_str().expect("a path").to_owned();
     let clock = SharedClock::default();
     let server = start_with_failpoints("", &data, &dir);
-    let mut random = Rng::new(setting("DOPPEL_TEST_SEED", 20_261_124));
+    let mut random = TestRandom::new(setting("DOPPEL_TEST_SEED", 20_261_124));
     put_letters(&server, &mut random);
     let first = keep(&server, &clock, &kept);
     let before = list(&server);
@@ -283,7 +283,7 @@ fn start_with_failpoints(failpoints: &str, data: &Path, dir: &str) -> TestServer
     TestServer::start_with(data, &[], &[("DOPPEL_SNAPSHOTS__DIR", dir), ("FAILPOINTS", failpoints)])
 }
 
-fn put_letters(server: &TestServer, random: &mut Rng) {
+fn put_letters(server: &TestServer, random: &mut TestRandom) {
     for number in 0..20 {
         let path = format!("/v1/collections/letters/records/{number}");
         assert!(server.send("PUT", &path, &row(random)).status < 300);

@@ -3,14 +3,14 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{Desk, Rng, TestServer, ids};
+use crate::support::{TestDesk, TestRandom, TestServer, ids};
 use serde_json::{Value, json};
 
 /// Longest wait until groups follow a change. The promise is one minute.
 const FOLLOWS_WITHIN: Duration = Duration::from_secs(60);
 const SYLLABLES: &str = "鹤鸣梧桐雁坪松岗砚溪柳塘栖霞竹影听涛望云锦绣翠微桃源清漪澜岸枫桥兰亭杏林榆荫槐安棠湖荷塘菱角";
 
-fn name(rng: &mut Rng, ending: &str) -> String {
+fn name(rng: &mut TestRandom, ending: &str) -> String {
     let syllables: Vec<char> = SYLLABLES.chars().collect();
     // Four syllables out of more than forty: two names that differ in one character, and so may be misspellings, are hardly ever drawn.
     format!(
@@ -22,7 +22,7 @@ fn name(rng: &mut Rng, ending: &str) -> String {
     )
 }
 
-fn random_syllable(rng: &mut Rng, syllables: &[char]) -> char {
+fn random_syllable(rng: &mut TestRandom, syllables: &[char]) -> char {
     syllables[rng.below(syllables.len() as u64) as usize]
 }
 
@@ -44,9 +44,9 @@ fn again(road: &str, estate: &str) -> Value {
 }
 
 /// Registers many orders on one form, each about another place. Returns the places.
-fn with_orders(name_of: &str, count: usize) -> (Desk, Vec<(String, String)>) {
-    let desk = Desk::new(name_of);
-    let mut rng = Rng::new(7);
+fn with_orders(name_of: &str, count: usize) -> (TestDesk, Vec<(String, String)>) {
+    let desk = TestDesk::new(name_of);
+    let mut rng = TestRandom::new(7);
     let places: Vec<_> = (0..count).map(|_| (name(&mut rng, "路"), name(&mut rng, "小区"))).collect();
     for (number, (road, estate)) in places.iter().enumerate() {
         desk.register(&format!("o{number}"), &order(road, estate));
@@ -66,7 +66,7 @@ fn orders_of_one_form_about_other_places_are_no_duplicates_and_a_call_about_the_
         let same = desk.ask("POST", "/similar", &order(road, estate));
         assert_eq!(ids(&same["similar"]), [format!("o{number}")]);
     }
-    let mut rng = Rng::new(1_000);
+    let mut rng = TestRandom::new(1_000);
     let road = name(&mut rng, "路");
     let estate = name(&mut rng, "小区");
     let verdict = desk.register("new", &order(&road, &estate));
@@ -79,7 +79,7 @@ fn orders_of_one_form_about_other_places_are_no_duplicates_and_a_call_about_the_
 
 #[test]
 fn orders_about_numbered_roads_are_told_apart_before_anything_is_counted_and_none_is_a_copy_of_all() {
-    let desk = Desk::new("numbered");
+    let desk = TestDesk::new("numbered");
     let roads = ["松岗", "学府", "青石桥", "梧桐湾"]
         .map(|base| "一二三四五六七八九十".chars().map(move |n| format!("{base}{n}路")));
     let roads: Vec<String> = roads.into_iter().flatten().collect();
@@ -157,12 +157,12 @@ fn order_reference(number: usize) -> Value {
 #[test]
 fn pairs_that_statistics_refuse_leave_their_groups_and_what_a_person_decided_stays() {
     // Different questions on the same form contain no names, so that only the frequency of their passages distinguishes them.
-    let mut rng = Rng::new(5);
+    let mut rng = TestRandom::new(5);
     let mut rare = || char::from_u32(0x4e00 + rng.below(6_000) as u32).expect("a character");
     let mut question = || (0..16).map(|_| rare()).collect::<String>();
     let questions: Vec<String> = (0..5).map(|_| question()).collect();
     let row = |text: &str| json!({"content": format!("来电人咨询事项如下，{text}，请有权答复的承办单位在三个工作日以内电话告知来电人并在系统中填写办理情况")});
-    let desk = Desk::new("questions");
+    let desk = TestDesk::new("questions");
     for (number, question) in questions.iter().enumerate() {
         desk.register(&format!("q{number}"), &row(question));
     }
@@ -185,7 +185,7 @@ fn pairs_that_statistics_refuse_leave_their_groups_and_what_a_person_decided_sta
     }
 }
 
-fn group_sizes(desk: &Desk) -> Vec<u64> {
+fn group_sizes(desk: &TestDesk) -> Vec<u64> {
     let groups = desk.ask("GET", "/groups", &Value::Null);
     groups["items"].as_array().expect("a list").iter().map(|group| group["size"].as_u64().unwrap_or(0)).collect()
 }
@@ -194,7 +194,7 @@ fn group_sizes(desk: &Desk) -> Vec<u64> {
 fn statistics_survive_a_restart_and_a_reindex_takes_keys_from_what_is_rare() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let server = TestServer::start_in(folder.path());
-    let mut rng = Rng::new(11);
+    let mut rng = TestRandom::new(11);
     let places: Vec<_> = (0..120).map(|_| (name(&mut rng, "路"), name(&mut rng, "小区"))).collect();
     for (number, (road, estate)) in places.iter().enumerate() {
         let put = server.send("PUT", &format!("/v1/collections/kept/records/o{number}"), &order(road, estate));
@@ -249,7 +249,7 @@ fn a_hot_form_is_learnt_and_keys_are_laid_on_what_is_particular() {
     assert_eq!((&verdict["duplicate_of"], &verdict["generation"]), (&json!("o900"), &json!(2)), "{verdict}");
 }
 
-fn live_generation(desk: &Desk) -> Value {
+fn live_generation(desk: &TestDesk) -> Value {
     desk.ask("GET", "", &Value::Null)["generation"].clone()
 }
 
@@ -265,7 +265,7 @@ fn content_row(text: &str) -> Value {
 }
 
 fn judge_pair(name: &str, first: &str, second: &str, row: &impl Fn(&str) -> Value) -> Value {
-    let desk = Desk::new(name);
+    let desk = TestDesk::new(name);
     desk.register("first", &row(first));
     let found = desk.ask("POST", "/similar", &row(second))["similar"][0].clone();
     let explained = desk.ask("POST", "/explain", &json!({"a": {"row": row(second)}, "b": {"id": "first"}}));
@@ -287,19 +287,19 @@ fn settings_that_go_by_what_was_not_counted_have_it_counted() {
         std::thread::sleep(Duration::from_millis(100));
     }
     // The form has been recognised; otherwise the order would match nearly all orders.
-    let mut rng = Rng::new(2_000);
+    let mut rng = TestRandom::new(2_000);
     let found = desk.ask("POST", "/similar", &order(&name(&mut rng, "路"), &name(&mut rng, "小区")));
     assert!(ids(&found["similar"]).len() <= 2, "{found}");
 }
 
 #[test]
 fn copies_of_one_letter_match_however_common_they_are_and_whatever_each_adds() {
-    let mut rng = Rng::new(3);
+    let mut rng = TestRandom::new(3);
     let mut han = |count: u64| -> String {
         (0..count).map(|_| char::from_u32(0x4e00 + rng.below(6_000) as u32).expect("a character")).collect()
     };
     let letter = han(130);
-    let desk = Desk::new("copies");
+    let desk = TestDesk::new("copies");
     for number in 0..60 {
         desk.register(&format!("c{number}"), &json!({"content": format!("{letter}。补充：{}。", han(30))}));
     }

@@ -11,12 +11,12 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use super::{TestServer, run};
 
 /// An authority, and a folder for the certificates that it signs.
-pub struct Office {
+pub struct CertificateOffice {
     issuer: CertifiedIssuer<'static, KeyPair>,
     pub folder: tempfile::TempDir,
 }
 
-impl Office {
+impl CertificateOffice {
     pub fn new() -> Self {
         // Installs the provider of this process. Another test may have installed it already.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -95,13 +95,13 @@ impl Office {
     }
 }
 
-fn read_file(ending: &str, name: &str, this: &Office) -> Vec<u8> {
+fn read_file(ending: &str, name: &str, this: &CertificateOffice) -> Vec<u8> {
     std::fs::read(this.path(&format!("{name}.{ending}"))).expect("read")
 }
 
 /// Returns the certificate that a service shows now.
 pub fn shown(server: &TestServer) -> Option<CertificateDer<'static>> {
-    let seen = Arc::new(Seen::default());
+    let seen = Arc::new(SeenCertificate::default());
     let config = rustls::ClientConfig::builder()
         .dangerous()
         .with_custom_certificate_verifier(seen.clone())
@@ -122,9 +122,9 @@ pub fn der(pem: &str) -> CertificateDer<'static> {
 
 /// Accepts every certificate and stores the last one.
 #[derive(Debug, Default)]
-struct Seen(Mutex<Option<CertificateDer<'static>>>);
+struct SeenCertificate(Mutex<Option<CertificateDer<'static>>>);
 
-impl rustls::client::danger::ServerCertVerifier for Seen {
+impl rustls::client::danger::ServerCertVerifier for SeenCertificate {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,

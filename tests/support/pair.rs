@@ -12,15 +12,15 @@ use doppel_store_mongodb::MongoStore;
 use crate::mongod;
 
 /// Two instances on a separate database.
-pub struct Pair {
-    pub server: mongod::Shared,
+pub struct InstancePair {
+    pub server: mongod::SharedMongod,
     pub database: String,
     pub stores: [MongoStore; 2],
 }
 
-impl Pair {
+impl InstancePair {
     pub async fn start(test: &str) -> Self {
-        let server = mongod::Shared::start().await;
+        let server = mongod::SharedMongod::start().await;
         let database = mongod::database(test);
         let open = || MongoStore::connect(server.uri(), &database, mongod::options());
         // Both open at once, so that both want to migrate.

@@ -12,14 +12,14 @@ use sqlx::{Connection as _, PgConnection};
 
 const PASSWORD: &str = "geheim-77;}xyzzy";
 
-fn location(server: &postgres::Postgres) -> DatabaseLocation {
+fn location(server: &postgres::PostgresServer) -> DatabaseLocation {
     DatabaseLocation::parse(&server.odbc_url()).expect("a location")
 }
 
 /// Values keep every digit, text stays unchanged, and a large number of rows arrives completely.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_come_by_odbc_as_they_are() {
-    let server = postgres::Postgres::start(PASSWORD).await;
+    let server = postgres::PostgresServer::start(PASSWORD).await;
     let mut office = PgConnection::connect_with(&server.options()).await.expect("connected");
     let statements = [
         "CREATE TABLE letters (bh bigint PRIMARY KEY, title text, fee numeric(38,10), share double precision, came timestamp, day date, \
@@ -58,7 +58,7 @@ async fn rows_come_by_odbc_as_they_are() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrong_password_and_a_wrong_query_are_said_without_secrets() {
-    let server = postgres::Postgres::start(PASSWORD).await;
+    let server = postgres::PostgresServer::start(PASSWORD).await;
     let location = location(&server);
     let error = DatabaseConnection::open(&location, Some("geheim-wrong"), ConnectionAccess::ReadOnly)
         .await

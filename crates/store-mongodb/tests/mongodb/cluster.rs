@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::cluster_of_two::Cluster;
-use crate::mongod::{Member, database};
+use crate::cluster_of_two::ShardedCluster;
+use crate::mongod::{MongodProcess, database};
 use crate::pair::{near, patient_put, spread};
 use doppel_core::schemes::profile::Signed;
 use doppel_core::verdict::VerdictKind;
@@ -136,7 +136,7 @@ async fn schema(uri: &str, name: &str) -> BTreeMap<String, (Option<Bson>, BTreeS
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_fresh_cluster_keeps_the_promises_and_uses_both_shards() {
-    let cluster = Cluster::start().await;
+    let cluster = ShardedCluster::start().await;
     let name = database("fresh");
     let (whole, store) = open(&cluster.uri(), &name, patient_options()).await;
     store.ready().await.expect("both shards answer");
@@ -188,7 +188,7 @@ fn documented_routes() -> BTreeMap<(String, String), String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn each_family_written_by_two_instances_of_a_cluster_has_exactly_one_original() {
-    let cluster = Cluster::start().await;
+    let cluster = ShardedCluster::start().await;
     let name = database("families");
     let (whole, first) = open(&cluster.uri(), &name, patient_options()).await;
     let (_, second) = open(&cluster.uri(), &name, patient_options()).await;
@@ -225,7 +225,7 @@ async fn each_family_written_by_two_instances_of_a_cluster_has_exactly_one_origi
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_replica_set_moves_to_a_cluster_during_writes_and_interrupted_migrations_are_repeated() {
     let records = size("DOPPEL_TEST_CLUSTER_RECORDS", 300);
-    let member = Member::new();
+    let member = MongodProcess::new();
     member.start(&["--replSet", "shard0"]);
     member.wait().await;
     member.initiate("shard0", doc! {}).await;
@@ -242,7 +242,7 @@ async fn a_replica_set_moves_to_a_cluster_during_writes_and_interrupted_migratio
     whole.close().await.expect("it is closed");
     drop((whole, store, desk));
 
-    let cluster = Cluster::from_set(member).await;
+    let cluster = ShardedCluster::from_set(member).await;
     // An instance that does not migrate serves before, during and after the move.
     let serving = Options { migrate: false, ..patient_options() };
     let (whole, store) = open(&cluster.uri(), &name, serving).await;
@@ -307,7 +307,7 @@ async fn a_replica_set_moves_to_a_cluster_during_writes_and_interrupted_migratio
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_crashed_shard_loses_nothing_and_the_instance_is_not_ready_meanwhile() {
-    let cluster = Cluster::start().await;
+    let cluster = ShardedCluster::start().await;
     let name = database("killed");
     let options = Options { deadline: Duration::from_secs(2), ..crate::mongod::options() };
     let (whole, store) = open(&cluster.uri(), &name, options).await;
@@ -336,7 +336,7 @@ async fn a_crashed_shard_loses_nothing_and_the_instance_is_not_ready_meanwhile()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrong_schema_is_reported_by_the_doctor_and_repaired_by_migrate() {
-    let server = crate::mongod::Shared::start().await;
+    let server = crate::mongod::SharedMongod::start().await;
     let name = database("schema");
     let (whole, store) = open(server.uri(), &name, patient_options()).await;
     let desk = TestCollection::new(&store, "schema").await;

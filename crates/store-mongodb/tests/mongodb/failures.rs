@@ -186,7 +186,7 @@ fn skewed_clock() -> u64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instance_whose_clock_jumps_is_not_ready_until_the_clock_is_right_again() {
-    let server = crate::mongod::Shared::start().await;
+    let server = crate::mongod::SharedMongod::start().await;
     let name = database("clock");
     let clock = Clock { micros: skewed_clock, ..crate::mongod::options().clock };
     let options = Options { clock, ..crate::mongod::options() };

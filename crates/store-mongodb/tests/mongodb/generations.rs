@@ -30,7 +30,7 @@ fn options() -> Options {
 
 /// Two instances with the same collection.
 struct TwoInstances {
-    server: crate::mongod::Shared,
+    server: crate::mongod::SharedMongod,
     database: String,
     stores: [MongoStore; 2],
     desks: [TestCollection; 2],
@@ -38,7 +38,7 @@ struct TwoInstances {
 
 impl TwoInstances {
     async fn open(test: &str) -> Self {
-        let server = crate::mongod::Shared::start().await;
+        let server = crate::mongod::SharedMongod::start().await;
         let database = crate::mongod::database(test);
         let first = MongoStore::connect(server.uri(), &database, options()).await.expect("a connection");
         let second = MongoStore::connect(server.uri(), &database, options()).await.expect("a connection");

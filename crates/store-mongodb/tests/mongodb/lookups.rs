@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use crate::pair::{Pair, patient_put};
+use crate::pair::{InstancePair, patient_put};
 use doppel_core::verdict::{Facts, Match, Verdict};
 use doppel_store::conformance::{SampleJudge, SampleRecord, TestCollection};
 use doppel_store::{CandidateJudge, CandidateRecord, GenerationId, LookupEnd, RegisterOutcome};
@@ -71,7 +71,7 @@ async fn fill(desk: &TestCollection) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_lookup_sees_one_moment_during_writes() {
-    let pair = Pair::start("lookups").await;
+    let pair = InstancePair::start("lookups").await;
     let [desk, _] = pair.desks("lookups").await;
     fill(&desk).await;
     let replacing = async {
@@ -94,7 +94,7 @@ async fn a_lookup_sees_one_moment_during_writes() {
 async fn a_lookup_reads_all_candidates_if_they_need_several_replies_of_the_server() {
     // A reply has at most 16 MiB.
     const ROWS: u64 = 24;
-    let pair = Pair::start("large").await;
+    let pair = InstancePair::start("large").await;
     let [desk, _] = pair.desks("large").await;
     let note = "x".repeat(900 << 10);
     for number in 0..ROWS {
@@ -110,7 +110,7 @@ async fn a_lookup_reads_all_candidates_if_they_need_several_replies_of_the_serve
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_full_list_is_read_once_and_again_after_a_record_was_removed_from_it() {
     const FAMILY: u64 = 300;
-    let pair = Pair::start("full").await;
+    let pair = InstancePair::start("full").await;
     let [desk, other] = pair.desks("full").await;
     let puts = (0..FAMILY).map(|number| {
         let desk = desk.clone();

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::pair::{Pair, near, patient_put, spread};
+use crate::pair::{InstancePair, near, patient_put, spread};
 use doppel_core::verdict::VerdictKind;
 use doppel_store::conformance::{
     ALL, CHANGES, CHECKPOINTS, DECISIONS, FREQUENCIES, GENERATIONS, KEYS, SCHEMES, SampleRecord, TASKS, TestCollection,
@@ -41,7 +41,7 @@ fn originals(outcomes: &HashMap<String, RegisterOutcome>) -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_mongodb_store_passes_the_conformance_tests() {
-    let pair = Pair::start("conformance").await;
+    let pair = InstancePair::start("conformance").await;
     let store: Arc<dyn Store> = Arc::new(pair.stores[0].clone());
     for (name, check) in ALL
         .iter()
@@ -63,7 +63,7 @@ async fn the_mongodb_store_passes_the_conformance_tests() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_mongodb_store_passes_the_conformance_tests_of_generations() {
-    let server = crate::mongod::Shared::start().await;
+    let server = crate::mongod::SharedMongod::start().await;
     let database = crate::mongod::database("generations");
     // Short, because announcing a generation waits for the deadline.
     let options = Options { deadline: Duration::from_millis(2500), ..crate::mongod::options() };
@@ -90,7 +90,7 @@ async fn the_mongodb_store_passes_the_conformance_tests_of_generations() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn separate_reads_as_on_a_cluster_give_the_same_results() {
-    let server = crate::mongod::Shared::start().await;
+    let server = crate::mongod::SharedMongod::start().await;
     let database = crate::mongod::database("apart");
     let options = Options { joins: false, ..crate::mongod::options() };
     let store: Arc<dyn Store> =
@@ -105,7 +105,7 @@ async fn separate_reads_as_on_a_cluster_give_the_same_results() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn each_family_written_by_two_instances_has_exactly_one_original_for_every_channel() {
-    let pair = Pair::start("families").await;
+    let pair = InstancePair::start("families").await;
     let desks = pair.desks("families").await;
     let samples = (0..60_u64).flat_map(|family| {
         (0..6_u64).map(move |member| {
@@ -141,7 +141,7 @@ async fn each_family_written_by_two_instances_has_exactly_one_original_for_every
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn cyclic_triples_that_share_different_blocks_have_exactly_one_original() {
-    let pair = Pair::start("triples").await;
+    let pair = InstancePair::start("triples").await;
     let desks = pair.desks("triples").await;
     for round in 0..20_u64 {
         // All are within distance 3 of each other; A and B share only Q1, A and C only Q2, B and C only Q3 and Q4.
@@ -161,7 +161,7 @@ async fn cyclic_triples_that_share_different_blocks_have_exactly_one_original() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn races_for_pages_leave_one_original_and_four_entries_for_each_record() {
-    let pair = Pair::start("pages").await;
+    let pair = InstancePair::start("pages").await;
     let desks = pair.desks("pages").await;
     // Empty buckets: both instances try to create the page.
     for round in 0..20_u64 {
@@ -193,7 +193,7 @@ async fn races_for_pages_leave_one_original_and_four_entries_for_each_record() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_registration_names_a_removed_record_only_if_it_was_committed_before_the_removal() {
-    let pair = Pair::start("removal").await;
+    let pair = InstancePair::start("removal").await;
     let [here, there] = pair.desks("removal").await;
     for round in 0..30_u64 {
         let old = near(format!("old{round}"), spread(round));
@@ -215,7 +215,7 @@ async fn a_registration_names_a_removed_record_only_if_it_was_committed_before_t
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn concurrent_equal_texts_without_signatures_have_one_original() {
-    let pair = Pair::start("digests").await;
+    let pair = InstancePair::start("digests").await;
     for round in 0..10 {
         // No keys and no fingerprint, as for records that are too short for every channel.
         let desks = pair.desks(&format!("digests{round}")).await;
@@ -227,7 +227,7 @@ async fn concurrent_equal_texts_without_signatures_have_one_original() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_new_profile_during_first_registrations_leaves_no_record_in_the_old_generation() {
-    let pair = Pair::start("profile").await;
+    let pair = InstancePair::start("profile").await;
     for round in 0..10 {
         let [here, there] = pair.desks(&format!("profile{round}")).await;
         let sample = near("first", spread(round));
@@ -256,7 +256,7 @@ async fn becomes(mut condition: impl AsyncFnMut() -> bool) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn document_frequencies_are_the_same_for_every_instance_and_deleted_with_the_collection() {
-    let pair = Pair::start("frequencies").await;
+    let pair = InstancePair::start("frequencies").await;
     let [here, there] = pair.desks("frequencies").await;
     let database = pair.client().await;
     let collections = database.collection::<Document>("collections");
@@ -290,7 +290,7 @@ async fn document_frequencies_are_the_same_for_every_instance_and_deleted_with_t
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_sample_reads_as_many_index_entries_as_it_gives_and_no_document() {
-    let pair = Pair::start("sample").await;
+    let pair = InstancePair::start("sample").await;
     let [here, _] = pair.desks("sample").await;
     for number in 0..120 {
         patient_put(&here, &near(format!("r{number}"), spread(number))).await;
@@ -314,7 +314,7 @@ async fn a_sample_reads_as_many_index_entries_as_it_gives_and_no_document() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_doctor_finds_and_repairs_damage() {
-    let pair = Pair::start("doctor").await;
+    let pair = InstancePair::start("doctor").await;
     let [desk, _] = pair.desks("doctor").await;
     for number in 0..6 {
         desk.put(&near(format!("r{number}"), spread(number))).await;
@@ -355,7 +355,7 @@ async fn the_doctor_finds_and_repairs_damage() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn migrations_are_applied_once_and_an_edited_or_newer_one_is_refused() {
-    let pair = Pair::start("migrations").await;
+    let pair = InstancePair::start("migrations").await;
     let status = pair.stores[0].migrations().await.expect("a list");
     assert!(status.iter().all(|status| matches!(status.state, State::Applied(_))), "{status:?}");
     assert!(pair.stores[1].migrate().await.expect("nothing to do").is_empty());
@@ -381,7 +381,7 @@ async fn migrations_are_applied_once_and_an_edited_or_newer_one_is_refused() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_without_one_order_of_commits_is_migrated() {
     const MICROS: i64 = 1_790_000_000_000_000;
-    let pair = Pair::start("carried").await;
+    let pair = InstancePair::start("carried").await;
     let [desk, _] = pair.desks("carried").await;
     let without = TestCollection::new(&desk.store, "without").await;
     for number in 0..20_u64 {
@@ -429,7 +429,7 @@ async fn a_database_without_one_order_of_commits_is_migrated() {
 
 #[tokio::test]
 async fn a_standalone_server_is_refused_with_the_remedy() {
-    let server = crate::mongod::Standalone::start().await;
+    let server = crate::mongod::StandaloneMongod::start().await;
     let error =
         MongoStore::connect(&server.uri(), "doppel", crate::mongod::options()).await.err().expect("no transactions");
     assert!(error.to_string().contains("--replSet"), "{error}");
@@ -437,7 +437,7 @@ async fn a_standalone_server_is_refused_with_the_remedy() {
 
 #[tokio::test]
 async fn a_database_name_that_differs_from_another_only_by_letter_case_is_refused() {
-    let pair = Pair::start("letter_case").await;
+    let pair = InstancePair::start("letter_case").await;
     let upper = pair.database.to_uppercase();
     let connected = MongoStore::connect(pair.server.uri(), &upper, crate::mongod::options()).await;
     let error = connected.err().expect("the server takes no second one");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::pair::{Pair, near, patient_put, spread};
+use crate::pair::{InstancePair, near, patient_put, spread};
 use doppel_core::record::RecordId;
 use doppel_core::verdict::{Facts, Match, Verdict};
 use doppel_store::conformance::{SampleJudge, SampleRecord, TestCollection};
@@ -36,7 +36,7 @@ fn mixed(number: u64) -> (SampleRecord, RegistrationMode, ExpectedOutcome) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn registrations_that_share_a_transaction_have_the_outcomes_of_separate_registrations() {
     const PUTS: u64 = 300;
-    let pair = Pair::start("together").await;
+    let pair = InstancePair::start("together").await;
     let [desk, _] = pair.desks("together").await;
     for number in (0..PUTS).filter(|number| number % 10 < 3) {
         desk.put(&near(format!("known{number}"), spread(number))).await;
@@ -81,7 +81,7 @@ impl CandidateJudge for PanickingJudge {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_registration_that_panics_does_not_fail_others() {
-    let pair = Pair::start("unlucky").await;
+    let pair = InstancePair::start("unlucky").await;
     let [desk, _] = pair.desks("unlucky").await;
     let puts = (0..40_u64).map(|number| {
         let sample = near(format!("r{number}"), spread(number));
@@ -104,7 +104,7 @@ async fn a_registration_that_panics_does_not_fail_others() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn an_id_that_both_instances_register_at_once_is_stored_once() {
-    let pair = Pair::start("same_ids").await;
+    let pair = InstancePair::start("same_ids").await;
     let desks = pair.desks("same_ids").await;
     let puts = (0..400_u64).map(|number| {
         let desk = desks[number as usize % 2].clone();
@@ -127,7 +127,7 @@ async fn an_id_that_both_instances_register_at_once_is_stored_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn records_that_share_a_transaction_are_added_to_every_generation() {
-    let pair = Pair::start("together_beside").await;
+    let pair = InstancePair::start("together_beside").await;
     let [desk, _] = pair.desks("together_beside").await;
     desk.put(&near("first", spread(9_999))).await;
     let begun = desk.begin("other").await;
@@ -147,7 +147,7 @@ async fn records_that_share_a_transaction_are_added_to_every_generation() {
 async fn posting_lists_are_complete_up_to_their_limit_with_joined_and_separate_reads() {
     // Records of a group match each other, so that they are registered one after the other.
     const GROUPS: u64 = 20;
-    let pair = Pair::start("few").await;
+    let pair = InstancePair::start("few").await;
     let apart = Options { joins: false, ..crate::mongod::options() };
     let mut stores: Vec<Arc<dyn Store>> = Vec::new();
     for options in [crate::mongod::options(), apart] {
@@ -183,7 +183,7 @@ async fn posting_lists_are_complete_up_to_their_limit_with_joined_and_separate_r
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_follower_of_two_instances_by_seq_misses_no_record() {
     const EACH: u64 = 300;
-    let pair = Pair::start("followed").await;
+    let pair = InstancePair::start("followed").await;
     let desks = pair.desks("followed").await;
     let writers = desks.iter().cloned().zip(["a", "b"]).flat_map(|(desk, name)| {
         (0..4).map(move |writer| {
@@ -345,7 +345,7 @@ fn pick(chance: u64, shift: u32, end: u64) -> u64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn changes_that_share_transactions_have_the_outcomes_of_successive_changes() {
     const STEPS: u64 = 24;
-    let pair = Pair::start("one_by_one").await;
+    let pair = InstancePair::start("one_by_one").await;
     let mut seen = std::collections::BTreeMap::<&str, usize>::new();
     for seed in 1..=6 {
         let [together, _] = pair.desks(&format!("together{seed}")).await;
@@ -374,7 +374,7 @@ async fn changes_that_share_transactions_have_the_outcomes_of_successive_changes
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_member_of_a_batch_is_judged_against_the_members_before_it() {
-    let pair = Pair::start("behind").await;
+    let pair = InstancePair::start("behind").await;
     let [desk, _] = pair.desks("behind").await;
     desk.put(&list_member("old")).await;
     let steps = vec![
@@ -401,7 +401,7 @@ async fn a_member_of_a_batch_is_judged_against_the_members_before_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_record_removed_from_a_cut_list_is_replaced_by_the_next_one() {
     const FAMILY: u64 = 300;
-    let pair = Pair::start("cut_lists").await;
+    let pair = InstancePair::start("cut_lists").await;
     let [desk, _] = pair.desks("cut_lists").await;
     for number in 0..FAMILY {
         desk.put(&list_member(&format!("m{number}"))).await;
@@ -421,7 +421,7 @@ fn list_member(id: &str) -> SampleRecord {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_burst_of_one_family_reads_shared_candidates_once() {
     const FAMILY: u64 = 300;
-    let pair = Pair::start("burst").await;
+    let pair = InstancePair::start("burst").await;
     let [desk, _] = pair.desks("burst").await;
     for number in 0..FAMILY {
         desk.put(&near(format!("m{number}"), 0xABCD)).await;
@@ -447,7 +447,7 @@ async fn a_burst_of_one_family_reads_shared_candidates_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_single_registration_takes_seven_round_trips() {
     const MOST: u64 = 7;
-    let pair = Pair::start("alone").await;
+    let pair = InstancePair::start("alone").await;
     let [desk, _] = pair.desks("alone").await;
     desk.put(&near("first", 0xABCD)).await;
     let client = pair.client().await;
@@ -472,7 +472,7 @@ async fn a_single_registration_takes_seven_round_trips() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn empty_pages_are_deleted() {
-    let pair = Pair::start("empty").await;
+    let pair = InstancePair::start("empty").await;
     let [desk, _] = pair.desks("empty").await;
     let blocks = pair.client().await.collection::<mongodb::bson::Document>("blocks");
     for number in 0..200 {
@@ -496,7 +496,7 @@ fn in_shared_bucket(number: u64) -> u64 {
 }
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_decision_invalidates_only_registrations_of_its_records() {
-    let pair = Pair::start("decided").await;
+    let pair = InstancePair::start("decided").await;
     let [desk, other] = pair.desks("decided").await;
     for (at, id) in ["a", "b", "c"].into_iter().enumerate() {
         desk.put(&near(id, spread(at as u64))).await;
@@ -557,7 +557,7 @@ fn record_ids(ids: &[&str]) -> Vec<RecordId> {
 async fn lists_that_were_read_ahead_are_used_and_contain_later_commits() {
     const BATCH: u64 = 64;
     const BEHIND: u64 = 40;
-    let pair = Pair::start("ahead").await;
+    let pair = InstancePair::start("ahead").await;
     let [desk, other] = pair.desks("ahead").await;
     desk.put(&SampleRecord::with_keys("old", keys_of(1_000))).await;
     let client = pair.client().await;
