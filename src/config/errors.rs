@@ -93,7 +93,8 @@ fn parts(key: &str) -> Vec<String> {
 pub(super) fn explain(error: &figment::Error, file: Option<&ConfigFile>) -> String {
     let in_environment = error.metadata.as_ref().is_some_and(is_environment);
     let section = error.path.first().filter(|_| error.path.len() > 1);
-    let key = error.path.iter().rfind(|part| !is_list_position(*part)).map_or("", String::as_str);
+    // For an item of a list, the key of the list.
+    let key = error.path.iter().rfind(|part| !is_list_position(part)).map_or("", String::as_str);
     let called = |name: &str| match (section, in_environment) {
         (_, true) => {
             let parents = &error.path[..error.path.len().saturating_sub(1)];
@@ -131,8 +132,8 @@ pub(super) fn explain(error: &figment::Error, file: Option<&ConfigFile>) -> Stri
     format!("{}{what}", place(&error.path, error.metadata.as_ref(), file))
 }
 
-// For an item of a list, the key of the list.
-fn is_list_position(part: &String) -> bool {
+/// True if a part of a key is the position of an item in a list.
+fn is_list_position(part: &str) -> bool {
     part.bytes().all(|byte| byte.is_ascii_digit())
 }
 

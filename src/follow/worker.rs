@@ -182,6 +182,7 @@ impl<'a> SourceLease<'a> {
             if stored.holder != self.known_holder {
                 return Err(LeaseLost.into());
             }
+            // An administrator may have requested an import since the checkpoint was read.
             if import_request(&stored) != import_request(&self.saved) {
                 self.saved.import = stored.import;
             }
@@ -198,7 +199,6 @@ impl<'a> SourceLease<'a> {
     }
 }
 
-// An administrator may have requested an import since the checkpoint was read.
 fn import_request(saved: &SourceCheckpoint) -> Option<String> {
     saved.import.as_ref().map(|import| import.shown.asked_at.clone())
 }

@@ -126,8 +126,9 @@ fn pairs_and_groups_are_those_that_eval_finds() {
 #[test]
 fn more_pairs_than_are_wanted_end_the_command_and_groups_say_the_same() {
     let dir = tempfile::tempdir().unwrap();
-    let row = |number| json!({"id": format!("r{number}"), "content": "三号路的路灯不亮，晚上行走十分危险，请派人修理"});
-    let text: String = (0..20).map(|number| format!("{}\n", row(number))).collect();
+    let content = "三号路的路灯不亮，晚上行走十分危险，请派人修理";
+    let rows = (0..20).map(|number| json!({"id": format!("r{number}"), "content": content}));
+    let text: String = rows.map(|row| format!("{row}\n")).collect();
     let records = write(dir.path(), "records.jsonl", &text);
     let pairs = at(dir.path(), "pairs.jsonl");
     let said = ended(&doppel(&["dedup", "--pairs", &pairs, "--max-pairs", "150", &records]), 1);
@@ -222,7 +223,7 @@ fn two_crowds_that_one_pair_links_are_two_groups_and_leave_two_survivors() {
     assert_eq!((&groups[0]["bridges"], stay), (&json!([["a5", "b5"]]), vec![json!("a3")]));
 }
 
-// The text of a subject consists of Han characters that other subjects do not have.
+/// The text of a subject consists of Han characters that other subjects do not have.
 fn text_of_subject(subject: u32, length: u32) -> String {
     (0..length).filter_map(|at| char::from_u32(0x4e00 + subject * 500 + at * 7)).collect()
 }

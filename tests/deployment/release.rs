@@ -63,8 +63,8 @@ fn the_unit_lets_snapshots_be_written_where_the_package_and_the_manual_have_them
     assert_eq!(unit["ReadWritePaths"], ["-/var/backups/doppel"]);
     assert_eq!(unit["SystemCallFilter"].last(), Some(&"setpriority"), "its thread lowers its priority");
     let mut allowed = unit["SystemCallFilter"].iter().rev().take_while(|calls| !calls.starts_with('~'));
-    let is_limiting = |calls: &&str| calls.split(' ').any(|call| call == "prlimit64");
-    assert!(allowed.any(is_limiting), "the process that reads a workbook limits itself");
+    let is_limiting = allowed.any(|calls| calls.split(' ').any(|call| call == "prlimit64"));
+    assert!(is_limiting, "the process that reads a workbook limits itself");
     assert!(include_str!("../../ops/debian/postinst").contains("-m 0700 /var/backups/doppel"));
     for named in [include_str!("../../ops/debian/doppel.toml"), include_str!("../../docs/operations.md")] {
         assert!(named.contains("dir = \"/var/backups/doppel\""));

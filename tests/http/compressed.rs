@@ -30,7 +30,7 @@ fn compress(coding: &str, bytes: &[u8]) -> Vec<u8> {
     }
 }
 
-fn send(server: &TestServer, (method, path): (&str, &str), headers: &[(&str, &str)], body: &[u8]) -> TestResponse {
+fn send(server: &TestServer, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> TestResponse {
     server.request(method, path, headers, body).unwrap_or_else(|| panic!("no answer to {method} {path}"))
 }
 
@@ -67,27 +67,28 @@ fn every_route_takes_a_compressed_body_for_what_it_expands_to() {
     // The answer to a body that is read and refused, or whose lines are refused.
     let body = br#"{"unheard_of": "unheard of", "no": 1}"#;
     for (method, path, media) in routes() {
-        let route = (method.as_str(), path.as_str());
-        let plain = answer_without_time(&send(&server, route, &[("content-type", &media)], body));
+        let route = format!("{method} {path}");
+        let plain = answer_without_time(&send(&server, &method, &path, &[("content-type", &media)], body));
         for coding in CODINGS {
             let headers = [("content-type", media.as_str()), ("content-encoding", coding)];
             let bytes = compress(coding, body);
-            assert_eq!(answer_without_time(&send(&server, route, &headers, &bytes)), plain, "{coding} {route:?}");
-            let cut = send(&server, route, &headers, &bytes[..bytes.len() / 2]);
-            let problem = cut.json();
             assert_eq!(
-                (&problem["code"], &problem["status"]),
-                (&json!("malformed_encoding"), &json!(400)),
-                "{route:?}"
+                answer_without_time(&send(&server, &method, &path, &headers, &bytes)),
+                plain,
+                "{coding} {route}"
             );
+            let cut = send(&server, &method, &path, &headers, &bytes[..bytes.len() / 2]);
+            let problem = cut.json();
+            assert_eq!((&problem["code"], &problem["status"]), (&json!("malformed_encoding"), &json!(400)), "{route}");
             assert!(
                 problem["request_id"].is_string() && problem["detail"].as_str().is_some_and(|why| why.contains(coding))
             );
         }
         for coding in ["br", "deflate", "gzip, zstd", "zstd, zstd"] {
-            let refused = send(&server, route, &[("content-type", &media), ("content-encoding", coding)], body);
+            let refused =
+                send(&server, &method, &path, &[("content-type", &media), ("content-encoding", coding)], body);
             expect_problem(&refused, 415, "unsupported_encoding");
-            assert_eq!(refused.header("accept-encoding"), Some("gzip, zstd"), "{route:?}");
+            assert_eq!(refused.header("accept-encoding"), Some("gzip, zstd"), "{route}");
         }
     }
 }
@@ -107,7 +108,7 @@ fn what_is_stored_is_what_was_compressed() {
     for coding in CODINGS {
         let headers = [("content-type", "application/json"), ("content-encoding", coding)];
         let path = format!("{RECORDS}/{coding}");
-        let answer = send(&server, ("PUT", &path), &headers, &compress(coding, row.to_string().as_bytes()));
+        let answer = send(&server, "PUT", &path, &headers, &compress(coding, row.to_string().as_bytes()));
         assert_eq!((answer.status, &answer.json()["verdict"]), (201, &json!("exact_duplicate")));
         assert_eq!(server.send("GET", &path, &Value::Null).json()["row"], row);
     }
@@ -115,11 +116,11 @@ fn what_is_stored_is_what_was_compressed() {
     // The compressed body with the same idempotency key is the same request.
     let row = json!({"content": "文昌巷口的井盖裂开了一个大洞"}).to_string();
     let key = [("content-type", "application/json"), ("idempotency-key", "k-1"), ("content-encoding", "identity")];
-    let first = send(&server, ("POST", RECORDS), &key, row.as_bytes());
+    let first = send(&server, "POST", RECORDS, &key, row.as_bytes());
     assert_eq!(first.status, 201, "{}", first.text);
     for coding in CODINGS {
         let headers = [key[0], key[1], ("content-encoding", coding)];
-        let again = send(&server, ("POST", RECORDS), &headers, &compress(coding, row.as_bytes()));
+        let again = send(&server, "POST", RECORDS, &headers, &compress(coding, row.as_bytes()));
         assert_eq!((again.status, &again.json()["id"]), (200, &first.json()["id"]), "{}", again.text);
     }
 }
@@ -165,7 +166,7 @@ fn limits_hold_for_what_a_body_expands_to_and_a_bomb_is_cut_off() {
 }
 
 fn put_compressed(bytes: &[u8], server: &TestServer, json: &[(&str, &str); 2]) -> TestResponse {
-    send(server, ("PUT", &format!("{RECORDS}/a")), json, bytes)
+    send(server, "PUT", &format!("{RECORDS}/a"), json, bytes)
 }
 
 fn body_of_size(bytes: usize) -> String {
@@ -173,7 +174,7 @@ fn body_of_size(bytes: usize) -> String {
 }
 
 fn bulk_compressed(bytes: &[u8], server: &TestServer, lines: &[(&str, &str); 2]) -> TestResponse {
-    send(server, ("POST", &format!("{RECORDS}/_bulk")), lines, bytes)
+    send(server, "POST", &format!("{RECORDS}/_bulk"), lines, bytes)
 }
 
 /// Returns one chunk of a chunked body.

@@ -220,7 +220,7 @@ fn path_of_route(collection: &str, task: &str, route: &str) -> String {
     ["{id}", "{a}", "{b}", "{generation}", "{key}"].iter().fold(path, |path, part| path.replace(part, "7"))
 }
 
-// The request may be wrong for another reason, but not because of the key.
+/// The request may be wrong for another reason, but not because of the key.
 fn assert_let_in(answer: &TestResponse, method: &str, route: &str) {
     assert!(answer.status != 401 && answer.status != 403, "{method} {route}: {}", answer.text);
 }

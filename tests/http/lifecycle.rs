@@ -41,6 +41,8 @@ fn a_client_that_hangs_up_leaves_a_whole_record_or_none() {
         // The client closes without reading, sometimes at once and sometimes a moment later.
         std::thread::sleep(Duration::from_micros(number * number * 100));
     }
+    // If a client closes its connection before its request is read, the service never sees the request. A write that has begun continues to
+    // its end.
     wait_until("some are stored", || record_count(&server).is_some_and(|count| count > 0));
     let mut before = None;
     wait_until("no more are stored", || {
@@ -63,8 +65,6 @@ fn a_client_that_hangs_up_leaves_a_whole_record_or_none() {
     assert_eq!(Some(stored), record_count(&server));
 }
 
-// If a client closes its connection before its request is read, the service never sees the request. A write that has begun continues to
-// its end.
 fn record_count(server: &TestServer) -> Option<u64> {
     server.send("GET", "/v1/collections/desk", &Value::Null).json()["records"].as_u64()
 }

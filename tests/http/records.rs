@@ -155,6 +155,7 @@ fn other_fields_are_updated_and_the_verdict_stays() {
         assert_eq!(verdict(&stored), verdict(&first));
         previous = changed;
     }
+    // The number is too long for any number type, which would make the two numbers equal.
     for digits in ["6222021234567890123456701", "6222021234567890123456702"] {
         let answer = desk.server.send_text(
             "PUT",
@@ -177,7 +178,6 @@ fn letter_with(user: &str, time: &str, extra: &str) -> Value {
     json!({"title": "来信", "content": LAMPS_AGAIN, "user": user, "time": time, "note": extra})
 }
 
-// The number is too long for any number type, which would make the two numbers equal.
 fn row_with_account(digits: &str) -> String {
     format!("{{\"title\":\"来信\",\"content\":{},\"account\":{digits}}}", json!(LAMPS_AGAIN))
 }

@@ -275,10 +275,11 @@ fn moved() -> Document {
 impl DocumentPlacement {
     /// Returns the shards that have documents that `filter` may find.
     fn shards(&self, filter: &Document) -> BTreeSet<usize> {
-        let all = || (0..SHARDS).collect();
         match self {
             Self::First => BTreeSet::from([0]),
-            Self::Hashed => values(filter.get("_id")).map_or_else(all, |ids| ids.iter().map(|id| hash(id)).collect()),
+            Self::Hashed => {
+                values(filter.get("_id")).map_or_else(all_shards, |ids| ids.iter().map(|id| hash(id)).collect())
+            }
             Self::Ranges { fields, first, bounds } => {
                 let mut keys = vec![Vec::new()];
                 for field in fields {
@@ -291,20 +292,25 @@ impl DocumentPlacement {
                                 let within = bounds.iter().filter(|(bound, _)| bound.starts_with(prefix));
                                 within.map(|(_, shard)| *shard).chain([below]).collect()
                             }
-                            _ => all(),
+                            _ => all_shards(),
                         };
                     };
-                    let longer = |key: &Vec<i64>| {
-                        let key = key.clone();
-                        values.iter().map(move |value| [&key[..], &[number(Some(value))]].concat()).collect::<Vec<_>>()
-                    };
-                    keys = keys.iter().flat_map(longer).collect();
+                    keys = keys.iter().flat_map(|key| longer_keys(key, &values)).collect();
                 }
-                let shard = |key| bounds.range(..=key).next_back().map_or(*first, |(_, shard)| *shard);
-                keys.into_iter().map(shard).collect()
+                let ranges = keys.into_iter().map(|key| bounds.range(..=key).next_back());
+                ranges.map(|range| range.map_or(*first, |(_, shard)| *shard)).collect()
             }
         }
     }
+}
+
+fn all_shards() -> BTreeSet<usize> {
+    (0..SHARDS).collect()
+}
+
+/// Returns `key` with each of `values` behind it.
+fn longer_keys(key: &[i64], values: &[&Bson]) -> Vec<Vec<i64>> {
+    values.iter().map(|value| [key, &[number(Some(*value))]].concat()).collect()
 }
 
 /// Returns the values that a filter allows for a field, if it lists them.
@@ -925,8 +931,7 @@ impl RouterState {
                 let all = (0..shards).map(|shard| (shard, command.clone())).collect();
                 let mut replies = self.ask_all(connections, all).await;
                 // The second shard may not have the collection yet.
-                let is_bad = |reply: &Document| !is_ok(reply) && number(reply.get("code")) != 26;
-                let bad = replies.values().find(|reply| is_bad(reply)).cloned();
+                let bad = replies.values().find(|reply| !is_ok(reply) && number(reply.get("code")) != 26).cloned();
                 Ok(bad.or_else(|| replies.remove(&0)).unwrap_or_else(no_shard))
             }
             _ => {
@@ -975,27 +980,33 @@ async fn send(stream: &mut TcpStream, to: i32, kind: i32, body: &[u8]) -> io::Re
     stream.write_all(&message).await
 }
 
+fn unreadable_message() -> io::Error {
+    io::Error::other("a message cannot be read")
+}
+
+/// Returns the length that a section of a message states at `at`.
+fn length_at(body: &[u8], at: usize) -> io::Result<usize> {
+    let bytes = body.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
+    bytes.map(|bytes| i32::from_le_bytes(bytes) as usize).ok_or_else(unreadable_message)
+}
+
 /// Returns the command of an OP_MSG with its sections joined, its name, and true if no answer is wanted.
 fn parse(body: &[u8]) -> io::Result<(String, Document, bool)> {
-    let wrong = || io::Error::other("a message cannot be read");
-    let flags = u32::from_le_bytes(body.get(..4).and_then(|flags| flags.try_into().ok()).ok_or_else(wrong)?);
+    let flags =
+        u32::from_le_bytes(body.get(..4).and_then(|flags| flags.try_into().ok()).ok_or_else(unreadable_message)?);
     let end = body.len() - if flags & 1 == 1 { 4 } else { 0 };
     let mut command = Document::new();
     let mut sequences = Vec::new();
     let mut at = 4;
-    let length = |at: usize| {
-        let bytes = body.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
-        bytes.map(|bytes| i32::from_le_bytes(bytes) as usize).ok_or_else(wrong)
-    };
     while at < end {
         let kind = body[at];
         at += 1;
-        let size = length(at)?;
-        let section = body.get(at..at + size).ok_or_else(wrong)?;
+        let size = length_at(body, at)?;
+        let section = body.get(at..at + size).ok_or_else(unreadable_message)?;
         if kind == 0 {
             command = Document::from_reader(section).map_err(io::Error::other)?;
         } else {
-            let name_end = section[4..].iter().position(|byte| *byte == 0).ok_or_else(wrong)? + 4;
+            let name_end = section[4..].iter().position(|byte| *byte == 0).ok_or_else(unreadable_message)? + 4;
             let name = String::from_utf8_lossy(&section[4..name_end]).into_owned();
             let mut documents = Vec::new();
             let mut rest = &section[name_end + 1..];
@@ -1006,7 +1017,7 @@ fn parse(body: &[u8]) -> io::Result<(String, Document, bool)> {
         }
         at += size;
     }
-    let name = command.keys().next().cloned().ok_or_else(wrong)?;
+    let name = command.keys().next().cloned().ok_or_else(unreadable_message)?;
     sequences.into_iter().for_each(|(name, documents)| _ = command.insert(name, documents));
     Ok((name, command, flags & 2 == 2))
 }

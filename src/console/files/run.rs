@@ -121,8 +121,8 @@ async fn work(
     let writing = tokio::task::spawn_blocking(move || finisher.finish(done, file));
     let mut pump = RowPump::new(app, job, plan, replay);
     let stopped = pump.run(rows, give_done).await;
-    let read = reading.await.map_err(crash_problem)?;
-    let (failure, file) = writing.await.map_err(crash_problem)?.map_err(failed)?;
+    let read = reading.await.map_err(|error| crash_problem(&error))?;
+    let (failure, file) = writing.await.map_err(|error| crash_problem(&error))?.map_err(failed)?;
     let how = match (failure, read) {
         (Some(problem), _) => JobEnd::Failed(problem),
         (None, Err(error)) => JobEnd::Failed(unreadable(error)),
@@ -137,7 +137,7 @@ async fn work(
     Ok(JobResult { how, result })
 }
 
-fn crash_problem(error: tokio::task::JoinError) -> Problem {
+fn crash_problem(error: &tokio::task::JoinError) -> Problem {
     Problem::internal(format!("working on a file: {error}"))
 }
 

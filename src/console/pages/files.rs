@@ -473,8 +473,8 @@ pub async fn result(
     let files::JobState::Ended(JobResult { how, result: Some(place) }) = job.state() else {
         return Err(Problem::new(StatusCode::CONFLICT, "file_unfinished", "there is no result of this file yet"));
     };
-    let file = tokio::fs::File::open(&*place).await.map_err(file_problem)?;
-    let length = file.metadata().await.map_err(file_problem)?.len();
+    let file = tokio::fs::File::open(&*place).await.map_err(|error| file_problem(&error))?;
+    let length = file.metadata().await.map_err(|error| file_problem(&error))?.len();
     let (media, ending) = output::kind(&job.table.layout);
     let words = &visitor.words().files;
     let suffix = match how {
@@ -493,6 +493,6 @@ pub async fn result(
     Ok((headers, Body::from_stream(ReaderStream::new(file))).into_response())
 }
 
-fn file_problem(error: std::io::Error) -> Problem {
+fn file_problem(error: &std::io::Error) -> Problem {
     Problem::internal(format!("a file of the desk: {error}"))
 }

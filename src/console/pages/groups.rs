@@ -230,17 +230,13 @@ impl<'a> ListContext<'a> {
             hint: asked.tab.hint(words),
             tabs: GroupsTab::ALL
                 .map(|tab: GroupsTab| {
-                    (
-                        list_path(GroupsRequest { tab, page: 1, ..*asked }, *collection),
-                        tab.name(words),
-                        tab == asked.tab,
-                    )
+                    (list_path(GroupsRequest { tab, page: 1, ..*asked }, collection), tab.name(words), tab == asked.tab)
                 })
                 .to_vec(),
             windows: WINDOWS
                 .map(|(days, step)| {
                     (
-                        list_path(GroupsRequest { days, step, page: 1, ..*asked }, *collection),
+                        list_path(GroupsRequest { days, step, page: 1, ..*asked }, collection),
                         (words.days)(days),
                         days == asked.days,
                     )
@@ -251,8 +247,8 @@ impl<'a> ListContext<'a> {
             hot,
             repeat,
             export: GroupsRequest { page: 1, ..*asked }.href(collection, "groups.csv"),
-            previous: (asked.page > 1).then(|| page_path(asked.page - 1, asked, *collection)),
-            next: (asked.page.saturating_mul(PER_PAGE) < total).then(|| page_path(asked.page + 1, asked, *collection)),
+            previous: (asked.page > 1).then(|| page_path(asked.page - 1, asked, collection)),
+            next: (asked.page.saturating_mul(PER_PAGE) < total).then(|| page_path(asked.page + 1, asked, collection)),
         }
     }
 

@@ -245,7 +245,7 @@ async fn decide_all(
     for PlannedDecision { one, other, seen, before } in decisions {
         match engine.decide_having_seen(collection, (&one, &other), opinion.clone(), seen).await {
             Ok(DecisionOutcome::Stored(view)) => {
-                made.push(MadeDecision { one, other, seen: view.history.len(), before })
+                made.push(MadeDecision { one, other, seen: view.history.len(), before });
             }
             Ok(DecisionOutcome::Meanwhile(_)) => {}
             Err(error) if made.is_empty() => return Err(error),

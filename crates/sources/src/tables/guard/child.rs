@@ -86,7 +86,7 @@ impl ChildBudget {
     }
 }
 
-// A lower inherited limit stays.
+/// A lower inherited limit stays.
 fn limit_resource(resource: Resource, current: u64, maximum: u64) -> Result<(), rustix::io::Errno> {
     let most = getrlimit(resource).maximum.unwrap_or(u64::MAX);
     setrlimit(resource, Rlimit { current: Some(current.min(most)), maximum: Some(maximum.min(most)) })

@@ -89,6 +89,7 @@ fn parts_are_found_as_the_library_finds_them() {
         ("elsewhere/list.xml", "Elsewhere/sharedstrings.xml"),
     ] {
         let bytes = samples::archive(&[
+            // The library reads parts with other letter case, other separators or another folder as the shared texts, too.
             ("_rels/.rels", relations_to(target).as_bytes()),
             ("xl/workbook.xml", b"<workbook/>"),
             (name, declared.as_bytes()),
@@ -99,7 +100,6 @@ fn parts_are_found_as_the_library_finds_them() {
     }
 }
 
-// The library reads parts with other letter case, other separators or another folder as the shared texts, too.
 fn relations_to(target: &str) -> String {
     format!(
         r#"<Relationships><Relationship Type="http://x/relationships/officeDocument" Target="{target}"/></Relationships>"#
