@@ -170,7 +170,7 @@ fn a_pair_says_what_found_it_and_a_group_who_and_when() {
     let text = "河口新区三号路的路灯已经连续多日不亮,晚上行走十分危险,居民多次报修没有结果";
     let rows = [
         row_with_sender("a", "", "张某", "2024-03-01 09:00:00", text),
-        row_with_sender("b", ",请给答复,何时能修好", "张某", "2024-03-08 09:00:00", &text),
+        row_with_sender("b", ",请给答复,何时能修好", "张某", "2024-03-08 09:00:00", text),
         row_with_sender("c", "", "李某", "2024-03-03 09:00:00", text),
         r#"{"id":"d","title":"停车","content":"小区门口的停车位被长期占用,物业不管,请有关部门协调处理"}"#.to_owned(),
     ];
@@ -305,7 +305,7 @@ fn of_duplicates_the_one_asked_for_stays() {
     let rows = [
         row_with_time("a", "", "2024-02-01", text),
         row_with_time("b", "", "2024-01-01", text),
-        row_with_time("c", ",请尽快答复", "2024-05-01", &text),
+        row_with_time("c", ",请尽快答复", "2024-05-01", text),
         row_with_time("d", "", "2024-03-01", text),
     ];
     let file = write(dir.path(), "letters.jsonl", &rows.map(|row| row.to_string()).join("\n"));
@@ -321,7 +321,7 @@ fn row_with_time(id: &str, more: &str, time: &str, text: &str) -> Value {
 }
 
 fn remaining_ids(arguments: &[&str], out: &str, file: &str) -> Vec<String> {
-    let sum = summary(&[&["--survivors", out], arguments, &[&file[..]]].concat(), 0);
+    let sum = summary(&[&["--survivors", out], arguments, &[file]].concat(), 0);
     let ids: Vec<String> = lines(out).iter().map(|row| row["id"].as_str().expect("an id").to_owned()).collect();
     assert_eq!(sum["survivors"], ids.len());
     ids

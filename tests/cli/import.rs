@@ -97,7 +97,7 @@ fn a_service_and_a_directory_give_the_same_verdicts_from_either_format() {
 }
 
 fn verdict_of(id: &str, through_http: &[(String, Value, Value)]) -> Value {
-    through_http.iter().find(|found| found.0 == id).unwrap().2.clone()
+    through_http.iter().find(|found| found.0 == id).expect("a record").2.clone()
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn rejected_lines_are_listed_with_their_numbers_and_the_rest_is_stored() {
 }
 
 fn text_of(name: &str, reject: &Value) -> String {
-    reject[name].as_str().unwrap().to_owned()
+    reject[name].as_str().expect("a text").to_owned()
 }
 
 #[test]
@@ -309,7 +309,8 @@ fn null_of_a_dump_is_no_value_unless_told_otherwise() {
 
 fn import_into_collection(name: &str, more: &[&str], server: &TestServer, file: &str) -> Value {
     let arguments = [&["--to", server.url(), "--collection", name, file][..], more].concat();
-    let output = Command::new(env!("CARGO_BIN_EXE_doppel")).arg("import").args(arguments).output().unwrap();
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_doppel")).arg("import").args(arguments).output().expect("doppel runs");
     says(&output, 0, &["stored    1"]);
     server.send("GET", &format!("/v1/collections/{name}/records/d1"), &Value::Null).json()["row"].clone()
 }
@@ -413,7 +414,7 @@ fn what_an_import_reads_is_never_its_rejects_file() {
 }
 
 fn other_path(name: &str, dir: &tempfile::TempDir) -> String {
-    dir.path().join(name).to_str().unwrap().to_owned()
+    dir.path().join(name).to_str().expect("a plain path").to_owned()
 }
 
 /// Returns the files in `dir` whose names begin with `name`.

@@ -40,10 +40,10 @@ fn without_forms_there_are_letters_alone_and_labelled_pairs_of_orders_otherwise(
 }
 
 fn labelled_pairs(forms: &str) -> String {
-    let dir = tempfile::tempdir().unwrap();
-    let out = dir.path().to_str().unwrap();
+    let dir = tempfile::tempdir().expect("a folder");
+    let out = dir.path().to_str().expect("a plain path");
     doppel(&["sample", "--records", "150", "--seed", "5", "--forms", forms, "--out", out]).success();
-    fs::read_to_string(dir.path().join("pairs.jsonl")).unwrap()
+    fs::read_to_string(dir.path().join("pairs.jsonl")).expect("a file")
 }
 
 #[test]

@@ -40,15 +40,15 @@ fn two_keys_or_two_hosts_are_refused_rather_than_chosen_from() {
     let guarded = GuardedServer::start(&[]);
     let key = format!("Bearer {}", guarded.key("read"));
     let one = format!("host: localhost\r\nauthorization: {key}\r\n");
-    assert!(ask_guarded(one.clone(), &guarded.server).starts_with("HTTP/1.1 200"));
+    assert!(ask_guarded(&one, &guarded.server).starts_with("HTTP/1.1 200"));
     for more in [format!("authorization: {key}\r\n"), "authorization: Bearer other\r\n".into(), "host: y\r\n".into()] {
-        let answer = ask_guarded(one.clone() + &more, &guarded.server);
+        let answer = ask_guarded(&(one.clone() + &more), &guarded.server);
         assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("repeated_header"), "{answer}");
     }
 }
 
-fn ask_guarded(headers: String, guarded_server: &TestServer) -> String {
-    guarded_server.exchange(format!("GET /v1/collections HTTP/1.1\r\n{headers}connection: close\r\n\r\n").as_bytes())
+fn ask_guarded(headers: &str, server: &TestServer) -> String {
+    server.exchange(format!("GET /v1/collections HTTP/1.1\r\n{headers}connection: close\r\n\r\n").as_bytes())
 }
 
 #[test]
@@ -161,8 +161,8 @@ fn a_missing_key_and_a_wrong_one_are_told_apart_and_nothing_else_is() {
     assert!(!guarded.server.log().contains(good.rsplit('_').next().expect("a secret")), "a secret is in the log");
 }
 
-fn ask_with_credentials(value: &str, guarded_server: &TestServer) -> crate::support::TestResponse {
-    let answer = guarded_server.request("GET", "/v1/collections", &[("authorization", value)], b"");
+fn ask_with_credentials(value: &str, server: &TestServer) -> crate::support::TestResponse {
+    let answer = server.request("GET", "/v1/collections", &[("authorization", value)], b"");
     answer.expect("an answer")
 }
 
@@ -276,11 +276,11 @@ fn with_keys_any_host_name_is_taken_and_pages_are_where_they_are_named() {
     assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("server.origins"), "{answer}");
 }
 
-fn ask_with_headers(headers: &str, key: &str, guarded_server: &TestServer) -> String {
+fn ask_with_headers(headers: &str, key: &str, server: &TestServer) -> String {
     let request = format!(
         "GET /v1/collections HTTP/1.1\r\nhost: doppel.example\r\nauthorization: Bearer {key}\r\n{headers}connection: close\r\n\r\n"
     );
-    guarded_server.exchange(request.as_bytes())
+    server.exchange(request.as_bytes())
 }
 
 #[test]

@@ -95,9 +95,9 @@ fn good_line(id: &str, number: u64) -> String {
 fn a_line_whose_time_cannot_be_read_is_registered_with_a_warning() {
     let (_folder, server) = start(&[]);
     let body = [
-        line_with_time("a", json!("昨天下午")),
-        line_with_time("b", json!("2018年1月5日 下午3:05")),
-        line_with_time("c", json!(1_551_744_060)),
+        line_with_time("a", &json!("昨天下午")),
+        line_with_time("b", &json!("2018年1月5日 下午3:05")),
+        line_with_time("c", &json!(1_551_744_060)),
     ];
     let answers = send(&server, &bulk_of("warned"), body.concat().as_bytes());
     let found: Vec<_> = answers.iter().map(|line| (summary(line).1, line["warnings"][0]["code"].as_str())).collect();
@@ -107,7 +107,7 @@ fn a_line_whose_time_cannot_be_read_is_registered_with_a_warning() {
     assert_eq!(times, [&Value::Null, &json!("2018-01-05T07:05:00Z")]);
 }
 
-fn line_with_time(id: &str, time: Value) -> String {
+fn line_with_time(id: &str, time: &Value) -> String {
     json!({"id": id, "content": text(7), "time": time}).to_string() + "\n"
 }
 

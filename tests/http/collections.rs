@@ -25,14 +25,14 @@ fn settings_start_from_a_preset_and_each_key_given_replaces_one() {
         (&default["name"], &default["records"], &default["generation"]),
         (&json!("presets"), &json!(0), &json!(1))
     );
-    assert_eq!(put_settings(json!({}), &desk), default, "the same again changes nothing");
-    assert_eq!(put_settings(json!({"preset": "default"}), &desk), default);
+    assert_eq!(put_settings(&json!({}), &desk), default, "the same again changes nothing");
+    assert_eq!(put_settings(&json!({"preset": "default"}), &desk), default);
     let settings = &default["settings"];
     assert_eq!(scheme_names(settings), ["simhash", "shingle"]);
     let verify = json!({"shingle": 3, "duplicate": 0.5, "unsure": 0.2, "rarity": true, "objects": true});
     assert_eq!(settings["verify"], verify);
 
-    let paper = put_settings(json!({"preset": "paper"}), &desk);
+    let paper = put_settings(&json!({"preset": "paper"}), &desk);
     assert_eq!(
         (scheme_names(&paper["settings"]), &paper["settings"]["verify"]),
         (vec!["simhash".to_owned()], &Value::Null)
@@ -42,7 +42,7 @@ fn settings_start_from_a_preset_and_each_key_given_replaces_one() {
     assert_ne!(paper["profile"], default["profile"]);
 
     let partial =
-        put_settings(json!({"text": {"segmenter": "chars2"}, "min_features": 2, "verify": {"duplicate": 0.7}}), &desk);
+        put_settings(&json!({"text": {"segmenter": "chars2"}, "min_features": 2, "verify": {"duplicate": 0.7}}), &desk);
     let mut expected = settings.clone();
     expected["text"]["segmenter"] = json!("chars2");
     expected["min_features"] = json!(2);
@@ -52,8 +52,8 @@ fn settings_start_from_a_preset_and_each_key_given_replaces_one() {
     assert_eq!(desk.register("a", &row(LAMPS))["generation"], partial["generation"]);
 }
 
-fn put_settings(settings: Value, desk: &TestDesk) -> Value {
-    desk.ask("PUT", "", &settings)
+fn put_settings(settings: &Value, desk: &TestDesk) -> Value {
+    desk.ask("PUT", "", settings)
 }
 
 fn scheme_names(settings: &Value) -> Vec<String> {

@@ -78,12 +78,9 @@ fn what_needs_texts_is_refused_with_the_reason() {
     expect_problem(&desk.server.send("POST", "/v1/admin/host-aliases", &hosts), 409, "text_not_kept");
 }
 
-fn reindex_refusing(
-    settings: &Value,
-    desk_server: &std::sync::Arc<crate::support::OwnServer>,
-) -> crate::support::TestResponse {
+fn reindex_refusing(settings: &Value, server: &crate::support::OwnServer) -> crate::support::TestResponse {
     let body = json!({ "collection": "refusing", "settings": settings });
-    desk_server.send("POST", "/v1/admin/reindex", &body)
+    server.send("POST", "/v1/admin/reindex", &body)
 }
 
 #[test]

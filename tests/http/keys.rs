@@ -201,9 +201,9 @@ fn gone_collection(number: usize) -> String {
 #[test]
 fn what_cannot_be_made_is_refused_by_name() {
     let keyed = KeyedServer::start(&[]);
-    expect_problem(&post_key(json!({ "name": "desk", "scopes": ["read"] }), &keyed), 409, "key_exists");
+    expect_problem(&post_key(&json!({ "name": "desk", "scopes": ["read"] }), &keyed), 409, "key_exists");
     make(&keyed, &json!({ "name": "one", "scopes": ["read"] }));
-    expect_problem(&post_key(json!({ "name": "one", "scopes": ["write"] }), &keyed), 409, "key_exists");
+    expect_problem(&post_key(&json!({ "name": "one", "scopes": ["write"] }), &keyed), 409, "key_exists");
     for (body, pointer) in [
         (json!({ "scopes": ["read"] }), "/name"),
         (json!({ "name": "A b", "scopes": ["read"] }), "/name"),
@@ -222,7 +222,7 @@ fn what_cannot_be_made_is_refused_by_name() {
         ),
         (json!({ "name": "two", "scopes": ["read"], "secret": "x" }), "/secret"),
     ] {
-        let answer = post_key(body, &keyed);
+        let answer = post_key(&body, &keyed);
         assert_eq!(answer.status, 422, "{}", answer.text);
         assert!(
             answer.json()["errors"].as_array().is_some_and(|all| all.iter().any(|one| one["pointer"] == pointer)),
@@ -236,8 +236,8 @@ fn what_cannot_be_made_is_refused_by_name() {
     expect_problem(&open.send("POST", KEYS, &json!({ "name": "one", "scopes": ["read"] })), 409, "no_configured_key");
 }
 
-fn post_key(body: Value, keyed: &KeyedServer) -> TestResponse {
-    keyed.server.send_as(keyed.key("office"), "POST", KEYS, &body)
+fn post_key(body: &Value, keyed: &KeyedServer) -> TestResponse {
+    keyed.server.send_as(keyed.key("office"), "POST", KEYS, body)
 }
 
 #[test]

@@ -278,7 +278,7 @@ fn put_or_skip(id: &str, row: &Value, desk: &TestDesk) -> crate::support::TestRe
 #[test]
 fn a_match_says_who_and_when() {
     let desk = TestDesk::new("relation");
-    desk.register("first", &letter_from(json!("李娟"), json!("2024-03-05 08:01:00")));
+    desk.register("first", &letter_from(&json!("李娟"), &json!("2024-03-05 08:01:00")));
     let times = [
         (json!("2024/3/5 8:01"), json!("2024-03-05T00:01:00Z")),
         (json!("2024-03-05T08:01:00+09:00"), json!("2024-03-04T23:01:00Z")),
@@ -287,27 +287,27 @@ fn a_match_says_who_and_when() {
         (Value::Null, Value::Null),
     ];
     for (number, (given, expected)) in times.iter().enumerate() {
-        desk.register(&format!("t{number}"), &letter_from(json!("李娟"), given.clone()));
-        let list = desk.ask("POST", "/similar", &letter_from(json!("李娟"), Value::Null));
+        desk.register(&format!("t{number}"), &letter_from(&json!("李娟"), given));
+        let list = desk.ask("POST", "/similar", &letter_from(&json!("李娟"), &Value::Null));
         let found = list["similar"].as_array().expect("a list").iter().find(|m| m["id"] == format!("t{number}"));
         assert_eq!(found.expect("found")["time"], *expected, "{given}");
     }
     for (user, relation) in
         [(json!("李娟"), json!("repeat")), (json!("王强"), json!("shared")), (Value::Null, Value::Null)]
     {
-        let check = desk.ask("POST", "/check", &letter_from(user.clone(), Value::Null));
+        let check = desk.ask("POST", "/check", &letter_from(&user, &Value::Null));
         assert_eq!(check["match"]["relation"], relation, "{user}");
     }
     let elsewhere = TestDesk::with("relation-utc", &json!({"time_zone": "America/New_York"}));
-    elsewhere.register("a", &letter_from(json!(17), json!("2024-07-05 08:01:00")));
-    let found = elsewhere.register("b", &letter_from(json!("17"), Value::Null));
+    elsewhere.register("a", &letter_from(&json!(17), &json!("2024-07-05 08:01:00")));
+    let found = elsewhere.register("b", &letter_from(&json!("17"), &Value::Null));
     assert_eq!(
         (&found["similar"][0]["time"], &found["similar"][0]["relation"]),
         (&json!("2024-07-05T12:01:00Z"), &json!("repeat"))
     );
 }
 
-fn letter_from(user: Value, time: Value) -> Value {
+fn letter_from(user: &Value, time: &Value) -> Value {
     json!({"title": "来信", "content": LAMPS, "user": user, "time": time})
 }
 
@@ -349,7 +349,7 @@ fn unused_member(name: &str) -> (Value, Value) {
 #[test]
 fn a_time_that_cannot_be_read_is_null_and_the_answer_warns_of_it() {
     let desk = TestDesk::new("unreadable-time");
-    let given = row_with_time(json!("上个月初五"), Value::Null);
+    let given = row_with_time(&json!("上个月初五"), &Value::Null);
     let first = desk.register("a", &given);
     assert_eq!((&first["verdict"], time_warnings(&first)), (&json!("original"), vec![unreadable_time("/time")]));
     let detail = first["warnings"][0]["detail"].as_str().expect("a text");
@@ -362,11 +362,11 @@ fn a_time_that_cannot_be_read_is_null_and_the_answer_warns_of_it() {
     assert_eq!((&stored["row"], stored.get("warnings")), (&given, None), "the value is kept");
     assert_eq!(time_warnings(&desk.put_again("a", &given, "unchanged")), [unreadable_time("/time")]);
     assert_eq!(
-        time_warnings(&desk.put_again("a", &row_with_time(json!("初五"), json!("5/1/2018")), "updated")),
+        time_warnings(&desk.put_again("a", &row_with_time(&json!("初五"), &json!("5/1/2018")), "updated")),
         [unreadable_time("/time"), unreadable_time("/date")]
     );
 
-    for (path, row) in [("/check", &given), ("/similar", &row_with_time(json!("18-1-5"), json!(20_180_105)))] {
+    for (path, row) in [("/check", &given), ("/similar", &row_with_time(&json!("18-1-5"), &json!(20_180_105)))] {
         let answer = desk.ask("POST", path, row);
         let found = answer.get("match").unwrap_or(&answer["similar"][0]);
         assert_eq!(
@@ -378,13 +378,13 @@ fn a_time_that_cannot_be_read_is_null_and_the_answer_warns_of_it() {
     assert_eq!((&skipped["outcome"], time_warnings(&skipped)), (&json!("skipped"), vec![unreadable_time("/time")]));
     for answer in [
         desk.ask("GET", "/records/a/similar", &Value::Null),
-        desk.register("b", &row_with_time(json!("2018-1-5 8:30"), Value::Null)),
-        desk.ask("POST", "/check", &row_with_time(Value::Null, json!(" "))),
+        desk.register("b", &row_with_time(&json!("2018-1-5 8:30"), &Value::Null)),
+        desk.ask("POST", "/check", &row_with_time(&Value::Null, &json!(" "))),
     ] {
         assert!(answer.get("warnings").is_none(), "{answer}");
     }
     // The first field with a readable time counts.
-    desk.register("c", &row_with_time(json!("初五"), json!("2018年1月5日 上午8:30")));
+    desk.register("c", &row_with_time(&json!("初五"), &json!("2018年1月5日 上午8:30")));
     let list = desk.ask("POST", "/similar", &row(LAMPS));
     let times: Vec<_> = list["similar"].as_array().expect("a list").iter().map(|found| &found["time"]).collect();
     let read = json!("2018-01-05T00:30:00Z");
@@ -393,7 +393,7 @@ fn a_time_that_cannot_be_read_is_null_and_the_answer_warns_of_it() {
     assert_eq!(desk.ask("POST", "/explain", &asked)["exact"], true);
 }
 
-fn row_with_time(time: Value, date: Value) -> Value {
+fn row_with_time(time: &Value, date: &Value) -> Value {
     json!({"title": "来信", "content": LAMPS, "time": time, "date": date})
 }
 
@@ -590,7 +590,7 @@ fn a_registration_without_an_id_is_repeated_under_its_key() {
 fn post_with_key(
     key: Option<&str>,
     row: &Value,
-    server: &std::sync::Arc<crate::support::OwnServer>,
+    server: &crate::support::OwnServer,
     path: &str,
 ) -> crate::support::TestResponse {
     let mut headers = vec![("content-type", "application/json")];
@@ -598,12 +598,7 @@ fn post_with_key(
     server.request("POST", path, &headers, row.to_string().as_bytes()).expect("an answer")
 }
 
-fn bulk_with_key(
-    key: &str,
-    lines: &str,
-    path: &String,
-    server: &std::sync::Arc<crate::support::OwnServer>,
-) -> Vec<Value> {
+fn bulk_with_key(key: &str, lines: &str, path: &str, server: &crate::support::OwnServer) -> Vec<Value> {
     let headers = [("content-type", "application/x-ndjson"), ("idempotency-key", key)];
     let answer = server.request("POST", &format!("{path}/_bulk"), &headers, lines.as_bytes());
     let answer = answer.expect("an answer").text;

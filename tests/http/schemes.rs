@@ -346,14 +346,14 @@ fn hosts_that_say_the_same_under_the_same_paths_are_proposed_as_aliases() {
     for (number, (link, text)) in pages.iter().enumerate() {
         desk.register(&number.to_string(), &numbered_page(link, *text, &texts));
     }
-    let found = post_aliases(json!({"collection": "hosts"}), &desk.server).json();
+    let found = post_aliases(&json!({"collection": "hosts"}), &desk.server).json();
     let proposal = json!({"host": "example.org", "alias": "www.example.org", "compared": 3, "equal": 2});
     assert_eq!(found, json!({"records": 10, "hosts": 3, "proposals": [proposal], "truncated": false}));
-    let few = post_aliases(json!({"collection": "hosts", "records": 1}), &desk.server).json();
+    let few = post_aliases(&json!({"collection": "hosts", "records": 1}), &desk.server).json();
     assert_eq!(few, json!({"records": 1, "hosts": 1, "proposals": [], "truncated": true}));
-    assert_eq!(post_aliases(json!({"collection": "nobody"}), &desk.server).status, 404);
+    assert_eq!(post_aliases(&json!({"collection": "nobody"}), &desk.server).status, 404);
     assert_eq!(
-        post_aliases(json!({"collection": "hosts", "records": 0}), &desk.server).json()["errors"][0]["pointer"],
+        post_aliases(&json!({"collection": "hosts", "records": 0}), &desk.server).json()["errors"][0]["pointer"],
         "/records"
     );
 }
@@ -362,8 +362,8 @@ fn numbered_page(link: &str, text: usize, texts: &[&str; 4]) -> Value {
     json!({"link": link, "content": texts[text]})
 }
 
-fn post_aliases(body: Value, desk_server: &std::sync::Arc<crate::support::OwnServer>) -> crate::support::TestResponse {
-    desk_server.send("POST", "/v1/admin/host-aliases", &body)
+fn post_aliases(body: &Value, server: &crate::support::OwnServer) -> crate::support::TestResponse {
+    server.send("POST", "/v1/admin/host-aliases", body)
 }
 
 #[test]
@@ -375,9 +375,9 @@ fn of_a_page_of_html_the_visible_text_is_compared() {
     let again = desk.register("b", &html_page("某某新闻网转载", &LETTER.replace("路灯", "<b>路</b>灯")));
     assert_eq!((&again["verdict"], &again["duplicate_of"]), (&json!("exact_duplicate"), &json!("a")), "{again}");
     let explained = desk.send("POST", "/explain", &json!({"a": {"id": "a"}, "b": {"id": "b"}})).json();
-    assert_eq!(marked_passage("in_a", html_page("某某日报", LETTER), &explained), LETTER);
+    assert_eq!(marked_passage("in_a", &html_page("某某日报", LETTER), &explained), LETTER);
     let bold = LETTER.replace("路灯", "<b>路</b>灯");
-    assert_eq!(marked_passage("in_b", html_page("某某新闻网转载", &bold), &explained), bold);
+    assert_eq!(marked_passage("in_b", &html_page("某某新闻网转载", &bold), &explained), bold);
     let problem = refused(
         &desk,
         &json!({"fields": [{"name": "t", "role": "text"}, {"name": "l", "role": "url", "format": "html"}]}),
@@ -389,11 +389,11 @@ fn html_page(layout: &str, text: &str) -> Value {
     json!({"page": format!("<html><head><title>{layout}</title><script>show('{layout}')</script></head><p>{text}</p></html>")})
 }
 
-fn marked_passage(side: &str, page: Value, explained: &Value) -> String {
+fn marked_passage(side: &str, page: &Value, explained: &Value) -> String {
     let range = &explained["passages"][0][side][0];
-    let page = page["page"].as_str().unwrap().chars();
+    let page = page["page"].as_str().expect("a text").chars();
     assert_eq!(range["field"], "page", "{explained}");
-    let start = range["start"].as_u64().unwrap() as usize;
-    let end = range["end"].as_u64().unwrap() as usize;
+    let start = range["start"].as_u64().expect("a number") as usize;
+    let end = range["end"].as_u64().expect("a number") as usize;
     page.skip(start).take(end - start).collect::<String>()
 }

@@ -148,14 +148,14 @@ fn a_reindex_under_writers_and_readers_misses_nothing_and_fails_no_request() {
         }
     }
     assert_eq!(answers(&desk, &all), answers(&fresh, &all));
-    assert_eq!(group_shapes(all_groups(&desk)), group_shapes(all_groups(&fresh)));
+    assert_eq!(group_shapes(&all_groups(&desk)), group_shapes(&all_groups(&fresh)));
 }
 
 fn all_groups(desk: &TestDesk) -> Value {
     desk.ask("GET", "/groups?limit=1000", &Value::Null)["items"].clone()
 }
 
-fn group_shapes(groups: Value) -> BTreeSet<(String, u64)> {
+fn group_shapes(groups: &Value) -> BTreeSet<(String, u64)> {
     let items = groups.as_array().expect("a list").clone();
     items
         .iter()
@@ -193,7 +193,7 @@ fn what_if_then_activate_then_back_then_drop() {
 
 fn activate_generation(generation: u32, desk: &TestDesk) {
     let task = begin(desk, &format!("{}/generations/{generation}/activate", desk.path), &Value::Null);
-    assert_eq!(ended(&desk, &task)["status"], "succeeded");
+    assert_eq!(ended(desk, &task)["status"], "succeeded");
 }
 
 #[test]
@@ -238,23 +238,23 @@ fn bad_input_is_named_by_its_place() {
     desk.register("a", &letter(1, 0));
     desk.register("b", &letter(1, 1));
     let reindex = "/v1/admin/reindex";
-    assert_refused_at(reindex, json!({}), "/collection", &desk.server);
-    assert_refused_at(reindex, json!({ "collection": "Wrong Name" }), "/collection", &desk.server);
-    assert_refused_at(reindex, json!({ "collection": "wrong", "activate": "yes" }), "/activate", &desk.server);
+    assert_refused_at(reindex, &json!({}), "/collection", &desk.server);
+    assert_refused_at(reindex, &json!({ "collection": "Wrong Name" }), "/collection", &desk.server);
+    assert_refused_at(reindex, &json!({ "collection": "wrong", "activate": "yes" }), "/activate", &desk.server);
     assert_refused_at(
         reindex,
-        json!({ "collection": "wrong", "records_per_second": 0 }),
+        &json!({ "collection": "wrong", "records_per_second": 0 }),
         "/records_per_second",
         &desk.server,
     );
-    assert_refused_at(reindex, json!({ "collection": "wrong", "settigns": {} }), "/settigns", &desk.server);
+    assert_refused_at(reindex, &json!({ "collection": "wrong", "settigns": {} }), "/settigns", &desk.server);
     assert_refused_at(
         reindex,
-        json!({ "collection": "wrong", "settings": { "min_features": -1 } }),
+        &json!({ "collection": "wrong", "settings": { "min_features": -1 } }),
         "/settings/min_features",
         &desk.server,
     );
-    assert_refused_at("/v1/admin/purge", json!({ "collection": "wrong", "keep": "best" }), "/keep", &desk.server);
+    assert_refused_at("/v1/admin/purge", &json!({ "collection": "wrong", "keep": "best" }), "/keep", &desk.server);
     expect_problem(&desk.server.send("POST", reindex, &json!({ "collection": "none" })), 404, "unknown_collection");
     expect_problem(&put_decision("a/b", &json!({ "judgement": "maybe" }), &desk), 422, "invalid_value");
     expect_problem(&put_decision("a/b", &json!({ "judgement": "withdrawn" }), &desk), 422, "invalid_value");
@@ -265,8 +265,8 @@ fn bad_input_is_named_by_its_place() {
     expect_problem(&desk.send("GET", "/generations/x/compare", &Value::Null), 422, "invalid_generation");
 }
 
-fn assert_refused_at(path: &str, body: Value, pointer: &str, desk_server: &std::sync::Arc<crate::support::OwnServer>) {
-    let answer = desk_server.send("POST", path, &body);
+fn assert_refused_at(path: &str, body: &Value, pointer: &str, server: &crate::support::OwnServer) {
+    let answer = server.send("POST", path, body);
     assert_eq!(answer.status, 422, "{body}: {}", answer.text);
     let places: Vec<Value> = answer.json()["errors"].as_array().expect("errors").clone();
     assert!(places.iter().any(|error| error["pointer"] == pointer), "{body}: {}", answer.text);
@@ -319,14 +319,14 @@ fn decisions_groups_and_purge_over_http() {
     );
     expect_problem(&desk.send("GET", "/groups/d", &Value::Null), 404, "ungrouped");
 
-    let dry = purge_with(json!({}), &desk);
+    let dry = purge_with(&json!({}), &desk);
     assert_eq!((&dry["dry_run"], &dry["superfluous"], &dry["deleted"]), (&json!(true), &json!(1), &json!(0)));
     assert_eq!(dry["records"], json!([{ "id": "a", "kept": "c" }]));
     assert_eq!(desk.ask("GET", "", &Value::Null)["records"], 4);
-    assert_eq!(purge_with(json!({ "from": "1999-01-01", "to": "1999-02-01" }), &desk)["superfluous"], 0);
+    assert_eq!(purge_with(&json!({ "from": "1999-01-01", "to": "1999-02-01" }), &desk)["superfluous"], 0);
     let wrong = desk.server.send("POST", "/v1/admin/purge", &json!({ "collection": "desk", "from": "soon" }));
     assert_eq!((wrong.status, &wrong.json()["errors"][0]["pointer"]), (422, &json!("/from")));
-    assert_eq!(purge_with(json!({ "dry_run": false }), &desk)["deleted"], 1);
+    assert_eq!(purge_with(&json!({ "dry_run": false }), &desk)["deleted"], 1);
     assert_eq!(desk.send("GET", "/records/a", &Value::Null).status, 404);
 }
 
@@ -337,7 +337,7 @@ fn letter_with_sender(matter: u32, wording: usize, user: &str, time: &str) -> Va
     row
 }
 
-fn purge_with(more: Value, desk: &TestDesk) -> Value {
+fn purge_with(more: &Value, desk: &TestDesk) -> Value {
     let mut body = json!({ "collection": "desk" });
     body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
     let task = begin(desk, "/v1/admin/purge", &body);

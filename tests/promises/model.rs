@@ -90,8 +90,7 @@ fn any_record_id() -> prop::strategy::Map<std::ops::Range<u8>, impl Fn(u8) -> St
     (0..10u8).prop_map(|id| format!("r{id}"))
 }
 
-fn any_judgement()
--> prop::strategy::TupleUnion<((u32, Arc<Just<Judgement>>), (u32, Arc<Just<Judgement>>), (u32, Arc<Just<Judgement>>))> {
+fn any_judgement() -> impl Strategy<Value = Judgement> {
     prop_oneof![Just(Judgement::Same), Just(Judgement::NotSame), Just(Judgement::Withdrawn)]
 }
 

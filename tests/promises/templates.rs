@@ -126,7 +126,7 @@ fn templates_are_listed_when_asked_for_with_what_differs() {
     assert_eq!((wrong.status, &wrong.json()["errors"][0]["pointer"]), (422, &json!("?templates")));
 }
 
-fn names_road(side: &str, road: &String, estate: &String, first: &Value) -> bool {
+fn names_road(side: &str, road: &str, estate: &str, first: &Value) -> bool {
     first
         .as_array()
         .expect("a list")
