@@ -101,15 +101,15 @@ fn span(bytes: &[u8]) -> ReceivedSpan {
 }
 
 fn hex_of_field(number: u64, bytes: &[u8]) -> String {
-    parts(*bytes, number).flatten().map(|byte| format!("{byte:02x}")).collect()
+    parts(bytes, number).flatten().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn text_of_field(number: u64, bytes: &[u8]) -> String {
-    String::from_utf8(parts(*bytes, number).flatten().copied().collect()).expect("UTF-8")
+    String::from_utf8(parts(bytes, number).flatten().copied().collect()).expect("UTF-8")
 }
 
 fn time_of_field(number: u64, bytes: &[u8]) -> u64 {
-    let found = fields(*bytes).find(|field| field.0 == number).map(|field| field.1);
+    let found = fields(bytes).find(|field| field.0 == number).map(|field| field.1);
     u64::from_le_bytes(found.and_then(|bytes| bytes.try_into().ok()).expect("a time"))
 }
 
